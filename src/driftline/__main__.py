@@ -1,0 +1,6 @@
+"""``python -m driftline``."""
+
+from driftline.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,414 @@
+"""The two solvers: an exact convex fit for log-linear heads, one mini-batch loop for networks."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from driftline.models import Features
+from driftline.objectives import Objective, constraint_residual, kliep, logistic, unnormalised
+
+__all__ = [
+    "ConvexFit",
+    "FitDivergedError",
+    "FitInfo",
+    "Pair",
+    "Progress",
+    "Training",
+    "bridge_constant",
+    "fit_convex",
+    "fit_features_lbfgs",
+    "fit_network",
+    "gram",
+    "is_separable",
+    "split_rows",
+]
+
+Progress = Callable[[int, int, float, float], None]
+"""``progress(epoch, epochs, loss, held_out)``, called after each epoch of a network fit."""
+
+_GRAM_ROWS = 16384
+
+
+class FitDivergedError(RuntimeError):
+    """The fit ran away: the loss or the weights are no longer finite numbers."""
+
+
+class FitInfo(NamedTuple):
+    """How a fit went. ``held_out`` is the loss expected on new rows, in the units of ``loss``."""
+
+    solver: str
+    converged: bool
+    iterations: int
+    loss: float
+    held_out: float
+    gradient: float
+    seconds: float
+    message: str = ""
+
+
+class ConvexFit(NamedTuple):
+    """Coefficients (p,) (the constant is the last if the design has one) and what inference needs at the solution.
+
+    ``score_num`` and ``score_den`` are the derivatives of the loss in the log-ratio of each row, ``hessian`` (p, p)
+    is that in the coefficients; they are empty where the loss is not a sum over rows.
+    """
+
+    coef: Tensor
+    hessian: Tensor
+    score_num: Tensor
+    score_den: Tensor
+    info: FitInfo
+
+
+def gram(design: Tensor, weights: Tensor) -> Tensor:
+    """``design.T @ diag(weights) @ design`` in double, from single-precision products (a curvature needs no more)."""
+    out = torch.zeros(design.shape[1], design.shape[1], dtype=torch.float64, device=design.device)
+    for rows, w in zip(design.split(_GRAM_ROWS), weights.split(_GRAM_ROWS), strict=True):
+        block = rows.float()
+        # a factor of the weights' size is taken out so that squared per-row scores do not leave float32's range
+        size = w.abs().max().clamp_min(torch.finfo(w.dtype).tiny)
+        out += (block.T @ (block * (w / size).float()[:, None])).double() * size
+    return out
+
+
+def _row_derivatives(objective: Objective, phi_num: Tensor, phi_den: Tensor) -> tuple[Tensor, ...]:
+    """Loss, first and second derivatives in each row's log-ratio (the second assuming the loss is a sum over rows)."""
+    phi_num, phi_den = phi_num.detach().requires_grad_(), phi_den.detach().requires_grad_()
+    with torch.enable_grad():
+        loss = objective(phi_num, phi_den)
+        grads = torch.autograd.grad(loss, (phi_num, phi_den), create_graph=True)
+        total = grads[0].sum() + grads[1].sum()
+        if total.requires_grad:
+            curves = torch.autograd.grad(total, (phi_num, phi_den), allow_unused=True)
+            filled = [torch.zeros_like(p) if c is None else c for c, p in zip(curves, (phi_num, phi_den), strict=True)]
+        else:
+            filled = [torch.zeros_like(phi_num), torch.zeros_like(phi_den)]
+    return loss.detach(), grads[0].detach(), grads[1].detach(), filled[0].detach(), filled[1].detach()
+
+
+def is_separable(objective: Objective) -> bool:
+    """Whether the loss is a sum over rows, so that its second derivative in the log-ratios is diagonal.
+
+    Checked on a small example: then Newton's method and influence values apply, whoever wrote the objective.
+    """
+    generator = torch.Generator().manual_seed(0)
+    phi = [torch.randn(6, generator=generator, dtype=torch.float64).mul_(0.3).requires_grad_() for _ in range(2)]
+    with torch.enable_grad():
+        loss = objective(phi[0], phi[1])
+        grads = torch.cat(torch.autograd.grad(loss, phi, create_graph=True))
+        if not grads.requires_grad:
+            return False
+        sign = torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0, 1.0, -1.0, -1.0, 1.0, -1.0, 1.0, 1.0], dtype=torch.float64)
+        signed = torch.autograd.grad(grads @ sign, phi, retain_graph=True, allow_unused=True)
+        plain = torch.autograd.grad(grads.sum(), phi, allow_unused=True)
+    left = torch.cat([torch.zeros(6, dtype=torch.float64) if v is None else v for v in signed])
+    right = torch.cat([torch.zeros(6, dtype=torch.float64) if v is None else v for v in plain])
+    return bool(torch.allclose(left, right * sign, atol=1e-12, rtol=1e-8))
+
+
+def fit_convex(
+    design_num: Tensor,
+    design_den: Tensor,
+    objective: Objective,
+    *,
+    offset_num: Tensor | None = None,
+    offset_den: Tensor | None = None,
+    ridge: float = 0.0,
+    start: Tensor | None = None,
+    max_iter: int = 50,
+    tol: float = 1e-8,
+) -> ConvexFit:
+    r"""Minimise ``objective(design_num @ theta + offset_num, design_den @ theta + offset_den)`` by Newton's method.
+
+    The objective must be a sum over rows (:func:`is_separable`); pass :func:`~driftline.objectives.unnormalised`
+    of a self-normalised one. ``ridge`` adds :math:`\frac{\rho}{2(N+M)}\|\theta\|^2`, the prior of weight :math:`\rho`
+    observations that keeps the solution finite for separable or collinear data.
+
+    >>> x, y = torch.randn(2000, 1, dtype=torch.float64), torch.randn(2000, 1, dtype=torch.float64) + 0.5
+    >>> one = torch.ones(2000, 1, dtype=torch.float64)
+    >>> fit = fit_convex(torch.cat([x, one], 1), torch.cat([y, one], 1), logistic)
+    >>> fit.info.converged  # the truth is log r = -x/2 + 1/8
+    True
+    """
+    began = time.perf_counter()
+    p = design_num.shape[1]
+    weight = ridge / (design_num.shape[0] + design_den.shape[0])
+    zero = design_num.new_zeros(())
+    off_num = zero if offset_num is None else offset_num
+    off_den = zero if offset_den is None else offset_den
+    coef = design_num.new_zeros(p) if start is None else start.clone()
+    eye = torch.eye(p, dtype=torch.float64, device=coef.device)
+
+    def at(theta: Tensor) -> tuple[Tensor, ...]:
+        loss, *rest = _row_derivatives(objective, design_num @ theta + off_num, design_den @ theta + off_den)
+        return (loss + 0.5 * weight * (theta @ theta), *rest)
+
+    loss, s_num, s_den, c_num, c_den = at(coef)
+    if not torch.isfinite(loss):
+        raise FitDivergedError(
+            "the objective is not finite at the start of the fit: are the offsets or inputs extreme?"
+        )
+    message, converged, size, steps = "", False, float("inf"), 0
+    factor: Tensor | None = None
+    while steps < max_iter:
+        gradient = s_num @ design_num + s_den @ design_den + weight * coef
+        before, size = size, float(gradient.abs().max())
+        if size < tol:
+            converged = True
+            break
+        # a curvature that brought the gradient down tenfold is good for another step, and saves two Gram matrices
+        if factor is None or size > 0.1 * before:
+            factor = _factor(_curvature(design_num, design_den, c_num, c_den, weight, eye))
+        direction = -torch.cholesky_solve(gradient[:, None], factor)[:, 0]
+        found = _search(at, coef, direction, loss, float(gradient @ direction))
+        if found is None:
+            converged = size < 1e3 * tol
+            message = "" if converged else "no descent along the Newton direction"
+            break
+        coef, (loss, s_num, s_den, c_num, c_den) = found
+        steps += 1
+    if not converged and not message:
+        message = f"gradient {size:.1e} after {max_iter} iterations"
+    hessian = gram(design_num, c_num) + gram(design_den, c_den) + weight * eye
+    info = FitInfo("newton", converged, steps, float(loss), float("nan"), size, time.perf_counter() - began, message)
+    return ConvexFit(coef, hessian, s_num, s_den, info)
+
+
+def _curvature(
+    design_num: Tensor, design_den: Tensor, c_num: Tensor, c_den: Tensor, weight: float, eye: Tensor
+) -> Tensor:
+    """The Hessian, or where it is not positive (LSIF far from its optimum) its positive part by rows."""
+    jitter = 1e-10 + weight
+    hessian = gram(design_num, c_num) + gram(design_den, c_den) + jitter * eye
+    if bool((c_num < 0).any() | (c_den < 0).any()) and torch.linalg.cholesky_ex(hessian).info != 0:
+        hessian = gram(design_num, c_num.clamp_min(0)) + gram(design_den, c_den.clamp_min(0)) + jitter * eye
+    return hessian
+
+
+def _factor(matrix: Tensor) -> Tensor:
+    """Cholesky factor of a positive (semi-)definite matrix, adding to its diagonal until there is one."""
+    size = matrix.diagonal().abs().mean().clamp_min(1e-300)
+    eye = torch.eye(matrix.shape[0], dtype=matrix.dtype, device=matrix.device)
+    for jitter in (0.0, 1e-9, 1e-6, 1e-3, 1.0):
+        factor: Tensor
+        factor, status = torch.linalg.cholesky_ex(matrix + jitter * size * eye)
+        if status == 0:
+            return factor
+    raise FitDivergedError("the curvature of the objective is not finite or not positive at the current estimate")
+
+
+def _search(
+    at: Callable[[Tensor], tuple[Tensor, ...]], coef: Tensor, direction: Tensor, loss: Tensor, slope: float
+) -> tuple[Tensor, tuple[Tensor, ...]] | None:
+    """Backtracking along a descent direction; None where nothing improves."""
+    rate = 1.0
+    for _ in range(40):
+        trial = coef + rate * direction
+        values = at(trial)
+        # the tolerance lets the last, tiny Newton steps pass although rounding hides their gain
+        if torch.isfinite(values[0]) and values[0] <= loss + 1e-4 * rate * slope + 1e-13 * (1.0 + loss.abs()):
+            return trial, values
+        rate *= 0.5
+    return None
+
+
+def fit_features_lbfgs(
+    features: Features,
+    z_num: Tensor,
+    z_den: Tensor,
+    objective: Objective,
+    *,
+    offset_num: Tensor | None = None,
+    offset_den: Tensor | None = None,
+    ridge: float = 0.0,
+    max_iter: int = 200,
+    tol: float = 1e-6,
+) -> ConvexFit:
+    """The same fit by L-BFGS, never building the design: for many features, and for losses that couple the rows."""
+    began = time.perf_counter()
+    weight = ridge / (z_num.shape[0] + z_den.shape[0])
+    coef = z_num.new_zeros(features.size + 1).requires_grad_()
+    zero = z_num.new_zeros(())
+    off_num = zero if offset_num is None else offset_num
+    off_den = zero if offset_den is None else offset_den
+    optimiser = torch.optim.LBFGS(
+        [coef], lr=1.0, max_iter=max_iter, tolerance_grad=tol, tolerance_change=1e-14, history_size=20,
+        line_search_fn="strong_wolfe",
+    )  # fmt: skip
+
+    def logs(theta: Tensor) -> tuple[Tensor, Tensor]:
+        return (
+            features.score(z_num, theta[:-1]) + theta[-1] + off_num,
+            features.score(z_den, theta[:-1]) + theta[-1] + off_den,
+        )
+
+    def closure() -> Tensor:
+        optimiser.zero_grad()
+        loss = objective(*logs(coef)) + 0.5 * weight * (coef @ coef)
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        optimiser.step(closure)
+        loss = closure()
+    size = float(coef.grad.abs().max()) if coef.grad is not None else float("nan")
+    theta = coef.detach()
+    if not (torch.isfinite(loss) and torch.isfinite(theta).all()):
+        raise FitDivergedError("L-BFGS left the finite numbers: standardise the input, or give the windows more rows")
+    steps = int(optimiser.state[coef].get("n_iter", 0))
+    converged = size < 10 * tol
+    message = "" if converged else f"gradient {size:.1e} after {steps} iterations"
+    info = FitInfo("l-bfgs", converged, steps, float(loss), float("nan"), size, time.perf_counter() - began, message)
+    empty = theta.new_zeros(0)
+    return ConvexFit(theta, empty, empty, empty, info)
+
+
+class Training(NamedTuple):
+    """Settings of the mini-batch loop. ``batch`` counts rows of each window."""
+
+    epochs: int = 10
+    min_epochs: int = 3
+    patience: int = 3
+    batch: int = 2000
+    lr: float = 1e-3
+    weight_decay: float = 1e-2
+    schedule: str = "one-cycle"
+    optimizer: str = "adamw"
+    validation: float = 0.1
+    penalty: float = 0.0
+
+
+class Pair(NamedTuple):
+    """One original's share of a network fit: inputs of both windows and previous psi on them."""
+
+    num: Tensor
+    den: Tensor
+    prev_num: Tensor
+    prev_den: Tensor
+    outputs: Callable[[Tensor], Tensor]
+
+
+def split_rows(n: int, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Row numbers for training and validation, a function of the size and seed alone.
+
+    A window keeps its split in both of its roles, so that its sampling error cancels in networks too.
+    """
+    held = min(max(1, round(fraction * n)), n - 1)
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    return order[held:], order[:held]
+
+
+def fit_network(
+    module: nn.Module,
+    pairs: Sequence[Pair],
+    objective: Objective,
+    training: Training,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> FitInfo:
+    """Train ``module`` in place on the objective averaged over ``pairs``; the weights of the best epoch are restored.
+
+    The log-ratio of a pair is ``outputs(inputs) - previous psi``. Rows are split once into training and validation;
+    training stops early when ``patience`` epochs bring nothing, but not before ``min_epochs``.
+    """
+    began = time.perf_counter()
+    splits = [
+        (split_rows(len(p.num), training.validation, seed), split_rows(len(p.den), training.validation, seed))
+        for p in pairs
+    ]
+    largest = max(max(len(a[0]), len(b[0])) for a, b in splits)
+    batches = max(1, round(largest / training.batch))
+    optimiser, scheduler = _optimiser(module, training, batches)
+    generator = torch.Generator().manual_seed(seed + 1)
+
+    def loss_on(pair: Pair, rows_num: Tensor, rows_den: Tensor) -> Tensor:
+        inputs = torch.cat([pair.num[rows_num], pair.den[rows_den]])
+        out = pair.outputs(inputs)
+        prev_num, prev_den = pair.prev_num[rows_num], pair.prev_den[rows_den]
+        log_num, log_den = out[: len(rows_num)] - prev_num, out[len(rows_num) :] - prev_den
+        loss = objective(log_num, log_den)
+        if training.penalty:
+            loss = loss + training.penalty * (constraint_residual(log_den, prev_num, prev_den) - 1.0) ** 2
+        return loss
+
+    def held_out() -> float:
+        module.eval()
+        with torch.no_grad():
+            losses = [loss_on(p, s[0][1], s[1][1]) for p, s in zip(pairs, splits, strict=True)]
+        module.train()
+        return float(torch.stack(losses).mean())
+
+    module.train()
+    # epoch 0 competes too: where nothing moved, a warm-started network that stays as it was is the best one
+    best, best_state, best_epoch = held_out(), copy.deepcopy(module.state_dict()), 0
+    epoch, loss_value = 0, float("nan")
+    for epoch in range(1, training.epochs + 1):
+        orders = [tuple(_batches(side[0], batches, generator) for side in s) for s in splits]
+        running = 0.0
+        for b in range(batches):
+            loss = torch.stack([loss_on(p, o[0][b], o[1][b]) for p, o in zip(pairs, orders, strict=True)]).mean()
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+            if scheduler is not None:
+                scheduler.step()
+            running += float(loss.detach())
+        loss_value = running / batches
+        value = held_out()
+        if not (math.isfinite(loss_value) and math.isfinite(value)):
+            raise FitDivergedError(
+                f"network training diverged in epoch {epoch}: loss {loss_value}, held-out {value}; "
+                f"lower the learning rate (now {training.lr:g}), take smaller steps or objective='logistic'"
+            )
+        if progress is not None:
+            progress(epoch, training.epochs, loss_value, value)
+        if value < best:
+            best, best_state, best_epoch = value, copy.deepcopy(module.state_dict()), epoch
+        elif epoch >= training.min_epochs and epoch - best_epoch >= training.patience:
+            break
+    module.load_state_dict(best_state)
+    module.eval()
+    # still improving at the last epoch of a constant-rate schedule means the budget, not the data, ended it
+    converged = training.schedule != "constant" or best_epoch < training.epochs
+    message = "" if converged else f"still improving after {training.epochs} epochs"
+    return FitInfo("mini-batch", converged, epoch, loss_value, best, float("nan"), time.perf_counter() - began, message)
+
+
+def _batches(rows: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+    return torch.tensor_split(rows[torch.randperm(len(rows), generator=generator)], count)
+
+
+def _optimiser(
+    module: nn.Module, training: Training, batches: int
+) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler | None]:
+    kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    if training.optimizer not in kinds:
+        raise ValueError(f"optimizer={training.optimizer!r} is unknown: choose one of {sorted(kinds)}")
+    kind = kinds[training.optimizer]
+    decay = training.weight_decay if training.optimizer == "adamw" else 0.0
+    optimiser = kind(module.parameters(), lr=training.lr, weight_decay=decay, fused=True)
+    if training.schedule == "constant":
+        return optimiser, None
+    if training.schedule != "one-cycle":
+        raise ValueError(f"schedule={training.schedule!r} is unknown: choose 'one-cycle' or 'constant'")
+    return optimiser, torch.optim.lr_scheduler.OneCycleLR(optimiser, training.lr, total_steps=training.epochs * batches)
+
+
+def bridge_constant(phi_num: Tensor, phi_den: Tensor, objective: Objective) -> float:
+    """The constant to add to log-ratios: the objective's own minimiser, or the bridge estimate if it has none."""
+    own = unnormalised(objective)
+    if objective is not kliep and not is_separable(own):
+        own = logistic
+    ones = (phi_num.new_ones(len(phi_num), 1), phi_den.new_ones(len(phi_den), 1))
+    # start where both samples are centred, so that Newton's first step is not taken from a saturated loss
+    shift = -0.5 * (float(phi_num.mean()) + float(phi_den.mean()))
+    fit = fit_convex(*ones, own, offset_num=phi_num + shift, offset_den=phi_den + shift)
+    return float(fit.coef[0]) + shift

@@ -1,0 +1,138 @@
+"""Input checks: arrays, tensors and data frames become double-precision tensors, or a clear error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["MIN_ROWS", "as_rows", "column_names", "resolve_device"]
+
+MIN_ROWS = 10
+_LARGEST = 1e100  # squares and their sums must stay finite in double precision
+
+
+def column_names(data: Any) -> list[str] | None:
+    """Names of a pandas or polars frame's columns; None where columns have no string names."""
+    columns = getattr(data, "columns", None)
+    if columns is None or not hasattr(data, "to_numpy"):
+        return None
+    names = list(columns)
+    return names if names and all(isinstance(n, str) for n in names) else None
+
+
+def resolve_device(device: str) -> torch.device:
+    """``auto`` is cuda where there is one, cpu otherwise."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device={device!r} is unknown: choose 'cpu', 'cuda' or 'auto'") from error
+
+
+def as_rows(
+    data: Any,
+    what: str,
+    *,
+    names: Sequence[str] | None = None,
+    width: int | None = None,
+    min_rows: int = MIN_ROWS,
+    device: torch.device | None = None,
+) -> Tensor:
+    """Rows as a float64 tensor (n, D).
+
+    Arguments:
+        what: how an error names the data, such as ``"original"`` or ``"window"``.
+        names: columns the data must have, in this order, if it has names at all.
+        width: number of columns it must have.
+        min_rows: fewer are an error.
+    """
+    present = column_names(data)
+    _check_names(present, names, what)
+    values = _numbers(data, what, present)
+    if values.ndim != 2:
+        raise ValueError(
+            f"{what} must have two dimensions (rows, columns), got shape {tuple(values.shape)}"
+            + ("; use X.reshape(-1, 1) for a single column" if values.ndim == 1 else "")
+        )
+    rows, columns = values.shape
+    if columns == 0:
+        raise ValueError(f"{what} has no columns")
+    if width is not None and columns != width:
+        raise ValueError(f"{what} has {columns} columns, the original has {width}")
+    if rows < min_rows:
+        raise ValueError(f"{what} has {rows} rows, at least {min_rows} are needed")
+    label = (lambda j: repr(present[j])) if present else str
+    _check_finite(values, what, label)
+    return values if device is None else values.to(device)
+
+
+def _check_names(present: list[str] | None, wanted: Sequence[str] | None, what: str) -> None:
+    if present is None or wanted is None or present == list(wanted):
+        return
+    missing = [n for n in wanted if n not in present]
+    extra = [n for n in present if n not in set(wanted)]
+    parts = []
+    if missing:
+        parts.append(f"missing {missing[:5]}")
+    if extra:
+        parts.append(f"unexpected {extra[:5]}")
+    if not parts:
+        parts.append(f"a different order: {present[:5]} instead of {list(wanted)[:5]}")
+    raise ValueError(f"{what} does not have the columns of the original: " + ", ".join(parts))
+
+
+def _numbers(data: Any, what: str, names: list[str] | None) -> Tensor:
+    if isinstance(data, Tensor):
+        if data.is_complex():
+            raise ValueError(f"{what} holds complex numbers, real ones are needed")
+        return data.detach().to(torch.float64)
+    if hasattr(data, "toarray") and hasattr(data, "nnz"):
+        raise TypeError(f"{what} is a sparse matrix: pass a dense one, for example {what}.toarray()")
+    array = data.to_numpy() if hasattr(data, "to_numpy") else np.asarray(data)
+    if array.dtype.kind not in "biuf":
+        if array.dtype.kind not in "OUS" or array.ndim != 2:
+            raise ValueError(f"{what} holds {array.dtype} values, numbers are needed")
+        array = _per_column(array, what, names)
+    with np.errstate(over="ignore"):
+        # a copy, so that the caller may overwrite the buffer: windows are kept for the next step
+        return torch.from_numpy(np.array(array, dtype=np.float64, order="C"))
+
+
+def _per_column(array: np.ndarray[Any, Any], what: str, names: list[str] | None) -> np.ndarray[Any, Any]:
+    """Mixed frames arrive as objects: convert column by column, so that an error can name the one that fails."""
+    out = np.empty(array.shape, dtype=np.float64)
+    for j in range(array.shape[1]):
+        label = repr(names[j]) if names else str(j)
+        column = array[:, j]
+        text = next((v for v in column if isinstance(v, str | bytes)), None)
+        if text is not None:
+            raise ValueError(f"{what}: column {label} holds text ({text!r}): encode it as numbers first")
+        try:
+            out[:, j] = [np.nan if v is None else float(v) for v in column]
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{what}: column {label} cannot be read as numbers ({error})") from None
+    return out
+
+
+def _check_finite(values: Tensor, what: str, label: Any) -> None:
+    # one pass for the usual case: a sum of finite, not extreme numbers is finite
+    if values.numel() == 0 or (bool(torch.isfinite(values.abs().max())) and float(values.abs().max()) <= _LARGEST):
+        return
+    for kind, bad in (("NaN", values.isnan()), ("infinite values", values.isinf())):
+        if bool(bad.any()):
+            j = int(bad.any(0).nonzero()[0])
+            first = int(bad[:, j].nonzero()[0])
+            raise ValueError(
+                f"{what}: column {label(j)} holds {kind} in {int(bad[:, j].sum())} of {values.shape[0]} rows "
+                f"(first: row {first}); {int(bad.any(0).sum())} column(s) affected"
+            )
+    j = int(values.abs().amax(0).argmax())
+    raise ValueError(
+        f"{what}: column {label(j)} holds {float(values[:, j].abs().max()):.3g}, beyond the largest magnitude "
+        f"{_LARGEST:g} that can be squared safely: rescale it"
+    )

@@ -1,0 +1,278 @@
+"""Models of psi, the log-ratio up to a constant: log-linear features and networks.
+
+A model is a frozen value: it maps raw rows to psi and is replaced, never changed. Standardisation is part of it and
+stays what it was when tracing began, so that psi of two steps speak of the same coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+__all__ = [
+    "MLP",
+    "Features",
+    "LogLinear",
+    "ModuleFactory",
+    "Network",
+    "Psi",
+    "Standardizer",
+    "fit_features",
+    "fit_standardizer",
+    "grow",
+    "mlp_factory",
+]
+
+ModuleFactory = Callable[[int, int], nn.Module]
+"""``factory(n_inputs, n_outputs)``; with several originals, tau is the last input and each has its own output."""
+
+_CHUNK = 8192  # rows scored at a time: small enough for the cache, large enough for the matrix products
+_NETWORK_CLIP = 1e4  # a standardised input beyond this says nothing more to a float32 network
+
+
+class Standardizer(NamedTuple):
+    """Column means and scales of the first window of an original."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Standardised rows, (n, D)."""
+        return (x - self.mean) / self.scale
+
+
+def fit_standardizer(x: Tensor) -> Standardizer:
+    """Means and standard deviations; a constant column gets scale 1, so that it stays 0 while it does not move."""
+    mean = x.mean(0)
+    spread = x.std(0, correction=0)
+    constant = spread <= 1e-12 * (1.0 + mean.abs())
+    return Standardizer(mean, torch.where(constant, torch.ones_like(spread), spread))
+
+
+class Features(NamedTuple):
+    r"""The statistics :math:`T(x)` of a log-linear model, each centred and scaled once.
+
+    In this order: the columns, their squares (if ``squares``), products of the listed ``pairs`` of columns and
+    ridge units :math:`\max(0, w^\top z + b)`.
+
+    Shapes: pairs (k, 2), weight (D, u), bias (u,), center and scale (p,).
+    """
+
+    squares: bool
+    pairs: Tensor
+    weight: Tensor
+    bias: Tensor
+    center: Tensor
+    scale: Tensor
+
+    @property
+    def size(self) -> int:
+        """Number of features p."""
+        return self.center.shape[0]
+
+    @property
+    def columns(self) -> int:
+        """Number of input columns D."""
+        return self.weight.shape[0]
+
+    def fill(self, z: Tensor, out: Tensor) -> None:
+        """Write the features of standardised rows (n, D), not yet centred and scaled, to ``out`` (n, p)."""
+        d, k, u = self.columns, self.pairs.shape[0], self.bias.shape[0]
+        out[:, :d] = z
+        if self.squares:
+            torch.mul(z, z, out=out[:, d : 2 * d])
+        at = d * (1 + self.squares)
+        if k:
+            torch.mul(z[:, self.pairs[:, 0]], z[:, self.pairs[:, 1]], out=out[:, at : at + k])
+        if u:
+            out[:, at + k :] = torch.relu_(torch.addmm(self.bias, z, self.weight))
+
+    def design(self, z: Tensor) -> Tensor:
+        """Features with a last column of ones, (n, p + 1)."""
+        out = torch.empty(z.shape[0], self.size + 1, dtype=z.dtype, device=z.device)
+        rate = 1.0 / self.scale
+        for rows, part in zip(z.split(_CHUNK), out.split(_CHUNK), strict=True):
+            self.fill(rows, part[:, :-1])
+            part[:, :-1].sub_(self.center).mul_(rate)
+        out[:, -1] = 1.0
+        return out
+
+    def score(self, z: Tensor, coef: Tensor) -> Tensor:
+        """``design(z)[:, :-1] @ coef`` without building the design."""
+        weights = coef / self.scale
+        d, k = self.columns, self.pairs.shape[0]
+        out = z @ weights[:d] - (self.center * weights).sum()
+        at = d
+        if self.squares:
+            out += (z * z) @ weights[at : at + d]
+            at += d
+        if k > d:  # many pairs: one matrix product beats gathering the columns
+            form = torch.zeros(d, d, dtype=z.dtype, device=z.device)
+            form = form.index_put((self.pairs[:, 0], self.pairs[:, 1]), weights[at : at + k])
+            out += ((z @ form) * z).sum(1)
+        elif k:
+            out += (z[:, self.pairs[:, 0]] * z[:, self.pairs[:, 1]]) @ weights[at : at + k]
+        if self.bias.shape[0]:
+            out += torch.relu(z @ self.weight + self.bias) @ weights[at + k :]
+        return out
+
+    def extend(self, z: Tensor, pairs: Tensor, weight: Tensor, bias: Tensor) -> Features:
+        """These features and further pairs and units, the new ones centred and scaled on ``z``."""
+        base = self.columns * (1 + self.squares)
+        old, k = self, self.pairs.shape[0]
+        fresh = fit_features(z, squares=False, pairs=pairs, weight=weight, bias=bias)
+        cut = self.columns + pairs.shape[0]
+
+        def merge(a: Tensor, b: Tensor) -> Tensor:
+            return torch.cat([a[: base + k], b[self.columns : cut], a[base + k :], b[cut:]])
+
+        return Features(
+            old.squares,
+            torch.cat([old.pairs, pairs]),
+            torch.cat([old.weight, weight], 1),
+            torch.cat([old.bias, bias]),
+            merge(old.center, fresh.center),
+            merge(old.scale, fresh.scale),
+        )
+
+    def positions(self, into: Features) -> Tensor:
+        """Where these features stand among those of ``into``, which extends them; (p,)."""
+        base, k, u = self.columns * (1 + self.squares), self.pairs.shape[0], self.bias.shape[0]
+        shift = base + into.pairs.shape[0]
+        return torch.cat([torch.arange(base + k), torch.arange(shift, shift + u)]).to(self.center.device)
+
+
+def fit_features(
+    z: Tensor,
+    *,
+    squares: bool = True,
+    pairs: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Features:
+    """Features centred and scaled on standardised rows ``z``."""
+    d = z.shape[1]
+    bare = Features(
+        squares,
+        z.new_zeros(0, 2, dtype=torch.long) if pairs is None else pairs,
+        z.new_zeros(d, 0) if weight is None else weight,
+        z.new_zeros(0) if bias is None else bias,
+        z.new_zeros(0),
+        z.new_zeros(0),
+    )
+    size = d * (1 + squares) + bare.pairs.shape[0] + bare.bias.shape[0]
+    total, square = z.new_zeros(size), z.new_zeros(size)
+    for rows in z.split(_CHUNK):
+        raw = z.new_empty(rows.shape[0], size)
+        bare.fill(rows, raw)
+        total += raw.sum(0)
+        square += (raw * raw).sum(0)
+    center = total / z.shape[0]
+    spread = (square / z.shape[0] - center * center).clamp_min(0.0).sqrt()
+    scale = torch.where(spread <= 1e-7 * (1.0 + center.abs()), torch.ones_like(spread), spread)
+    return bare._replace(center=center, scale=scale)
+
+
+class Psi(Protocol):
+    """What the recursion needs of a model: psi of raw rows (n, D), in double precision (n,)."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Psi of raw rows, (n,)."""
+        ...
+
+
+class LogLinear(NamedTuple):
+    r""":math:`\psi(x) = \theta^\top T(x)`."""
+
+    standardizer: Standardizer
+    features: Features
+    coef: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Psi of raw rows, (n,)."""
+        return torch.cat([self.features.score(self.standardizer(rows), self.coef) for rows in x.split(_CHUNK)])
+
+
+class MLP(nn.Module):
+    """The paper's network: dense ReLU layers, by default two of 256, and one linear output per original."""
+
+    def __init__(self, n_inputs: int, n_outputs: int = 1, hidden: Sequence[int] = (256, 256)) -> None:
+        super().__init__()
+        widths = [n_inputs, *hidden]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.head = nn.Linear(widths[-1], n_outputs)
+
+    def hidden(self, x: Tensor) -> Tensor:
+        """Activations of the last hidden layer, (n, width)."""
+        for layer in self.layers:
+            x = torch.relu(layer(x))
+        return x
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Outputs, (n, n_outputs)."""
+        out: Tensor = self.head(self.hidden(x))
+        return out
+
+
+def mlp_factory(hidden: Sequence[int] = (256, 256)) -> ModuleFactory:
+    """A factory of :class:`MLP` with these hidden widths."""
+    return lambda n_inputs, n_outputs: MLP(n_inputs, n_outputs, hidden)
+
+
+class Network(NamedTuple):
+    """psi of one original in a (possibly shared) network: ``tau`` picks a head and, among several, is an input."""
+
+    standardizer: Standardizer
+    module: nn.Module
+    tau: int
+    heads: int
+
+    def inputs(self, x: Tensor) -> Tensor:
+        """Network inputs (n, D) or, with several originals, (n, D + 1)."""
+        z = self.standardizer(x).clamp(-_NETWORK_CLIP, _NETWORK_CLIP).float()
+        if self.heads == 1:
+            return z
+        return torch.cat([z, torch.full_like(z[:, :1], float(self.tau))], 1)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Psi of raw rows, (n,)."""
+        with torch.no_grad():
+            return torch.cat([self.outputs(self.inputs(rows)) for rows in x.split(_CHUNK)]).double()
+
+    def outputs(self, inputs: Tensor) -> Tensor:
+        """This original's head, (n,)."""
+        out: Tensor = self.module(inputs)
+        if out.ndim == 1 and self.heads == 1:
+            return out
+        if out.ndim != 2 or out.shape[1] != self.heads:
+            raise ValueError(
+                f"the module returned shape {tuple(out.shape)} for {inputs.shape[0]} rows: "
+                f"expected ({inputs.shape[0]}, {self.heads})"
+            )
+        return out[:, self.tau]
+
+
+def grow(old: nn.Module, new: nn.Module) -> bool:
+    """Start ``new`` from ``old`` where their parameters overlap; true if the structures allowed it.
+
+    Added inputs of a layer get weight zero, so a network that only became wider computes what it did before.
+    """
+    before, after = dict(old.named_parameters()), dict(new.named_parameters())
+    if before.keys() != after.keys() or any(before[k].ndim != after[k].ndim for k in after):
+        return False
+    if any(a > b for k in after for a, b in zip(before[k].shape, after[k].shape, strict=True)):
+        return False
+    with torch.no_grad():
+        for name, value in after.items():
+            source = before[name]
+            if value.ndim == 2:
+                value[: source.shape[0], source.shape[1] :] = 0.0
+            value[tuple(slice(0, n) for n in source.shape)] = source
+        for (_, a), (_, b) in zip(old.named_buffers(), new.named_buffers(), strict=False):
+            if a.shape == b.shape:
+                b.copy_(a)
+    return True

@@ -1,0 +1,227 @@
+"""States on disk: one safetensors file with a JSON header, written atomically, checked when read. No pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from driftline import screening
+from driftline.continual import State, Track
+from driftline.increments import Position
+from driftline.inference import Uncertainty
+from driftline.models import Features, LogLinear, Network, Standardizer
+
+__all__ = ["VERSION", "StateFileError", "read", "write"]
+
+VERSION = 1
+_FORMAT = "driftline-state"
+
+
+class StateFileError(ValueError):
+    """The file is not a driftline state, is damaged, or belongs to another version."""
+
+
+def write(path: str | os.PathLike[str], state: State, header: Mapping[str, Any]) -> None:
+    """Write a state so that the path holds either the old file or the whole new one, whatever happens."""
+    tensors, layout = _flatten(state)
+    meta = {"format": _FORMAT, "version": VERSION, "layout": layout, "digest": _digest(tensors), **header}
+    data = save(tensors, metadata={"driftline": json.dumps(meta, sort_keys=True)})
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.resolve().parent, prefix=f".{target.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    folder = os.open(target.resolve().parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def read(
+    path: str | os.PathLike[str], module: Callable[[int, int, Mapping[str, Any]], nn.Module]
+) -> tuple[State, dict[str, Any]]:
+    """A state and the header it was written with.
+
+    Arguments:
+        module: builds an empty network for ``(n_inputs, n_outputs, header)``, whose weights are then loaded.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{os.fspath(path)}: no such file")
+    try:
+        with safe_open(path, framework="pt") as file:
+            meta = json.loads((file.metadata() or {}).get("driftline", "null"))
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a mapping)
+    except (SafetensorError, json.JSONDecodeError, OSError) as error:
+        raise StateFileError(f"{os.fspath(path)}: damaged, or not a driftline state ({error})") from None
+    if not isinstance(meta, dict) or meta.get("format") != _FORMAT:
+        raise StateFileError(f"{os.fspath(path)}: a safetensors file, but not a driftline state")
+    if meta.get("version") != VERSION:
+        raise StateFileError(
+            f"{os.fspath(path)}: written as version {meta.get('version')}, this driftline reads version {VERSION}"
+        )
+    if meta.get("digest") != _digest(tensors):
+        raise StateFileError(f"{os.fspath(path)}: damaged, its content does not match its digest")
+    try:
+        return _restore(tensors, meta, module), meta
+    except (KeyError, IndexError, RuntimeError, TypeError, AttributeError) as error:
+        raise StateFileError(f"{os.fspath(path)}: damaged, its parts do not fit together ({error})") from error
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    total = hashlib.sha256()
+    for key in sorted(tensors):
+        value = tensors[key].detach().contiguous().cpu()
+        total.update(f"{key} {value.dtype} {tuple(value.shape)}".encode())
+        total.update(value.flatten().view(torch.uint8).numpy().tobytes())
+    return total.hexdigest()
+
+
+def _flatten(state: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors by key and their layout. Numbers that change with t are tensors too: as text their length would vary."""
+    tensors: dict[str, Tensor] = {"t": torch.tensor(state.t)}
+    modules: list[nn.Module] = []
+    tracks: dict[str, Any] = {}
+    for name, track in state.tracks.items():
+        key = f"track.{track.tau}"
+        tensors[f"{key}.held"] = torch.tensor(track.held)
+        tensors[f"{key}.step_log_ratio"] = track.step_log_ratio
+        same = track.reference is track.current
+        entry: dict[str, Any] = {"tau": track.tau, "same": same}
+        entry["current"] = _flatten_position(track.current, f"{key}.current", tensors, modules)
+        if not same:
+            entry["reference"] = _flatten_position(track.reference, f"{key}.reference", tensors, modules)
+        tracks[name] = entry
+    for i, module in enumerate(modules):
+        for part, value in module.state_dict().items():
+            tensors[f"module.{i}.{part}"] = value
+    cpu = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
+    return cpu, {"tracks": tracks, "modules": len(modules)}
+
+
+def _flatten_position(
+    position: Position, key: str, tensors: dict[str, Tensor], modules: list[nn.Module]
+) -> dict[str, Any]:
+    tensors[f"{key}.log_normalizer"] = torch.tensor(position.log_normalizer, dtype=torch.float64)
+    tensors[f"{key}.window"] = position.window
+    psi = position.psi
+    assert isinstance(psi, LogLinear | Network)
+    tensors[f"{key}.mean"], tensors[f"{key}.scale"] = psi.standardizer
+    entry: dict[str, Any] = {"uncertainty": position.uncertainty is not None, "evidence": position.evidence is not None}
+    if isinstance(psi, Network):
+        if not any(psi.module is m for m in modules):
+            modules.append(psi.module)
+        index = next(i for i, m in enumerate(modules) if m is psi.module)
+        return entry | {"kind": "network", "module": index, "tau": psi.tau, "heads": psi.heads}
+    spare = _spare(psi.features) if position.evidence is not None else (0, 0)
+    _flatten_log_linear(psi, spare, key, tensors)
+    if position.uncertainty is not None:
+        at = _padded_positions(psi.features, spare)
+        at = torch.cat([at, at.new_tensor([psi.features.size + sum(spare)])])
+        for part, value in position.uncertainty._asdict().items():
+            tensors[f"{key}.uncertainty.{part}"] = (
+                value if value.ndim == 1 else _scatter(value, at, len(at) + sum(spare))
+            )
+    if position.evidence is not None:
+        for part, value in position.evidence._asdict().items():
+            tensors[f"{key}.evidence.{part}"] = value
+    return entry | {"kind": "log-linear", "squares": psi.features.squares}
+
+
+def _spare(features: Features) -> tuple[int, int]:
+    """Slots for pairs and units not yet used by an adaptive model: written as zeros, so that its file has one size."""
+    pairs, units = screening.capacity(features.columns)
+    return max(0, pairs - features.pairs.shape[0]), max(0, units - features.bias.shape[0])
+
+
+def _padded_positions(features: Features, spare: tuple[int, int]) -> Tensor:
+    fixed, units = features.size - features.bias.shape[0], features.bias.shape[0]
+    return torch.cat([torch.arange(fixed), torch.arange(units) + fixed + spare[0]]).to(features.center.device)
+
+
+def _scatter(value: Tensor, at: Tensor, size: int) -> Tensor:
+    out = value.new_zeros((size,) * value.ndim)
+    out[at if value.ndim == 1 else (at[:, None], at[None, :])] = value
+    return out
+
+
+def _flatten_log_linear(psi: LogLinear, spare: tuple[int, int], key: str, tensors: dict[str, Tensor]) -> None:
+    features, at = psi.features, _padded_positions(psi.features, spare)
+    size = features.size + sum(spare)
+    tensors[f"{key}.used"] = torch.tensor([features.pairs.shape[0], features.bias.shape[0]])
+    tensors[f"{key}.pairs"] = torch.cat([features.pairs, features.pairs.new_zeros(spare[0], 2)])
+    tensors[f"{key}.weight"] = torch.cat([features.weight, features.weight.new_zeros(features.columns, spare[1])], 1)
+    tensors[f"{key}.bias"] = torch.cat([features.bias, features.bias.new_zeros(spare[1])])
+    for part, value in (("center", features.center), ("unit", features.scale), ("coef", psi.coef)):
+        tensors[f"{key}.{part}"] = _scatter(value, at, size)
+
+
+def _restore(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], build: Callable[..., nn.Module]) -> State:
+    layout = meta["layout"]
+    modules: dict[int, nn.Module] = {}
+
+    def module(entry: Mapping[str, Any], columns: int) -> nn.Module:
+        index = entry["module"]
+        if index not in modules:
+            net = build(columns + (entry["heads"] > 1), entry["heads"], meta)
+            prefix = f"module.{index}."
+            net.load_state_dict({k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)})
+            modules[index] = net.eval()
+        return modules[index]
+
+    tracks = {}
+    for name, entry in sorted(layout["tracks"].items(), key=lambda item: item[1]["tau"]):
+        key = f"track.{entry['tau']}"
+        current = _restore_position(tensors, entry["current"], f"{key}.current", module)
+        reference = current
+        if not entry["same"]:
+            reference = _restore_position(tensors, entry["reference"], f"{key}.reference", module)
+        held = int(tensors[f"{key}.held"])
+        tracks[name] = Track(entry["tau"], reference, current, tensors[f"{key}.step_log_ratio"], held)
+    return State(tracks, int(tensors["t"]))
+
+
+def _restore_position(
+    tensors: Mapping[str, Tensor], entry: Mapping[str, Any], key: str, module: Callable[..., nn.Module]
+) -> Position:
+    window = tensors[f"{key}.window"]
+    standardizer = Standardizer(tensors[f"{key}.mean"], tensors[f"{key}.scale"])
+    normalizer = float(tensors[f"{key}.log_normalizer"])
+    if entry["kind"] == "network":
+        psi = Network(standardizer, module(entry, window.shape[1]), entry["tau"], entry["heads"])
+        return Position(psi, normalizer, window)
+    used = [int(v) for v in tensors[f"{key}.used"]]
+    pairs, weight, bias = (tensors[f"{key}.{part}"] for part in ("pairs", "weight", "bias"))
+    spare = pairs.shape[0] - used[0], bias.shape[0] - used[1]
+    fixed = window.shape[1] * (1 + entry["squares"]) + used[0]
+    at = torch.cat([torch.arange(fixed), torch.arange(used[1]) + fixed + spare[0]])
+    center, scale, coef = (tensors[f"{key}.{part}"][at] for part in ("center", "unit", "coef"))
+    features = Features(
+        entry["squares"], pairs[: used[0]], weight[:, : used[1]].contiguous(), bias[: used[1]], center, scale
+    )
+    uncertainty = evidence = None
+    if entry["uncertainty"]:
+        square = torch.cat([at, torch.tensor([len(at) + sum(spare)])])
+        parts = {p: tensors[f"{key}.uncertainty.{p}"] for p in Uncertainty._fields}
+        uncertainty = Uncertainty(
+            **{p: v if v.ndim == 1 else v[square[:, None], square[None, :]].contiguous() for p, v in parts.items()}
+        )
+    if entry["evidence"]:
+        evidence = screening.Evidence(*(tensors[f"{key}.evidence.{p}"] for p in screening.Evidence._fields))
+    return Position(LogLinear(standardizer, features, coef), normalizer, window, uncertainty, evidence)
