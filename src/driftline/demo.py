@@ -41,8 +41,8 @@ def run(*, windows: int, rows: int, model: str, figure: str, seed: int) -> list[
     stream, rng = GaussianStream(dim=32, delta=0.02), np.random.default_rng(seed)
     console.print(
         f"\n[bold]driftline demo[/]: {windows} windows of {rows:,} rows × {stream.dim} columns. In every column the "
-        "mean rises and the spread shrinks by 0.02 a window. The first window is where it began; once the next has come, "
-        "it is thrown away. How far have we drifted, in nats of KL(current‖original)?\n"
+        "mean rises and the spread shrinks by 0.02 a window. The first window is where it began; once the next has "
+        "come, it is thrown away. How far have we drifted, in nats of KL(current‖original)?\n"
     )
     estimator = ContinualDensityRatio(model=model, random_state=seed)
     estimator.fit(stream.sample(0, rows, rng))

@@ -22,7 +22,7 @@ _LOG_MAX = 700.0  # exp() stays finite below this
 
 
 def _ratio(log_r: Array) -> Array:
-    return np.asarray(np.exp(np.minimum(log_r, _LOG_MAX)), dtype=np.float64)
+    return np.asarray(np.exp(np.minimum(log_r, _LOG_MAX)))
 
 
 def _kl(log_r: Array) -> Array:
@@ -36,7 +36,8 @@ def _reverse_kl(log_r: Array) -> Array:
 def _js(log_r: Array) -> Array:
     # r log(2r/(1+r)) + log(2/(1+r)) - (r-1) log 2, halved; log(r/(1+r)) as a softplus keeps its digits for large r
     log_r = np.minimum(log_r, _LOG_MAX)
-    return 0.5 * (2.0 * np.log(2.0) - np.exp(log_r) * np.logaddexp(0.0, -log_r) - np.logaddexp(0.0, log_r))
+    tail = np.exp(log_r) * np.logaddexp(0.0, -log_r)
+    return np.asarray(np.log(2.0) - 0.5 * (tail + np.logaddexp(0.0, log_r)))
 
 
 def _hellinger(log_r: Array) -> Array:

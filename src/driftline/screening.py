@@ -40,7 +40,8 @@ class Evidence(NamedTuple):
     """Sums of scores over the steps so far, and of their variances over the windows that are done with.
 
     Shapes: knots (D, 5), trend (D, 5, 3), pair_score and pair_variance (D, D), hinge_score and hinge_variance (D, 5),
-    row_variance () and shared (): whether the last window's scores as denominator are among the sums.
+    row_variance () and row_spread (D, D), the sum of squared scores and their second moments of the rows, shared ():
+    whether the last window's scores as denominator are among the sums.
     """
 
     knots: Tensor
@@ -50,6 +51,7 @@ class Evidence(NamedTuple):
     hinge_score: Tensor
     hinge_variance: Tensor
     row_variance: Tensor
+    row_spread: Tensor
     shared: Tensor
 
 
@@ -79,8 +81,9 @@ def start(z: Tensor) -> Evidence:
     knots = torch.quantile(rows, z.new_tensor(_QUANTILES), dim=0).T.contiguous()
     square, hinge = z.new_zeros(d, d), z.new_zeros(d, len(_QUANTILES))
     return Evidence(
-        knots, _trend(rows, knots), square, square.clone(), hinge, hinge.clone(), z.new_zeros(()), z.new_zeros(())
-    )
+        knots, _trend(rows, knots), square, square.clone(), hinge, hinge.clone(), z.new_zeros(()), square.clone(),
+        z.new_zeros(()),
+    )  # fmt: skip
 
 
 def _trend(z: Tensor, knots: Tensor) -> Tensor:
@@ -100,20 +103,26 @@ class _Sums(NamedTuple):
     hinge_score: Tensor
     hinge_variance: Tensor
     row_variance: Tensor
+    row_spread: Tensor
+
+
+_VARIANCES = ("pair_variance", "hinge_variance", "row_variance", "row_spread")
 
 
 def _sums(evidence: Evidence, z: Tensor, center: Tensor, score: Tensor, total: Tensor) -> _Sums:
     """Sums over a window: of this step's scores, and of the variances of its rows' scores in both roles together."""
     d = z.shape[1]
-    out = _Sums(*(torch.zeros_like(t) for t in evidence[2:7]))
+    out = _Sums(*(torch.zeros_like(t) for t in evidence[2:8]))
     for rows, g, h in zip(z.split(16384), score.split(16384), total.split(16384), strict=True):
         if d <= PAIR_COLUMNS:
             # centring changes a product by terms the model has, whose score is zero: only the variance gets smaller
             c = (rows - center).float()
             size, spread = g.abs().max().clamp_min(1e-300), h.abs().max().clamp_min(1e-300)
             out.pair_score.add_((c.T @ (c * (g / size).float()[:, None])).double() * size)
+            weight = (h / spread).float().square()[:, None]
+            out.row_spread.add_((c.T @ (c * weight)).double() * spread**2)
             c *= c
-            out.pair_variance.add_((c.T @ (c * (h / spread).float().square()[:, None])).double() * spread**2)
+            out.pair_variance.add_((c.T @ (c * weight)).double() * spread**2)
         squares = rows * rows
         for k in range(evidence.knots.shape[1]):
             a, b, c2 = evidence.trend[:, k].T
@@ -134,16 +143,13 @@ def _collect(
     center = z_num.mean(0)
     both = s_num if past is None or not bool(evidence.shared) else s_num + past
     num, den = _sums(evidence, z_num, center, s_num, both), _sums(evidence, z_den, center, s_den, s_den)
-    score = (evidence.pair_score + num[0] + den[0], evidence.hinge_score + num[2] + den[2])
-    closed = (evidence.pair_variance + num[1], evidence.hinge_variance + num[3], evidence.row_variance + num[4])
     kept = evidence._replace(
-        pair_score=score[0], hinge_score=score[1], pair_variance=closed[0], hinge_variance=closed[1],
-        row_variance=closed[2], shared=torch.ones_like(evidence.shared),
-    )  # fmt: skip
-    tested = kept._replace(
-        pair_variance=closed[0] + den[1], hinge_variance=closed[1] + den[3], row_variance=closed[2] + den[4]
+        pair_score=evidence.pair_score + num.pair_score + den.pair_score,
+        hinge_score=evidence.hinge_score + num.hinge_score + den.hinge_score,
+        shared=torch.ones_like(evidence.shared),
+        **{name: getattr(evidence, name) + getattr(num, name) for name in _VARIANCES},
     )
-    return kept, tested
+    return kept, kept._replace(**{name: getattr(kept, name) + getattr(den, name) for name in _VARIANCES})
 
 
 def propose(
@@ -175,16 +181,15 @@ def propose(
 
     if min(room[1], room[2]) < _UNITS:
         return none
-    directions = _spread_directions(z_num)
-    if directions.shape[1]:
-        weight, bias = _ridge_units(directions, z_num, z_den, seed)
-        if not _units_help(features, weight, bias, z_num, z_den, s_num, s_den):
-            directions = directions[:, :0]
+    pool = torch.cat([z_num, z_den])
+    directions = _spread_directions(pool)
+    if directions.shape[1] and not _spread_helps(features, z_num, z_den, s_num, s_den, seed):
+        directions = directions[:, :0]
     if directions.shape[1] == 0:
-        directions = _score_directions(features, total, z_num)
+        directions = _score_directions(features, total)
         if directions.shape[1] == 0:
             return none
-        weight, bias = _ridge_units(directions, z_num, z_den, seed)
+    weight, bias = _ridge_units(directions, pool, seed)
     return none._replace(
         weight=weight,
         bias=bias,
@@ -244,9 +249,9 @@ def _top_hinges(features: Features, total: Evidence, threshold: float, most: int
     return weight, -total.knots[columns, knot[columns]]
 
 
-def _whitener(z: Tensor) -> tuple[Tensor, Tensor]:
-    """Principal directions (D, k) scaled so that ``z`` has unit variance, and its variances along them."""
-    values, vectors = torch.linalg.eigh(torch.cov(z.T, correction=0).reshape(z.shape[1], z.shape[1]))
+def _whitener(covariance: Tensor) -> tuple[Tensor, Tensor]:
+    """Principal directions (D, k) scaled to unit variance, and the variances along them, leaving out those without."""
+    values, vectors = torch.linalg.eigh(covariance)
     keep = values > 1e-8 * values.max().clamp_min(1e-300)
     return vectors[:, keep] / values[keep].sqrt(), values[keep]
 
@@ -256,18 +261,19 @@ def _spread_directions(z: Tensor) -> Tensor:
 
     All directions for few columns; otherwise the largest principal components that stand out of the bulk.
     """
-    whitener, values = _whitener(z)
+    whitener, values = _whitener(torch.cov(z.T, correction=0).reshape(z.shape[1], z.shape[1]))
     if z.shape[1] <= _DIRECTIONS:
         return whitener
     order = values.argsort(descending=True)
     return whitener[:, order[values[order] > 1.3 * values.median()][:_DIRECTIONS]]
 
 
-def _score_directions(features: Features, total: Evidence, z_num: Tensor) -> Tensor:
+def _score_directions(features: Features, total: Evidence) -> Tensor:
     """Directions (D, k) in which the fit leaves structure, scaled to unit variance; none where it leaves noise."""
-    whitener, _ = _whitener(z_num)
+    # in the metric of the scores' own noise, so that noise alone has no preferred direction
+    whitener, _ = _whitener(total.row_spread / total.row_variance.clamp_min(1e-300))
     k, none = whitener.shape[1], whitener[:, :0]
-    if not _DIRECTIONS < z_num.shape[1] <= PAIR_COLUMNS or k <= _DIRECTIONS:
+    if not _DIRECTIONS < features.columns <= PAIR_COLUMNS or k <= _DIRECTIONS:
         return none
     values, vectors = torch.linalg.eigh(whitener.T @ total.pair_score @ whitener)
     # noise is a symmetric Gaussian matrix: a semicircle of radius 2 sigma sqrt(k) whose edge fluctuates as k^(-1/6);
@@ -291,34 +297,50 @@ def _score_directions(features: Features, total: Evidence, z_num: Tensor) -> Ten
     return torch.matmul(whitener, basis)
 
 
-def _ridge_units(directions: Tensor, z_num: Tensor, z_den: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+def _ridge_units(directions: Tensor, pool: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """Random ridge units in a subspace, their kinks where the data are."""
     generator = torch.Generator().manual_seed(seed)
     count = min(_UNITS, _UNITS_PER_DIRECTION * directions.shape[1])
     mix = torch.randn(directions.shape[1], count, generator=generator, dtype=directions.dtype)
     weight = directions @ (mix / mix.norm(dim=0)).to(directions.device)
-    pool = torch.cat([z_num, z_den])
     rows = torch.randint(0, pool.shape[0], (count,), generator=generator)
     return weight, -(pool[rows] * weight.T).sum(1)
 
 
-def _units_help(
-    features: Features, weight: Tensor, bias: Tensor, z_num: Tensor, z_den: Tensor, s_num: Tensor, s_den: Tensor
-) -> bool:
-    """A joint score test of the units given the features already there, against its chi-square law."""
-    moments = z_num.new_zeros(())
-    score = z_num.new_zeros(())
-    for z, s in ((z_num, s_num), (z_den, s_den)):
-        unit = torch.relu(z @ weight + bias)
-        moments = moments + gram(torch.cat([features.design(z), unit], 1), s * s)
-        score = score + s @ unit
-    p = features.size + 1
-    outside = moments[p:, p:] - moments[p:, :p] @ torch.linalg.pinv(moments[:p, :p], hermitian=True) @ moments[:p, p:]
-    values, vectors = torch.linalg.eigh(outside)
-    keep = values > 1e-3 * moments[p:, p:].diagonal().max()  # what single-precision products resolve
-    statistic, freedom = float(((vectors[:, keep].T @ score) ** 2 / values[keep]).sum()), int(keep.sum())
+def _spread_helps(features: Features, z_num: Tensor, z_den: Tensor, s_num: Tensor, s_den: Tensor, seed: int) -> bool:
+    """A joint score test of units in the spread's directions, against its chi-square law.
+
+    Directions come from one half of the rows and are tested on the other, then the halves change places: picked and
+    tested on the same rows they would look like drift by themselves.
+    """
+    statistic, freedom = 0.0, 0
+    for half in (0, 1):
+        directions = _spread_directions(torch.cat([z_num[half::2], z_den[half::2]]))
+        if directions.shape[1] == 0:
+            continue
+        weight, bias = _ridge_units(directions, torch.cat([z_num[half::2], z_den[half::2]]), seed)
+        other = slice(1 - half, None, 2)
+        value, count = _score_test(features, weight, bias, ((z_num[other], s_num[other]), (z_den[other], s_den[other])))
+        statistic, freedom = statistic + value, freedom + count
     if freedom == 0:
         return False
     # Wilson-Hilferty: the cube root of a chi-square is nearly normal
     z = ((statistic / freedom) ** (1 / 3) - (1 - 2 / (9 * freedom))) / math.sqrt(2 / (9 * freedom))
     return bool(z > NormalDist().inv_cdf(1.0 - _LEVEL))
+
+
+def _score_test(
+    features: Features, weight: Tensor, bias: Tensor, sides: tuple[tuple[Tensor, Tensor], ...]
+) -> tuple[float, int]:
+    """Statistic and degrees of freedom of units given the features already there, on (rows, scores) of both windows."""
+    moments, score = weight.new_zeros(()), weight.new_zeros(())
+    for rows, s in sides:
+        stacked = torch.cat([features.design(rows), torch.relu(rows @ weight + bias)], 1)
+        moments = moments + gram(stacked, s * s)
+        score = score + s @ stacked
+    p = features.size + 1
+    slope = moments[p:, :p] @ torch.linalg.pinv(moments[:p, :p], hermitian=True)
+    outside, score = moments[p:, p:] - slope @ moments[:p, p:], score[p:] - slope @ score[:p]
+    values, vectors = torch.linalg.eigh(outside)
+    keep = values > 1e-3 * moments[p:, p:].diagonal().max()  # what single-precision products resolve
+    return float(((vectors[:, keep].T @ score) ** 2 / values[keep]).sum()), int(keep.sum())

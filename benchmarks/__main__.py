@@ -1,0 +1,49 @@
+"""``python -m benchmarks [NAME ...] [--seeds N]``: measure, print, compare with the bars."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+
+from benchmarks import accuracy, speed
+from benchmarks.results import Result, table
+
+BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
+    **{case.name: partial(accuracy.run, case) for case in accuracy.CASES},
+    "no-drift": accuracy.null,
+    "originals": accuracy.originals,
+    "steps": speed.steps,
+    "static": speed.static,
+    "scoring": speed.scoring,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which (default: all): {', '.join(BENCHMARKS)}")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="also write the numbers here")
+    args = parser.parse_args()
+    unknown = [name for name in args.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"unknown benchmark(s) {unknown}: choose from {list(BENCHMARKS)}")
+    names, results, console = args.names or list(BENCHMARKS), [], Console()
+    with Progress(console=console) as progress:
+        task = progress.add_task("benchmarks", total=len(names))
+        for name in names:
+            progress.update(task, description=name)
+            results.extend(BENCHMARKS[name](args.seeds))
+            progress.advance(task)
+            if args.json is not None:
+                args.json.write_text(json.dumps([r._asdict() for r in results], indent=1))
+    console.print(table(results))
+
+
+if __name__ == "__main__":
+    main()
