@@ -159,11 +159,12 @@ def _decide(taken: Step, policy: Policy, held: int) -> tuple[bool, str]:
 
 def _diagnose(origin: Position, taken: Step, advanced: bool, reason: str) -> OriginalInfo:
     window = taken.position.window
+    log_before = origin.log_ratio(window)
     log_r = taken.position.log_ratio(window)
     overlap = _overlap(taken.log_num, taken.log_den)
     # Psi_t / (Phi_t Psi_{t-1}) with psi and phi up to their constants, which cancel against the normalisers
     step_mean = log_mean_exp(taken.log_den)
-    log_psi_now = log_mean_exp(taken.log_den + origin.log_ratio(window))
+    log_psi_now = log_mean_exp(taken.log_den + log_before)
     log_psi_before = log_mean_exp(origin.log_ratio(origin.window))
     residual = float((log_psi_now - step_mean - log_psi_before).clamp(-700, 700).exp())
     return OriginalInfo(

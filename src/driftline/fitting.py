@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from driftline.designs import Dense, Design
 from driftline.models import Features
 from driftline.objectives import Objective, constraint_residual, kliep, logistic, unnormalised
 
@@ -25,7 +26,6 @@ __all__ = [
     "fit_convex",
     "fit_features_lbfgs",
     "fit_network",
-    "gram",
     "is_separable",
     "split_rows",
 ]
@@ -33,7 +33,8 @@ __all__ = [
 Progress = Callable[[int, int, float, float], None]
 """``progress(epoch, epochs, loss, held_out)``, called after each epoch of a network fit."""
 
-_GRAM_ROWS = 16384
+_SAMPLE = 8
+_NEAR = 1e-5  # gradient at which the curvature is that of the solution for all purposes
 
 
 class FitDivergedError(RuntimeError):
@@ -65,17 +66,6 @@ class ConvexFit(NamedTuple):
     score_num: Tensor
     score_den: Tensor
     info: FitInfo
-
-
-def gram(design: Tensor, weights: Tensor) -> Tensor:
-    """``design.T @ diag(weights) @ design`` in double, from single-precision products (a curvature needs no more)."""
-    out = torch.zeros(design.shape[1], design.shape[1], dtype=torch.float64, device=design.device)
-    for rows, w in zip(design.split(_GRAM_ROWS), weights.split(_GRAM_ROWS), strict=True):
-        block = rows.float()
-        # a factor of the weights' size is taken out so that squared per-row scores do not leave float32's range
-        size = w.abs().max().clamp_min(torch.finfo(w.dtype).tiny)
-        out += (block.T @ (block * (w / size).float()[:, None])).double() * size
-    return out
 
 
 def _row_derivatives(objective: Objective, phi_num: Tensor, phi_den: Tensor) -> tuple[Tensor, ...]:
@@ -114,8 +104,8 @@ def is_separable(objective: Objective) -> bool:
 
 
 def fit_convex(
-    design_num: Tensor,
-    design_den: Tensor,
+    design_num: Design,
+    design_den: Design,
     objective: Objective,
     *,
     offset_num: Tensor | None = None,
@@ -123,7 +113,7 @@ def fit_convex(
     ridge: float = 0.0,
     start: Tensor | None = None,
     max_iter: int = 50,
-    tol: float = 1e-8,
+    tol: float = 1e-6,
 ) -> ConvexFit:
     r"""Minimise ``objective(design_num @ theta + offset_num, design_den @ theta + offset_den)`` by Newton's method.
 
@@ -131,41 +121,53 @@ def fit_convex(
     of a self-normalised one. ``ridge`` adds :math:`\frac{\rho}{2(N+M)}\|\theta\|^2`, the prior of weight :math:`\rho`
     observations that keeps the solution finite for separable or collinear data.
 
+    >>> from driftline.designs import Dense
     >>> x, y = torch.randn(2000, 1, dtype=torch.float64), torch.randn(2000, 1, dtype=torch.float64) + 0.5
     >>> one = torch.ones(2000, 1, dtype=torch.float64)
-    >>> fit = fit_convex(torch.cat([x, one], 1), torch.cat([y, one], 1), logistic)
+    >>> fit = fit_convex(Dense(torch.cat([x, one], 1)), Dense(torch.cat([y, one], 1)), logistic)
     >>> fit.info.converged  # the truth is log r = -x/2 + 1/8
     True
     """
     began = time.perf_counter()
     p = design_num.shape[1]
     weight = ridge / (design_num.shape[0] + design_den.shape[0])
-    zero = design_num.new_zeros(())
-    off_num = zero if offset_num is None else offset_num
-    off_den = zero if offset_den is None else offset_den
-    coef = design_num.new_zeros(p) if start is None else start.clone()
-    eye = torch.eye(p, dtype=torch.float64, device=coef.device)
+    device = design_num.device
+    coef = torch.zeros(p, dtype=torch.float64, device=device) if start is None else start
+    eye = torch.eye(p, dtype=torch.float64, device=device)
 
     def at(theta: Tensor) -> tuple[Tensor, ...]:
-        loss, *rest = _row_derivatives(objective, design_num @ theta + off_num, design_den @ theta + off_den)
+        phi_num, phi_den = design_num.dot(theta), design_den.dot(theta)
+        phi_num = phi_num if offset_num is None else phi_num + offset_num
+        phi_den = phi_den if offset_den is None else phi_den + offset_den
+        loss, *rest = _row_derivatives(objective, phi_num, phi_den)
         return (loss + 0.5 * weight * (theta @ theta), *rest)
 
+    hessian, factor, known_at = eye, None, float("inf")
+    if start is None and min(design_num.shape[0], design_den.shape[0]) > _SAMPLE * max(20 * p, 500):
+        # an eighth of the rows finds the neighbourhood, and a curvature good enough to walk to the solution in it
+        part = [None if o is None else o[::_SAMPLE] for o in (offset_num, offset_den)]
+        near = fit_convex(
+            design_num.thin(_SAMPLE), design_den.thin(_SAMPLE), objective, offset_num=part[0], offset_den=part[1],
+            ridge=ridge / _SAMPLE, start=coef, tol=1e-4,
+        )  # fmt: skip
+        coef, factor = near.coef, _factor(near.hessian)
     loss, s_num, s_den, c_num, c_den = at(coef)
     if not torch.isfinite(loss):
         raise FitDivergedError(
             "the objective is not finite at the start of the fit: are the offsets or inputs extreme?"
         )
     message, converged, size, steps = "", False, float("inf"), 0
-    factor: Tensor | None = None
     while steps < max_iter:
-        gradient = s_num @ design_num + s_den @ design_den + weight * coef
+        gradient = design_num.pull(s_num) + design_den.pull(s_den) + weight * coef
         before, size = size, float(gradient.abs().max())
         if size < tol:
             converged = True
             break
-        # a curvature that brought the gradient down tenfold is good for another step, and saves two Gram matrices
-        if factor is None or size > 0.1 * before:
-            factor = _factor(_curvature(design_num, design_den, c_num, c_den, weight, eye))
+        # a curvature that brings the gradient down is good for another step, which saves two Gram matrices; the one
+        # taken next to the solution serves inference too
+        if factor is None or size > 0.2 * before or (size < _NEAR < known_at):
+            hessian, known_at = _curvature(design_num, design_den, c_num, c_den, weight, eye), size
+            factor = _factor(hessian)
         direction = -torch.cholesky_solve(gradient[:, None], factor)[:, 0]
         found = _search(at, coef, direction, loss, float(gradient @ direction))
         if found is None:
@@ -176,19 +178,20 @@ def fit_convex(
         steps += 1
     if not converged and not message:
         message = f"gradient {size:.1e} after {max_iter} iterations"
-    hessian = gram(design_num, c_num) + gram(design_den, c_den) + weight * eye
+    if known_at > _NEAR:
+        hessian = design_num.gram(c_num) + design_den.gram(c_den) + weight * eye
     info = FitInfo("newton", converged, steps, float(loss), float("nan"), size, time.perf_counter() - began, message)
     return ConvexFit(coef, hessian, s_num, s_den, info)
 
 
 def _curvature(
-    design_num: Tensor, design_den: Tensor, c_num: Tensor, c_den: Tensor, weight: float, eye: Tensor
+    design_num: Design, design_den: Design, c_num: Tensor, c_den: Tensor, weight: float, eye: Tensor
 ) -> Tensor:
     """The Hessian, or where it is not positive (LSIF far from its optimum) its positive part by rows."""
     jitter = 1e-10 + weight
-    hessian = gram(design_num, c_num) + gram(design_den, c_den) + jitter * eye
+    hessian = design_num.gram(c_num) + design_den.gram(c_den) + jitter * eye
     if bool((c_num < 0).any() | (c_den < 0).any()) and torch.linalg.cholesky_ex(hessian).info != 0:
-        hessian = gram(design_num, c_num.clamp_min(0)) + gram(design_den, c_den.clamp_min(0)) + jitter * eye
+        hessian = design_num.gram(c_num.clamp_min(0)) + design_den.gram(c_den.clamp_min(0)) + jitter * eye
     return hessian
 
 
@@ -257,7 +260,7 @@ def fit_features_lbfgs(
 
     with torch.enable_grad():
         optimiser.step(closure)
-        loss = closure()
+        loss = closure().detach()
     size = float(coef.grad.abs().max()) if coef.grad is not None else float("nan")
     theta = coef.detach()
     if not (torch.isfinite(loss) and torch.isfinite(theta).all()):
@@ -407,7 +410,7 @@ def bridge_constant(phi_num: Tensor, phi_den: Tensor, objective: Objective) -> f
     own = unnormalised(objective)
     if objective is not kliep and not is_separable(own):
         own = logistic
-    ones = (phi_num.new_ones(len(phi_num), 1), phi_den.new_ones(len(phi_den), 1))
+    ones = (Dense(phi_num.new_ones(len(phi_num), 1)), Dense(phi_den.new_ones(len(phi_den), 1)))
     # start where both samples are centred, so that Newton's first step is not taken from a saturated loss
     shift = -0.5 * (float(phi_num.mean()) + float(phi_den.mean()))
     fit = fit_convex(*ones, own, offset_num=phi_num + shift, offset_den=phi_den + shift)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from driftline import inference, screening
+from driftline.designs import Dense, Design, log_linear_design
 from driftline.fitting import (
     ConvexFit,
     FitInfo,
@@ -145,11 +146,13 @@ def _convex_step(position: Position, window: Tensor, settings: Settings, seed: i
     arrived = _arrive(position, window, psi, float(fit.coef[-1]), settings)
     if settings.normalizer == "telescoped":
         arrived = arrived._replace(uncertainty=uncertainty)
-    log_num, log_den = (
-        solved.design_num @ fit.coef + problem.offset_num,
-        solved.design_den @ fit.coef + problem.offset_den,
-    )
+    log_num = _plus(solved.design_num.dot(fit.coef), problem.offset_num)
+    log_den = _plus(solved.design_den.dot(fit.coef), problem.offset_den)
     return Step(arrived._replace(evidence=evidence), fit.info, log_num, log_den, features.size + 1, note)
+
+
+def _plus(values: Tensor, offset: Tensor | None) -> Tensor:
+    return values if offset is None else values + offset
 
 
 class _Problem(NamedTuple):
@@ -162,8 +165,8 @@ class _Problem(NamedTuple):
     coef: Tensor
     z_num: Tensor
     z_den: Tensor
-    offset_num: Tensor
-    offset_den: Tensor
+    offset_num: Tensor | None
+    offset_den: Tensor | None
     continues: bool
     first: bool
 
@@ -171,9 +174,8 @@ class _Problem(NamedTuple):
 def _problem(position: Position, window: Tensor, settings: Settings) -> _Problem:
     psi, standardizer = position.psi, _standardizer(position.psi)
     z_num, z_den = standardizer(position.window), standardizer(window)
-    zero = z_num.new_zeros(())
     if isinstance(psi, LogLinear) and _same_kind(psi.features, settings.model):
-        return _Problem(psi.features, psi.coef, z_num, z_den, zero, zero, True, not bool(psi.coef.any()))
+        return _Problem(psi.features, psi.coef, z_num, z_den, None, None, True, not bool(psi.coef.any()))
     features = _start_features(z_num, settings.model)
     coef = z_num.new_zeros(features.size)
     return _Problem(features, coef, z_num, z_den, -psi(position.window), -psi(window), False, False)
@@ -190,13 +192,13 @@ def _same_kind(features: Features, model: str | ModuleFactory) -> bool:
 
 class _Solved(NamedTuple):
     problem: _Problem
-    design_num: Tensor
-    design_den: Tensor
+    design_num: Design
+    design_den: Design
     fit: ConvexFit
 
 
 def _newton(problem: _Problem, objective: Objective, settings: Settings) -> _Solved:
-    design_num, design_den = problem.features.design(problem.z_num), problem.features.design(problem.z_den)
+    design_num, design_den = (log_linear_design(problem.features, z) for z in (problem.z_num, problem.z_den))
     fit = fit_convex(
         design_num,
         design_den,
@@ -245,8 +247,8 @@ def _lbfgs_step(
         offset_den=problem.offset_den,
         ridge=settings.ridge,
     )
-    log_num = features.score(z_num, fit.coef[:-1]) + problem.offset_num
-    log_den = features.score(z_den, fit.coef[:-1]) + problem.offset_den
+    log_num = _plus(features.score(z_num, fit.coef[:-1]), problem.offset_num)
+    log_den = _plus(features.score(z_den, fit.coef[:-1]), problem.offset_den)
     constant = bridge_constant(log_num, log_den, settings.objective)
     psi = LogLinear(_standardizer(position.psi), features, problem.coef + fit.coef[:-1])
     arrived = _arrive(position, window, psi, constant, settings)._replace(evidence=position.evidence)
@@ -334,7 +336,7 @@ def _polish(net: Network, pair: Pair, settings: Settings) -> None:
             activations = hidden(inputs)
             phi = (head(activations)[:, net.tau] - previous).double()
             one = activations.new_ones(len(activations), 1)
-            sides.append((torch.cat([activations, one], 1).double(), phi))
+            sides.append((Dense(torch.cat([activations, one], 1).double()), phi))
         shift = bridge_constant(sides[0][1], sides[1][1], settings.objective)
         fit = fit_convex(sides[0][0], sides[1][0], objective, offset_num=sides[0][1] + shift,
                          offset_den=sides[1][1] + shift, ridge=settings.ridge)  # fmt: skip

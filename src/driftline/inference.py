@@ -17,8 +17,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from driftline.designs import Design
 from driftline.divergences import Generator, slope, terms
-from driftline.fitting import ConvexFit, gram
+from driftline.fitting import ConvexFit
 
 __all__ = [
     "Estimate",
@@ -72,14 +73,14 @@ class Uncertainty(NamedTuple):
     score: Tensor
 
 
-def _centred(design: Tensor, left: Tensor, right: Tensor) -> Tensor:
+def _centred(design: Design, left: Tensor, right: Tensor) -> Tensor:
     """Sum over rows of ``left * right * T T'`` less the part of the means: n times the covariance of the products."""
     n = design.shape[0]
-    return gram(design, left * right) - torch.outer(left @ design, right @ design) / n
+    return design.gram(left * right) - torch.outer(design.pull(left), design.pull(right)) / n
 
 
 def advance(
-    past: Uncertainty | None, positions: Tensor, design_num: Tensor, design_den: Tensor, fit: ConvexFit
+    past: Uncertainty | None, positions: Tensor, design_num: Design, design_den: Design, fit: ConvexFit
 ) -> Uncertainty:
     """Close the numerator window of a step and open its denominator window.
 
@@ -139,7 +140,7 @@ def divergence_estimate(
     kind: str | Generator,
     level: float,
     uncertainty: Uncertainty | None,
-    design: Callable[[], Tensor],
+    design: Callable[[], Design],
     *,
     own_window: bool,
 ) -> Estimate:
@@ -147,7 +148,7 @@ def divergence_estimate(
 
     Arguments:
         uncertainty: of the fitted ratio; None where there is none to propagate (networks): the error is then nan.
-        design: builds the rows' design with its column of ones, (n, p+1).
+        design: builds the rows' design, with its column of ones.
         own_window: whether the rows are the last window itself, whose errors then are the same draw.
     """
     values = terms(log_r, kind)
@@ -155,10 +156,11 @@ def divergence_estimate(
     if uncertainty is None:
         return interval(value, float("nan"), level)
     rows = design()
-    gradient = rows.T @ torch.as_tensor(slope(log_r, kind), device=rows.device) / n
-    own = torch.as_tensor((values - value) / n, device=rows.device)
+    device = uncertainty.covariance.device
+    gradient = rows.pull(torch.as_tensor(slope(log_r, kind), device=device)) / n
+    own = torch.as_tensor((values - value) / n, device=device)
     if own_window:
-        pull = rows @ (uncertainty.inverse_hessian @ gradient)
+        pull = rows.dot(uncertainty.inverse_hessian @ gradient)
         own = own - uncertainty.score * pull
         own = own - own.mean()
         spread = uncertainty.covariance

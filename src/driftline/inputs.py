@@ -42,6 +42,7 @@ def as_rows(
     width: int | None = None,
     min_rows: int = MIN_ROWS,
     device: torch.device | None = None,
+    copy: bool = True,
 ) -> Tensor:
     """Rows as a float64 tensor (n, D).
 
@@ -50,10 +51,11 @@ def as_rows(
         names: columns the data must have, in this order, if it has names at all.
         width: number of columns it must have.
         min_rows: fewer are an error.
+        copy: windows are kept for the next step, and the caller may overwrite its buffer; rows to score are not.
     """
     present = column_names(data)
     _check_names(present, names, what)
-    values = _numbers(data, what, present)
+    values = _numbers(data, what, present, copy)
     if values.ndim != 2:
         raise ValueError(
             f"{what} must have two dimensions (rows, columns), got shape {tuple(values.shape)}"
@@ -86,11 +88,11 @@ def _check_names(present: list[str] | None, wanted: Sequence[str] | None, what: 
     raise ValueError(f"{what} does not have the columns of the original: " + ", ".join(parts))
 
 
-def _numbers(data: Any, what: str, names: list[str] | None) -> Tensor:
+def _numbers(data: Any, what: str, names: list[str] | None, copy: bool) -> Tensor:
     if isinstance(data, Tensor):
         if data.is_complex():
             raise ValueError(f"{what} holds complex numbers, real ones are needed")
-        return data.detach().to(torch.float64)
+        return data.detach().to(torch.float64, copy=copy)
     if hasattr(data, "toarray") and hasattr(data, "nnz"):
         raise TypeError(f"{what} is a sparse matrix: pass a dense one, for example {what}.toarray()")
     array = data.to_numpy() if hasattr(data, "to_numpy") else np.asarray(data)
@@ -98,9 +100,9 @@ def _numbers(data: Any, what: str, names: list[str] | None) -> Tensor:
         if array.dtype.kind not in "OUS" or array.ndim != 2:
             raise ValueError(f"{what} holds {array.dtype} values, numbers are needed")
         array = _per_column(array, what, names)
-    with np.errstate(over="ignore"):
-        # a copy, so that the caller may overwrite the buffer: windows are kept for the next step
-        return torch.from_numpy(np.array(array, dtype=np.float64, order="C"))
+    if copy or not array.flags.writeable or not array.flags.c_contiguous:
+        array = np.array(array, dtype=np.float64, order="C")
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float64))
 
 
 def _per_column(array: np.ndarray[Any, Any], what: str, names: list[str] | None) -> np.ndarray[Any, Any]:
@@ -120,8 +122,8 @@ def _per_column(array: np.ndarray[Any, Any], what: str, names: list[str] | None)
 
 
 def _check_finite(values: Tensor, what: str, label: Any) -> None:
-    # one pass for the usual case: a sum of finite, not extreme numbers is finite
-    if values.numel() == 0 or (bool(torch.isfinite(values.abs().max())) and float(values.abs().max()) <= _LARGEST):
+    # one pass for the usual case; the norm is nan or infinite where a value is, or where a square overflows
+    if values.numel() == 0 or float(torch.linalg.vector_norm(values)) <= _LARGEST:
         return
     for kind, bad in (("NaN", values.isnan()), ("infinite values", values.isinf())):
         if bool(bad.any()):

@@ -42,7 +42,7 @@ class Standardizer(NamedTuple):
 
     def __call__(self, x: Tensor) -> Tensor:
         """Standardised rows, (n, D)."""
-        return (x - self.mean) / self.scale
+        return (x - self.mean).div_(self.scale)
 
 
 def fit_standardizer(x: Tensor) -> Standardizer:
@@ -101,23 +101,41 @@ class Features(NamedTuple):
         out[:, -1] = 1.0
         return out
 
+    def extra(self, z: Tensor) -> Tensor:
+        """The pairs and units alone, centred and scaled, (n, k + u)."""
+        base = self.columns * (1 + self.squares)
+        out = torch.empty(z.shape[0], self.size - base, dtype=z.dtype, device=z.device)
+        if out.shape[1] == 0:
+            return out
+        bare = self._replace(squares=False)
+        work = torch.empty(min(_CHUNK, len(z)), self.columns + out.shape[1], dtype=z.dtype, device=z.device)
+        for rows, part in zip(z.split(_CHUNK), out.split(_CHUNK), strict=True):
+            bare.fill(rows, work[: len(rows)])
+            torch.sub(work[: len(rows), self.columns :], self.center[base:], out=part)
+            part.div_(self.scale[base:])
+        return out
+
     def score(self, z: Tensor, coef: Tensor) -> Tensor:
         """``design(z)[:, :-1] @ coef`` without building the design."""
-        weights = coef / self.scale
-        d, k = self.columns, self.pairs.shape[0]
+        weights, d = coef / self.scale, self.columns
         out = z @ weights[:d] - (self.center * weights).sum()
-        at = d
         if self.squares:
-            out += (z * z) @ weights[at : at + d]
-            at += d
+            out = out + (z * z) @ weights[d : 2 * d]
+        return out + self.beyond_squares(z, weights) if self.size > d * (1 + self.squares) else out
+
+    def beyond_squares(self, z: Tensor, weights: Tensor) -> Tensor:
+        """The part of pairs and units in a score with weights (p,) of the uncentred features."""
+        d, k = self.columns, self.pairs.shape[0]
+        at = d * (1 + self.squares)
+        out = z.new_zeros(z.shape[0])
         if k > d:  # many pairs: one matrix product beats gathering the columns
             form = torch.zeros(d, d, dtype=z.dtype, device=z.device)
             form = form.index_put((self.pairs[:, 0], self.pairs[:, 1]), weights[at : at + k])
-            out += ((z @ form) * z).sum(1)
+            out = out + ((z @ form) * z).sum(1)
         elif k:
-            out += (z[:, self.pairs[:, 0]] * z[:, self.pairs[:, 1]]) @ weights[at : at + k]
+            out = out + (z[:, self.pairs[:, 0]] * z[:, self.pairs[:, 1]]) @ weights[at : at + k]
         if self.bias.shape[0]:
-            out += torch.relu(z @ self.weight + self.bias) @ weights[at + k :]
+            out = out + torch.relu(torch.addmm(self.bias, z, self.weight)) @ weights[at + k :]
         return out
 
     def extend(self, z: Tensor, pairs: Tensor, weight: Tensor, bias: Tensor) -> Features:
@@ -194,7 +212,23 @@ class LogLinear(NamedTuple):
 
     def __call__(self, x: Tensor) -> Tensor:
         """Psi of raw rows, (n,)."""
-        return torch.cat([self.features.score(self.standardizer(rows), self.coef) for rows in x.split(_CHUNK)])
+        features, (mean, scale) = self.features, self.standardizer
+        d, base = features.columns, features.columns * (1 + features.squares)
+        weights = self.coef / features.scale
+        # columns and squares in one pass over the data, the scale folded into the weights: c (w1 + c w2), c = x - mean
+        linear = weights[:d] / scale
+        square = weights[d:base] / scale**2 if features.squares else torch.zeros_like(linear)
+        out = torch.empty(x.shape[0], dtype=x.dtype, device=x.device)
+        chunk = min(_CHUNK, max(1, x.shape[0]))
+        centred, work = (torch.empty(chunk, d, dtype=x.dtype, device=x.device) for _ in range(2))
+        for rows, values in zip(x.split(chunk), out.split(chunk), strict=True):
+            c, w = centred[: len(rows)], work[: len(rows)]
+            torch.sub(rows, mean, out=c)
+            torch.addcmul(linear, c, square, out=w)
+            torch.sum(w.mul_(c), 1, out=values)
+            if features.size > base:
+                values += features.beyond_squares(c.div_(scale), weights)
+        return out.sub_((features.center * weights).sum())
 
 
 class MLP(nn.Module):

@@ -121,7 +121,8 @@ def bregman(generator: Callable[[Tensor], Tensor]) -> Objective:
     def objective(log_r_num: Tensor, log_r_den: Tensor) -> Tensor:
         slope_num, _, _ = slope_and_value(log_r_num)
         slope_den, value_den, r_den = slope_and_value(log_r_den)
-        return (slope_den * r_den - value_den).mean() - slope_num.mean()
+        loss = (slope_den * r_den - value_den).mean() - slope_num.mean()
+        return loss if log_r_num.requires_grad or log_r_den.requires_grad else loss.detach()
 
     return objective
 

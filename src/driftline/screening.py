@@ -21,7 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from driftline.fitting import gram
+from driftline.designs import Dense
 from driftline.models import Features
 
 __all__ = ["PAIR_COLUMNS", "Evidence", "Proposal", "capacity", "propose", "start"]
@@ -252,7 +252,7 @@ def _top_hinges(features: Features, total: Evidence, threshold: float, most: int
 def _whitener(covariance: Tensor) -> tuple[Tensor, Tensor]:
     """Principal directions (D, k) scaled to unit variance, and the variances along them, leaving out those without."""
     values, vectors = torch.linalg.eigh(covariance)
-    keep = values > 1e-8 * values.max().clamp_min(1e-300)
+    keep = values > 1e-4 * values.max().clamp_min(1e-300)  # single-precision sums make up what is smaller
     return vectors[:, keep] / values[keep].sqrt(), values[keep]
 
 
@@ -336,7 +336,7 @@ def _score_test(
     moments, score = weight.new_zeros(()), weight.new_zeros(())
     for rows, s in sides:
         stacked = torch.cat([features.design(rows), torch.relu(rows @ weight + bias)], 1)
-        moments = moments + gram(stacked, s * s)
+        moments = moments + Dense(stacked).gram(s * s)
         score = score + s @ stacked
     p = features.size + 1
     slope = moments[p:, :p] @ torch.linalg.pinv(moments[:p, :p], hermitian=True)

@@ -1,0 +1,172 @@
+"""Design matrices as the solver sees them: products with vectors, and weighted Gram matrices.
+
+A log-linear design is never built as a whole: its columns and squares are made on the way through the rows, which
+costs less than fetching them from memory. Vector products are exact (double); Gram matrices come from products in
+single precision, which is all a curvature or a covariance needs, at half the price.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from driftline.models import Features
+
+__all__ = ["Dense", "Design", "LogLinearDesign", "log_linear_design"]
+
+_ROWS = 8192
+
+
+class Design(Protocol):
+    """An (n, p) matrix known by its products."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where it lies."""
+        ...
+
+    def dot(self, coef: Tensor) -> Tensor:
+        """The matrix times a vector (p,), an (n,) vector."""
+        ...
+
+    def pull(self, values: Tensor) -> Tensor:
+        """A vector (n,) times the matrix, a (p,) vector."""
+        ...
+
+    def gram(self, weights: Tensor) -> Tensor:
+        """The weighted sum of outer products of the rows, (p, p)."""
+        ...
+
+    def thin(self, every: int) -> Design:
+        """Every so-manieth row."""
+        ...
+
+
+def _add_gram(out: Tensor, block: Tensor, weights: Tensor) -> None:
+    # a factor of the weights' size is taken out so that squared per-row scores do not leave float32's range
+    size = weights.abs().max().clamp_min(torch.finfo(weights.dtype).tiny)
+    out += (block.T @ (block * (weights / size).float()[:, None])).double() * size
+
+
+class Dense(NamedTuple):
+    """A matrix that is there already."""
+
+    matrix: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where it lies."""
+        return self.matrix.device
+
+    def dot(self, coef: Tensor) -> Tensor:
+        """The matrix times a vector."""
+        return self.matrix @ coef
+
+    def pull(self, values: Tensor) -> Tensor:
+        """A vector times the matrix."""
+        return values @ self.matrix
+
+    def gram(self, weights: Tensor) -> Tensor:
+        """The weighted sum of outer products of the rows."""
+        p = self.matrix.shape[1]
+        out = torch.zeros(p, p, dtype=torch.float64, device=self.matrix.device)
+        for rows, part in zip(self.matrix.split(_ROWS), weights.split(_ROWS), strict=True):
+            _add_gram(out, rows.float(), part)
+        return out
+
+    def thin(self, every: int) -> Dense:
+        """Every so-manieth row."""
+        return Dense(self.matrix[::every])
+
+
+class LogLinearDesign(NamedTuple):
+    """The features of standardised rows and a last column of ones; ``extra`` holds pairs and units, computed once.
+
+    Shapes: z (n, D), extra (n, k + u) centred and scaled.
+    """
+
+    features: Features
+    z: Tensor
+    extra: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.z.shape[0], self.features.size + 1
+
+    @property
+    def device(self) -> torch.device:
+        """Where it lies."""
+        return self.z.device
+
+    def _base(self) -> tuple[int, int]:
+        return self.features.columns, self.features.columns * (1 + self.features.squares)
+
+    def dot(self, coef: Tensor) -> Tensor:
+        """The matrix times a vector (p,)."""
+        d, base = self._base()
+        weights = coef[:base] / self.features.scale[:base]
+        square = weights[d:] if self.features.squares else torch.zeros_like(weights)
+        constant = coef[-1] - (self.features.center[:base] * weights).sum()
+        out = torch.empty(self.z.shape[0], dtype=self.z.dtype, device=self.z.device)
+        work = torch.empty(min(_ROWS, len(out)), d, dtype=self.z.dtype, device=self.z.device)
+        for rows, values in zip(self.z.split(_ROWS), out.split(_ROWS), strict=True):
+            part = work[: len(rows)]
+            torch.addcmul(weights[:d], rows, square, out=part)
+            torch.sum(part.mul_(rows), 1, out=values)
+        out += constant
+        return out if self.extra.shape[1] == 0 else out.addmv_(self.extra, coef[base:-1])
+
+    def pull(self, values: Tensor) -> Tensor:
+        """A vector (n,) times the matrix."""
+        d, base = self._base()
+        sums = torch.zeros(base, dtype=self.z.dtype, device=self.z.device)
+        work = torch.empty(min(_ROWS, self.z.shape[0]), d, dtype=self.z.dtype, device=self.z.device)
+        for rows, part in zip(self.z.split(_ROWS), values.split(_ROWS), strict=True):
+            sums[:d] += part @ rows
+            if self.features.squares:
+                square = work[: len(rows)]
+                torch.mul(rows, rows, out=square)
+                sums[d:] += part @ square
+        total = values.sum()
+        sums = (sums - self.features.center[:base] * total) / self.features.scale[:base]
+        return torch.cat([sums, values @ self.extra, total[None]])
+
+    def gram(self, weights: Tensor) -> Tensor:
+        """The weighted sum of outer products of the rows."""
+        d, base = self._base()
+        n, p = self.shape
+        out = torch.zeros(p, p, dtype=torch.float64, device=self.z.device)
+        center, rate = self.features.center[:base].float(), (1.0 / self.features.scale[:base]).float()
+        block = torch.empty(min(_ROWS, n), p, dtype=torch.float32, device=self.z.device)
+        block[:, -1] = 1.0
+        for rows, extra, part in zip(self.z.split(_ROWS), self.extra.split(_ROWS), weights.split(_ROWS), strict=True):
+            filled = block[: len(rows)]
+            filled[:, :d] = rows
+            if self.features.squares:
+                torch.mul(filled[:, :d], filled[:, :d], out=filled[:, d:base])
+            filled[:, :base].sub_(center).mul_(rate)
+            filled[:, base:-1] = extra
+            _add_gram(out, filled, part)
+        return out
+
+    def thin(self, every: int) -> LogLinearDesign:
+        """Every so-manieth row."""
+        return LogLinearDesign(self.features, self.z[::every].contiguous(), self.extra[::every].contiguous())
+
+
+def log_linear_design(features: Features, z: Tensor) -> LogLinearDesign:
+    """The design of standardised rows (n, D)."""
+    return LogLinearDesign(features, z, features.extra(z))

@@ -1,0 +1,154 @@
+"""Solvers: the exact optimum, whichever way; the mini-batch loop restores, stops, repeats and refuses."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from driftline.designs import Dense, log_linear_design
+from driftline.fitting import (
+    FitDivergedError,
+    Pair,
+    Training,
+    bridge_constant,
+    fit_convex,
+    fit_features_lbfgs,
+    fit_network,
+    is_separable,
+    split_rows,
+)
+from driftline.models import MLP, fit_features
+from driftline.objectives import bregman, kliep, logistic, lsif, nwj
+
+
+def gaussians(seed=0, n=3000, m=2000, shift=0.4, d=3):
+    rng = np.random.default_rng(seed)
+    return torch.from_numpy(rng.normal(0, 1, (n, d))), torch.from_numpy(rng.normal(shift, 1, (m, d)))
+
+
+def design(x):
+    return Dense(torch.cat([x, x.new_ones(len(x), 1)], 1))
+
+
+def test_newton_is_scikit_learns_optimum():
+    x, y = gaussians()
+    fit = fit_convex(design(x), design(y), logistic, ridge=0.0, tol=1e-9)
+    assert fit.info.converged
+    rows, labels = torch.cat([x, y]).numpy(), np.repeat([1, 0], [len(x), len(y)])
+    peer = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(rows, labels)
+    np.testing.assert_allclose(fit.coef[:-1], peer.coef_[0], atol=1e-5)
+    # the peer's constant holds the log of the sizes' ratio, ours is that of the densities
+    assert float(fit.coef[-1]) == pytest.approx(peer.intercept_[0] - math.log(len(x) / len(y)), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "objective", [logistic, nwj, lsif, bregman(lambda r: r * r.log())], ids=["logistic", "nwj", "lsif", "bregman"]
+)
+def test_newton_and_lbfgs_agree(objective):
+    x, y = gaussians()
+    features = fit_features(x)
+    newton = fit_convex(log_linear_design(features, x), log_linear_design(features, y), objective, ridge=1.0, tol=1e-9)
+    other = fit_features_lbfgs(features, x, y, objective, ridge=1.0)
+    assert newton.info.converged
+    assert other.info.converged
+    torch.testing.assert_close(newton.coef, other.coef, atol=1e-4, rtol=1e-3)
+
+
+def test_large_windows_go_by_a_sample_and_arrive_at_the_same_place():
+    x, y = gaussians(n=20_000, m=20_000)
+    thin = fit_convex(design(x), design(y), logistic, tol=1e-9)
+    whole = fit_convex(design(x), design(y), logistic, tol=1e-9, start=torch.zeros(4, dtype=torch.float64))
+    torch.testing.assert_close(thin.coef, whole.coef, atol=1e-7, rtol=0)
+    torch.testing.assert_close(thin.hessian, whole.hessian, rtol=1e-3, atol=1e-5)
+
+
+def test_offsets_are_part_of_the_log_ratio():
+    x, y = gaussians()
+    fit = fit_convex(design(x), design(y), logistic, tol=1e-9)
+    known = fit.coef[0]
+    rest = fit_convex(design(x), design(y), logistic, offset_num=known * x[:, 0], offset_den=known * y[:, 0], tol=1e-9)
+    assert float(rest.coef[0]) == pytest.approx(0.0, abs=1e-6)
+    torch.testing.assert_close(rest.coef[1:], fit.coef[1:], atol=1e-6, rtol=0)
+
+
+def test_separated_data_stay_finite_with_a_ridge():
+    x, y = gaussians(shift=40.0)
+    fit = fit_convex(design(x), design(y), logistic, ridge=1.0)
+    assert bool(torch.isfinite(fit.coef).all())
+    assert fit.info.converged
+
+
+def test_separability_is_found_out():
+    assert is_separable(logistic)
+    assert is_separable(nwj)
+    assert is_separable(lsif)
+    assert not is_separable(kliep)  # its normaliser couples the rows
+    assert not is_separable(lambda a, b: (a.mean() - b.mean()) ** 2)
+
+
+@pytest.mark.parametrize("objective", [logistic, nwj, kliep, lsif], ids=lambda o: o.__name__)
+def test_constant_is_the_normaliser(objective, seed):
+    rng = np.random.default_rng(seed)
+    x, y = torch.from_numpy(rng.normal(0, 1, 20_000)), torch.from_numpy(rng.normal(0.3, 1, 10_000))
+    found = bridge_constant(-0.3 * x + 7.0, -0.3 * y + 7.0, objective)
+    # the truth is 0.045 - 7; the one-sided normaliser has the larger standard error, sd(r)/sqrt(m)
+    assert abs(found - (0.045 - 7.0)) < 4 * math.sqrt(math.expm1(0.09) / 10_000)
+
+
+def pairs(shift, n=2000, seed=0, net=None):
+    x, y = gaussians(seed, n, n, shift)
+    zero = torch.zeros(n)
+    return [Pair(x.float(), y.float(), zero, zero, lambda v: net(v)[:, 0])]
+
+
+def test_network_fit_restores_its_best_epoch_and_repeats():
+    def run():
+        torch.manual_seed(0)
+        net, seen = MLP(3, 1, (32,)), []
+        info = fit_network(net, pairs(0.8, net=net), logistic, Training(epochs=8, batch=200),
+                           seed=3, progress=lambda *a: seen.append(a))  # fmt: skip
+        return net, info, seen
+
+    net, info, seen = run()
+    assert info.converged
+    assert [s[0] for s in seen] == list(range(1, info.iterations + 1))
+    assert info.held_out == pytest.approx(min(s[3] for s in seen))
+    assert info.held_out < math.log(2) - 0.05
+    again, _, _ = run()
+    for a, b in zip(net.parameters(), again.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_nothing_to_learn_stops_early_and_keeps_the_start():
+    torch.manual_seed(0)
+    net = MLP(3, 1, (256, 256))
+    torch.nn.init.zeros_(net.head.weight)
+    torch.nn.init.zeros_(net.head.bias)
+    info = fit_network(net, pairs(0.0, n=400, net=net), logistic, Training(epochs=200, batch=50, lr=1e-2, patience=2))
+    assert info.iterations < 200
+    assert info.held_out <= math.log(2) + 1e-6
+
+
+def test_divergence_is_refused():
+    torch.manual_seed(0)
+    net = MLP(3, 1, (32,))
+    with pytest.raises(FitDivergedError, match="diverged in epoch 1.*learning rate"):
+        fit_network(net, pairs(0.5, net=net), lsif, Training(epochs=3, batch=100, lr=1e4))
+
+
+@pytest.mark.parametrize("field", ["optimizer", "schedule"])
+def test_unknown_training_words(field):
+    net = MLP(3, 1, (4,))
+    with pytest.raises(ValueError, match=f"{field}='x' is unknown"):
+        fit_network(net, pairs(0.5, net=net), logistic, Training(**{field: "x"}))
+
+
+def test_split_depends_on_size_and_seed_alone():
+    train, held = split_rows(100, 0.1, 5)
+    again, _ = split_rows(100, 0.1, 5)
+    assert torch.equal(train, again)
+    assert len(held) == 10
+    assert sorted(torch.cat([train, held]).tolist()) == list(range(100))
+    assert not torch.equal(train, split_rows(100, 0.1, 6)[0])

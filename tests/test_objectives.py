@@ -1,0 +1,116 @@
+"""Objectives: each is least at the true ratio, agrees with its Bregman form, and survives large log-ratios."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from driftline.objectives import (
+    OBJECTIVES,
+    bregman,
+    constraint_residual,
+    f_gan,
+    kliep,
+    logistic,
+    lsif,
+    nwj,
+    resolve,
+    unnormalised,
+)
+
+GENERATORS = {
+    "nwj": (lambda r: r * r.log() - r, nwj, 1.0, -1.0),
+    "lsif": (lambda r: 0.5 * (r - 1) ** 2, lsif, 1.0, 0.0),
+    "logistic": (lambda r: r * r.log() - (1 + r) * torch.log1p(r), logistic, 0.5, 0.0),
+}
+CUSTOM = {**OBJECTIVES, "bregman": bregman(lambda r: r.log() * r), "f-gan": f_gan(lambda r: -r.log())}
+
+
+def samples(seed, n=40_000, m=20_000, shift=0.4):
+    """N(0,1) against N(shift,1): log r = shift^2/2 - shift x."""
+    rng = np.random.default_rng(seed)
+    x, y = torch.from_numpy(rng.normal(0, 1, n)), torch.from_numpy(rng.normal(shift, 1, m))
+    return x, y, shift
+
+
+@pytest.mark.parametrize("name", CUSTOM)
+def test_least_at_the_true_ratio(name, seed):
+    objective, (x, y, shift) = CUSTOM[name], samples(seed)
+
+    def loss(slope, constant):
+        return float(objective(slope * x + constant, slope * y + constant))
+
+    best = loss(-shift, shift**2 / 2)
+    for slope, constant in ((-shift + 0.15, shift**2 / 2), (-shift - 0.15, shift**2 / 2), (0.0, 0.0), (shift, 0.0)):
+        # 0.15 in the slope costs about 0.15^2/2 times the curvature; the sampling error of that difference is below it
+        assert loss(slope, constant) > best
+    if name != "kliep":  # KLIEP does not see a constant
+        assert loss(-shift, shift**2 / 2 + 0.3) > best
+        assert loss(-shift, shift**2 / 2 - 0.3) > best
+
+
+def test_kliep_ignores_a_constant_and_is_nwj_minimised_over_it(seed):
+    x, y, shift = samples(seed)
+    a, b = -shift * x, -shift * y
+    assert float(kliep(a + 3.0, b + 3.0)) == pytest.approx(float(kliep(a, b)), abs=1e-12)
+    best = float(torch.log(b.exp().mean()))
+    assert float(nwj(a - best, b - best)) == pytest.approx(float(kliep(a, b)), abs=1e-12)
+    assert unnormalised(kliep) is nwj
+    assert unnormalised(logistic) is logistic
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_bregman_form(name):
+    generator, objective, scale, constant = GENERATORS[name]
+    g = torch.Generator().manual_seed(0)
+    a, b = torch.randn(50, generator=g, dtype=torch.float64), torch.randn(50, generator=g, dtype=torch.float64)
+    assert float(objective(a, b)) == pytest.approx(scale * float(bregman(generator)(a, b)) + constant, abs=1e-12)
+
+
+def test_nwj_bounds_the_divergence(seed):
+    x, y, shift = samples(seed)
+    truth = shift**2 / 2
+    at_truth = -float(nwj(truth - shift * x, truth - shift * y))
+    spread = shift / math.sqrt(len(x)) + math.sqrt(math.expm1(shift**2) / len(y))
+    assert abs(at_truth - truth) < 4 * spread
+    assert -float(nwj(truth - 2 * shift * x, truth - 2 * shift * y)) < at_truth
+
+
+def test_logistic_weights_samples_by_size():
+    a, b = torch.tensor([0.3, -0.2], dtype=torch.float64), torch.tensor([0.1, 0.5, -1.0, 0.2], dtype=torch.float64)
+    # doubling both samples changes nothing; it is plain logistic regression with the sizes' log-odds as offset
+    assert float(logistic(a.repeat(2), b.repeat(2))) == pytest.approx(float(logistic(a, b)))
+    logits, labels = torch.cat([a, b]) + math.log(2 / 4), torch.tensor([1.0] * 2 + [0.0] * 4, dtype=torch.float64)
+    plain = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels)
+    assert float(logistic(a, b)) == pytest.approx(float(plain))
+
+
+@pytest.mark.parametrize("objective", [kliep, logistic])
+def test_finite_for_huge_log_ratios(objective):
+    a = torch.tensor([900.0, -900.0], dtype=torch.float64, requires_grad=True)
+    b = torch.tensor([-900.0, 900.0], dtype=torch.float64, requires_grad=True)
+    loss = objective(a, b)
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert torch.isfinite(a.grad).all()
+    assert torch.isfinite(b.grad).all()
+
+
+def test_constraint_holds_for_true_ratios_only():
+    # three Gaussians N(0,1), N(.2,1), N(.4,1): psi_1 = log p/q1 on samples of q1 and q2, phi = log q1/q2
+    rng = np.random.default_rng(0)
+    q1, q2 = torch.from_numpy(rng.normal(0.2, 1, 200_000)), torch.from_numpy(rng.normal(0.4, 1, 200_000))
+    increment = 0.06 - 0.2 * q2
+    residual = float(constraint_residual(increment, 0.02 - 0.2 * q1, 0.02 - 0.2 * q2))
+    assert residual == pytest.approx(1.0, abs=0.01)
+    assert float(constraint_residual(increment + 5.0, 0.02 - 0.2 * q1, 0.02 - 0.2 * q2)) == pytest.approx(residual)
+    wrong = float(constraint_residual(0.2 * q2, 0.02 - 0.2 * q1, 0.02 - 0.2 * q2))
+    assert abs(wrong - 1.0) > 0.05
+
+
+def test_resolve():
+    assert resolve("lsif") is lsif
+    assert resolve(len) is len
+    with pytest.raises(ValueError, match="'nope' is unknown.*kliep"):
+        resolve("nope")
