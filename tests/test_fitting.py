@@ -134,7 +134,7 @@ def test_nothing_to_learn_stops_early_and_keeps_the_start():
 def test_divergence_is_refused():
     torch.manual_seed(0)
     net = MLP(3, 1, (32,))
-    with pytest.raises(FitDivergedError, match="diverged in epoch 1.*learning rate"):
+    with pytest.raises(FitDivergedError, match=r"diverged in epoch 1.*learning rate"):
         fit_network(net, pairs(0.5, net=net), lsif, Training(epochs=3, batch=100, lr=1e4))
 
 

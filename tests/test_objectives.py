@@ -112,5 +112,5 @@ def test_constraint_holds_for_true_ratios_only():
 def test_resolve():
     assert resolve("lsif") is lsif
     assert resolve(len) is len
-    with pytest.raises(ValueError, match="'nope' is unknown.*kliep"):
+    with pytest.raises(ValueError, match=r"'nope' is unknown.*kliep"):
         resolve("nope")

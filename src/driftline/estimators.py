@@ -438,15 +438,7 @@ class ContinualDensityRatio(_RatioEstimator):
         if self.normalizer not in ("telescoped", "self"):
             raise ValueError(f"normalizer={self.normalizer!r} is unknown: choose 'telescoped' or 'self'")
         settings = super()._settings()
-        count = len(self._state.tracks) if hasattr(self, "_state") else 1
-        if isinstance(self.penalty, str):
-            if self.penalty != "paper":
-                raise ValueError(f"penalty={self.penalty!r} is unknown: pass a number or 'paper'")
-            penalty = 10.0 if count == 1 else 100.0 * count
-        else:
-            penalty = float(self.penalty)
-        if not penalty >= 0:
-            raise ValueError(f"penalty={self.penalty} must not be negative")
+        penalty = self._settings_penalty(len(self._state.tracks) if hasattr(self, "_state") else 1)
         return replace(
             settings,
             normalizer=self.normalizer,
@@ -454,6 +446,16 @@ class ContinualDensityRatio(_RatioEstimator):
             warm_start=self.warm_start,
             polish=self.polish,
         )
+
+    def _settings_penalty(self, originals: int) -> float:
+        """lambda_c for that many originals."""
+        if isinstance(self.penalty, str):
+            if self.penalty != "paper":
+                raise ValueError(f"penalty={self.penalty!r} is unknown: pass a number or 'paper'")
+            return 10.0 if originals == 1 else 100.0 * originals
+        if not self.penalty >= 0:
+            raise ValueError(f"penalty={self.penalty} must not be negative")
+        return float(self.penalty)
 
     def fit(self, original: Any, y: object = None, *, name: str = "original") -> Self:
         """Start tracing from samples (n, D) of the original, forgetting anything learned before."""

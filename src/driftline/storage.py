@@ -34,7 +34,8 @@ class StateFileError(ValueError):
 def write(path: str | os.PathLike[str], state: State, header: Mapping[str, Any]) -> None:
     """Write a state so that the path holds either the old file or the whole new one, whatever happens."""
     tensors, layout = _flatten(state)
-    meta = {"format": _FORMAT, "version": VERSION, "layout": layout, "digest": _digest(tensors), **header}
+    meta = {"format": _FORMAT, "version": VERSION, "layout": layout, **header}
+    meta["digest"] = _digest(tensors, meta)
     data = save(tensors, metadata={"driftline": json.dumps(meta, sort_keys=True)})
     target = Path(path)
     handle, temporary = tempfile.mkstemp(dir=target.resolve().parent, prefix=f".{target.name}.", suffix=".tmp")
@@ -76,7 +77,8 @@ def read(
         raise StateFileError(
             f"{os.fspath(path)}: written as version {meta.get('version')}, this driftline reads version {VERSION}"
         )
-    if meta.get("digest") != _digest(tensors):
+    digest = meta.pop("digest", None)
+    if digest != _digest(tensors, meta):
         raise StateFileError(f"{os.fspath(path)}: damaged, its content does not match its digest")
     try:
         return _restore(tensors, meta, module), meta
@@ -84,8 +86,8 @@ def read(
         raise StateFileError(f"{os.fspath(path)}: damaged, its parts do not fit together ({error})") from error
 
 
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    total = hashlib.sha256()
+def _digest(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> str:
+    total = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
     for key in sorted(tensors):
         value = tensors[key].detach().contiguous().cpu()
         total.update(f"{key} {value.dtype} {tuple(value.shape)}".encode())

@@ -1,0 +1,186 @@
+"""The surface: scikit-learn's habits, clear errors, and the promises of method names."""
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
+
+import driftline
+from driftline import ContinualDensityRatio, DensityRatio, Training, UntrustedEstimateWarning
+
+BOTH = [DensityRatio, ContinualDensityRatio]
+
+
+def two(rng, n=400, shift=0.4, d=2):
+    return rng.normal(size=(n, d)), rng.normal(shift, 1, (n, d))
+
+
+def fitted(kind, a, b, **params):
+    est = kind(random_state=0, **params)
+    return est.fit(a, b) if kind is DensityRatio else est.fit(a).partial_fit(b)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_scikit_learn_contract(kind):
+    """__init__ only assigns, parameters come back, a clone is unfitted and equal."""
+    names = [p for p in inspect.signature(kind.__init__).parameters if p != "self"]
+    est = kind(objective="kliep", model="mlp", hidden=(3,), training=Training(epochs=2), random_state=5)
+    assert set(est.get_params()) == set(names)
+    assert set(vars(est)) == set(names)
+    copy = clone(est)
+    assert copy.get_params() == est.get_params()
+    assert copy.set_params(ridge=3.0).ridge == 3.0
+    assert "kliep" in repr(est)
+    kind(objective="nonsense", model="nonsense")  # nothing is checked before fit
+    with pytest.raises(NotFittedError):
+        est.log_ratio(np.zeros((1, 2)))
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("wrap", [np.asarray, torch.from_numpy, pd.DataFrame, lambda x: pl.DataFrame(x)])
+def test_all_tables_give_the_same_numpy_numbers(kind, wrap, rng):
+    a, b = two(rng)
+    plain = fitted(kind, a, b).log_ratio(b)
+    other = fitted(kind, wrap(a), wrap(b)).log_ratio(wrap(b))
+    assert isinstance(other, np.ndarray)
+    assert other.dtype == np.float64
+    np.testing.assert_array_equal(other, plain)
+
+
+def test_columns_are_remembered_by_name(rng):
+    a, b = two(rng)
+    first = pd.DataFrame(a, columns=["age", "income"])
+    est = ContinualDensityRatio(random_state=0).fit(first)
+    assert list(est.feature_names_in_) == ["age", "income"]
+    assert est.n_features_in_ == 2
+    with pytest.raises(ValueError, match="window does not have the columns of the original: a different order"):
+        est.partial_fit(first[["income", "age"]])
+    with pytest.raises(ValueError, match="window has 3 columns, the original has 2"):
+        est.partial_fit(rng.normal(size=(50, 3)))
+    est.partial_fit(pd.DataFrame(b, columns=["age", "income"]))
+
+
+def test_fit_resets(rng):
+    a, b = two(rng)
+    est = ContinualDensityRatio(random_state=0).fit(a).partial_fit(b).add_original(a, name="x")
+    est.fit(pd.DataFrame(a, columns=["u", "v"]))
+    assert est.t_ == 0
+    assert est.originals_ == ["original"]
+    assert est.log_ratio(b).tolist() == [0.0] * len(b)  # nothing has moved yet
+    est.fit(a)
+    assert not hasattr(est, "feature_names_in_")
+
+
+def test_partial_fit_alone_starts_tracing(rng):
+    a, b = two(rng)
+    one = ContinualDensityRatio(random_state=0).partial_fit(a).partial_fit(b)
+    two_ = ContinualDensityRatio(random_state=0).fit(a).partial_fit(b)
+    np.testing.assert_array_equal(one.log_ratio(a), two_.log_ratio(a))
+    with pytest.raises(ValueError, match="call fit with the first original"):
+        ContinualDensityRatio().partial_fit({"original": a})
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_weights_average_one_and_reweight(kind, rng):
+    """Backward covariate shift in small: a line fitted on current with weights is the line of the original."""
+    x0, x1 = rng.normal(0, 0.7, (5000, 1)), rng.normal(0.8, 0.7, (5000, 1))
+    est = fitted(kind, x0, x1)
+    weights = est.weights(x1)
+    assert weights.mean() == pytest.approx(1.0)
+    assert (weights > 0).all()
+    curve = lambda x: np.sin(2 * x[:, 0])  # noqa: E731
+    target = LinearRegression().fit(x0, curve(x0)).coef_[0]
+    plain = LinearRegression().fit(x1, curve(x1)).coef_[0]
+    back = LinearRegression().fit(x1, curve(x1), sample_weight=weights).coef_[0]
+    assert abs(back - target) < 0.4 * abs(plain - target)
+
+
+def test_far_away_weights_and_heavy_divergences_warn(rng):
+    a, b = rng.normal(size=(3000, 8)), rng.normal(1.0, 0.8, (3000, 8))
+    est = DensityRatio(model="quadratic", random_state=0).fit(a, b)
+    with pytest.warns(UntrustedEstimateWarning, match=r"weights on the last window are worth \d"):
+        est.weights(b)
+    with pytest.warns(UntrustedEstimateWarning, match="rests on"):
+        est.divergence("kl")
+
+
+def test_divergences_over_window_or_rows_and_by_own_generator(rng):
+    a, b = two(rng, 3000)
+    est = fitted(ContinualDensityRatio, a, b)
+    log_r = est.log_ratio(b)
+    assert est.divergence("reverse_kl").value == pytest.approx(-log_r.mean())
+    assert est.divergence("js", b).value == pytest.approx(est.divergence("js").value)
+    own = est.divergence(lambda r: (r - 1) ** 2)
+    assert own.value == pytest.approx(est.divergence("pearson").value)
+    assert own.std_error == pytest.approx(est.divergence("pearson").std_error, rel=1e-3)
+    assert est.divergence("js", level=0.5).high < est.divergence("js", level=0.99).high
+    step = est.step_divergence("reverse_kl")
+    assert step.value == pytest.approx(est.divergence("reverse_kl").value)  # after one step both are the same
+    assert step.std_error == pytest.approx(est.divergence("reverse_kl").std_error, rel=1e-6)
+
+
+WRONG = {
+    "objective": ({"objective": "kliepp"}, "objective='kliepp' is unknown"),
+    "model": ({"model": "forest"}, r"model='forest' is unknown: choose one of \['auto'"),
+    "normalizer": ({"normalizer": "none"}, "normalizer='none' is unknown"),
+    "step": ({"step": "sometimes"}, "step='sometimes' is unknown"),
+    "penalty": ({"penalty": -1.0}, "penalty=-1.0 must not be negative"),
+    "penalty word": ({"penalty": "large"}, "penalty='large' is unknown"),
+    "ridge": ({"ridge": -1.0}, "ridge=-1.0 must not be negative"),
+    "enough": ({"enough": 5.0}, "need 0 < enough < too_much"),
+    "max_hold": ({"max_hold": 0}, "max_hold=0 must be at least 1"),
+    "device": ({"device": "tpu9"}, "device='tpu9' is unknown"),
+    "validation": ({"training": Training(validation=1.5)}, "validation=1.5 must lie between 0 and 1"),
+    "epochs": ({"training": Training(epochs=0)}, "epochs=0 must be positive"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_parameters_are_named(name, rng):
+    params, message = WRONG[name]
+    with pytest.raises(ValueError, match=message):
+        ContinualDensityRatio(**params).fit(rng.normal(size=(50, 2)))
+
+
+def test_names_of_originals_are_checked(rng):
+    a, b = two(rng)
+    est = fitted(ContinualDensityRatio, a, b)
+    with pytest.raises(ValueError, match=r"original 'x' is unknown: choose one of \['original'\]"):
+        est.log_ratio(a, original="x")
+    with pytest.raises(ValueError, match="'original' is traced already"):
+        est.add_original(a, name="original")
+    with pytest.raises(ValueError, match="must be a non-empty string"):
+        est.add_original(a, name="")
+    est.add_original(a, name="b")
+    for call in (lambda: est.log_ratio(a), lambda: est.divergence(), lambda: est.weights(a)):
+        with pytest.raises(ValueError, match="several originals are traced, name one"):
+            call()
+    with pytest.raises(ValueError, match="several originals are traced, pass"):
+        est.partial_fit(a)
+    with pytest.raises(ValueError, match=r"unknown original\(s\) \['c'\]: traced are \['b', 'original'\]"):
+        est.partial_fit({"c": a})
+    with pytest.raises(ValueError, match="no window given"):
+        est.partial_fit({})
+    with pytest.raises(ValueError, match="no step has been taken yet"):
+        est.step_divergence(original="b")
+
+
+def test_fresh_seeds_differ_and_are_kept(rng):
+    a, _ = two(rng)
+    one, two_ = ContinualDensityRatio().fit(a), ContinualDensityRatio().fit(a)
+    assert one.seed_ != two_.seed_
+
+
+def test_exported_names():
+    assert sorted(driftline.__all__) == [
+        "ContinualDensityRatio", "DensityRatio", "Estimate", "FitDivergedError", "FitInfo", "Info", "OriginalInfo",
+        "StateFileError", "Training", "UntrustedEstimateWarning", "__version__", "divergence",
+    ]  # fmt: skip
+    for name in driftline.__all__:
+        assert getattr(driftline, name) is not None

@@ -1,0 +1,172 @@
+"""State files: one size, no original in them, the same numbers after resuming, nothing damaged is taken."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from driftline import ContinualDensityRatio, DensityRatio, StateFileError, Training, storage
+from driftline.objectives import nwj
+from driftline.streams import CorrelationStream, GaussianStream
+
+MODELS = ["auto", "quadratic", "linear", "quadratic-full", "mlp"]
+
+
+def estimator(model, **params):
+    return ContinualDensityRatio(
+        model=model, hidden=(16, 16), training=Training(epochs=2, batch=100), random_state=0, **params
+    )
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_size_is_constant_and_the_original_is_gone(model, tmp_path):
+    stream, rng = GaussianStream(dim=4, delta=0.02), np.random.default_rng(0)
+    original = stream.sample(0, 300, rng)
+    windows = [stream.sample(t, 300, rng) for t in range(1, 9)]
+    est, sizes = estimator(model).fit(original), []
+    for i, window in enumerate(windows):
+        est.partial_fit(window)
+        est.save(tmp_path / "run")
+        content = (tmp_path / "run").read_bytes()
+        sizes.append(len(content))
+        for row in original:
+            assert row.tobytes() not in content
+            assert row[:2].tobytes() not in content
+        assert i == 0 or windows[i - 1][0].tobytes() not in content
+        assert window[0].tobytes() in content  # the search would find it
+    assert len(set(sizes)) == 1
+
+
+def test_size_is_constant_while_features_join(tmp_path):
+    stream, rng = CorrelationStream(dim=4, delta=0.1), np.random.default_rng(0)
+    est, sizes, features = estimator("auto").fit(stream.sample(0, 2000, rng)), set(), set()
+    for t in range(1, 9):
+        est.partial_fit(stream.sample(t, 2000, rng))
+        est.save(tmp_path / "run")
+        sizes.add(os.path.getsize(tmp_path / "run"))
+        features.add(est._state.tracks["original"].current.psi.features.size)
+    assert len(features) > 1
+    assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("step", ["every", "adaptive"])
+@pytest.mark.parametrize("model", MODELS)
+def test_resumed_streams_give_identical_numbers(model, step, tmp_path):
+    stream, rng = CorrelationStream(dim=4, delta=0.1), np.random.default_rng(0)
+    first, second = stream.sample(0, 400, rng), rng.normal(2, 1, (400, 4))
+    windows = [{"original": stream.sample(t, 400, rng), "b": rng.normal(2 + t / 9, 1, (400, 4))} for t in range(1, 7)]
+    straight = estimator(model, step=step).fit(first).add_original(second, name="b")
+    broken = estimator(model, step=step).fit(first).add_original(second, name="b")
+    for window in windows:
+        straight.partial_fit(window)
+        broken.save(tmp_path / "run")
+        broken = ContinualDensityRatio.load(tmp_path / "run")
+        broken.partial_fit(window)
+        assert broken.info_._replace(originals={}) == straight.info_._replace(originals={})
+    for name in ("original", "b"):
+        np.testing.assert_array_equal(broken.log_ratio(first, name), straight.log_ratio(first, name))
+        np.testing.assert_equal(broken.divergence("js", original=name), straight.divergence("js", original=name))
+        np.testing.assert_equal(broken.step_divergence(original=name), straight.step_divergence(original=name))
+    assert broken.get_params() == straight.get_params()
+
+
+def test_an_original_that_pauses_survives_saving(tmp_path, rng):
+    est = estimator("mlp").fit(rng.normal(size=(200, 2))).add_original(rng.normal(size=(200, 2)), name="b")
+    est.partial_fit({"original": rng.normal(size=(200, 2)), "b": rng.normal(size=(200, 2))})
+    est.partial_fit({"original": rng.normal(size=(200, 2))})  # b stays in the older network
+    est.save(tmp_path / "run")
+    back = ContinualDensityRatio.load(tmp_path / "run")
+    probe = rng.normal(size=(10, 2))
+    for name in ("original", "b"):
+        np.testing.assert_array_equal(back.log_ratio(probe, name), est.log_ratio(probe, name))
+
+
+def test_custom_parts_are_asked_for_again(tmp_path, rng):
+    def factory(n_inputs, n_outputs):
+        return nn.Sequential(nn.Linear(n_inputs, 4), nn.Tanh(), nn.Linear(4, n_outputs))
+
+    est = ContinualDensityRatio(model=factory, objective=nwj, training=Training(epochs=1), random_state=0)
+    est.fit(rng.normal(size=(100, 2))).partial_fit(rng.normal(size=(100, 2)))
+    est.save(tmp_path / "run")
+    with pytest.raises(ValueError, match="custom model: pass the factory"):
+        ContinualDensityRatio.load(tmp_path / "run")
+    with pytest.raises(ValueError, match="custom objective: pass it"):
+        ContinualDensityRatio.load(tmp_path / "run", model=factory)
+    back = ContinualDensityRatio.load(tmp_path / "run", model=factory, objective=nwj)
+    probe = rng.normal(size=(10, 2))
+    np.testing.assert_array_equal(back.log_ratio(probe), est.log_ratio(probe))
+
+
+def saved(tmp_path):
+    rng = np.random.default_rng(0)
+    est = ContinualDensityRatio(model="quadratic", random_state=0).fit(rng.normal(size=(50, 2)))
+    est.partial_fit(rng.normal(size=(50, 2)))
+    est.save(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_damage_is_noticed(tmp_path):
+    path = saved(tmp_path)
+    good = path.read_bytes()
+    rng = np.random.default_rng(1)
+    for position in [*rng.integers(0, len(good), 60), 0, 9, len(good) - 1]:
+        bad = bytearray(good)
+        bad[position] ^= 0x41
+        path.write_bytes(bytes(bad))
+        with pytest.raises(StateFileError):
+            ContinualDensityRatio.load(path)
+    for cut in (0, 5, 100, len(good) // 2, len(good) - 1):
+        path.write_bytes(good[:cut])
+        with pytest.raises(StateFileError, match="damaged, or not a driftline state"):
+            ContinualDensityRatio.load(path)
+    path.write_bytes(good)
+    ContinualDensityRatio.load(path)
+
+
+def test_foreign_files_are_refused(tmp_path, monkeypatch):
+    path = saved(tmp_path)
+    with pytest.raises(StateFileError, match="holds a ContinualDensityRatio, not a DensityRatio"):
+        DensityRatio.load(path)
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        ContinualDensityRatio.load(tmp_path / "nothing")
+    save_file({"x": torch.zeros(3)}, tmp_path / "other")
+    with pytest.raises(StateFileError, match="not a driftline state"):
+        ContinualDensityRatio.load(tmp_path / "other")
+    (tmp_path / "pickle").write_bytes(b"\x80\x04\x95")
+    with pytest.raises(StateFileError):
+        ContinualDensityRatio.load(tmp_path / "pickle")
+    monkeypatch.setattr(storage, "VERSION", storage.VERSION + 1)
+    saved(tmp_path)
+    monkeypatch.undo()
+    with pytest.raises(StateFileError, match="written as version 2, this driftline reads version 1"):
+        ContinualDensityRatio.load(path)
+
+
+def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
+    path = saved(tmp_path)
+    good = path.read_bytes()
+    est = ContinualDensityRatio.load(path)
+
+    def fail(*args):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        est.save(path)
+    monkeypatch.undo()
+    assert path.read_bytes() == good
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]  # no temporary file is left
+
+
+def test_header_is_json_without_paths(tmp_path):
+    content = saved(tmp_path).read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    meta = json.loads(header["__metadata__"]["driftline"])
+    assert meta["format"] == "driftline-state"
+    assert meta["version"] == 1
+    assert str(tmp_path) not in json.dumps(header)
