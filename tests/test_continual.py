@@ -1,4 +1,4 @@
-"""The recursion: truth is tracked, nothing adds up without drift, policies say why they decide, errors change nothing."""
+"""The recursion: truth is tracked, nothing adds up without drift, policies say why, errors change nothing."""
 
 import numpy as np
 import pytest

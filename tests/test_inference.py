@@ -39,11 +39,12 @@ def test_standard_errors_are_the_spread_of_replicates():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["reverse_kl", "js", "hellinger", "pearson"])
-def test_coverage_after_ten_steps(kind):
-    rows, _, _ = replicate(200, 10, 1000, kind, delta=0.02)
+@pytest.mark.parametrize(("kind", "windows"), [("reverse_kl", 10), ("js", 10), ("hellinger", 10), ("pearson", 4)])
+def test_standard_errors_after_more_steps(kind, windows):
+    """Pearson's divergence is asked earlier: its estimate has a finite variance only while the scale is above 0.87."""
+    rows, _, _ = replicate(200, windows, 1000, kind, delta=0.02)
     ratio = rows[:, 0].std(ddof=1) / rows[:, 1].mean()
-    assert 0.82 < ratio < 1.2
+    assert 0.82 < ratio < 1.2  # 200 replicates know a spread to 5 %
 
 
 def test_errors_do_not_add_up_over_the_steps(seed):
