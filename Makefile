@@ -17,6 +17,9 @@ $(STAMP): pyproject.toml
 demo: setup
 	$(BIN)/driftline demo
 
+# two test processes, one thread each, beat two threads in each
+test test-slow: export OMP_NUM_THREADS := 1
+
 test: setup
 	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist worksteal
 

@@ -97,25 +97,29 @@ def _sparkline(values: list[float]) -> str:
 
 
 def draw(results: list[Row], path: Path) -> None:
-    """The figure: estimate with its band beside the truth, and the error of the log-ratio."""
+    """The figure: estimate beside truth, their difference with its interval, and the error of the log-ratio."""
     from matplotlib.figure import Figure
 
-    t = [r.t for r in results]
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    left.plot(t, [r.truth for r in results], color="black", lw=1.5, ls="--", label="truth", zorder=3)
-    left.plot(t, [r.estimate.value for r in results], color="C0", marker="o", ms=4, label="estimate")
-    if all(np.isfinite(r.estimate.low) for r in results):
-        low, high = [r.estimate.low for r in results], [r.estimate.high for r in results]
-        left.fill_between(t, low, high, color="C0", alpha=0.25, lw=0, label="95 % interval")
-    left.set(xlabel="window t", ylabel="KL(current ‖ original) [nats]", title="How far the stream has drifted")
+    t = np.array([r.t for r in results])
+    truth, value = (np.array(xs) for xs in zip(*[(r.truth, r.estimate.value) for r in results], strict=True))
+    low, high = (np.array(xs) for xs in zip(*[(r.estimate.low, r.estimate.high) for r in results], strict=True))
+    figure = Figure(figsize=(13, 4), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    left.plot(t, truth, color="black", lw=1.5, ls="--", label="truth", zorder=3)
+    left.plot(t, value, color="C0", marker="o", ms=4, label="estimate")
+    left.set(ylabel="KL(current ‖ original) [nats]", title="How far the stream has drifted")
     left.legend(frameon=False)
+    middle.axhline(0.0, color="black", lw=1.5, ls="--")
+    middle.plot(t, value - truth, color="C0", marker="o", ms=4, label="estimate − truth")
+    if np.isfinite(low).all():
+        middle.fill_between(t, low - truth, high - truth, color="C0", alpha=0.25, lw=0, label="95 % interval")
+    middle.set(ylabel="difference [nats]", title="Estimate less truth")
+    middle.legend(frameon=False)
     right.plot(t, [r.error for r in results], color="C1", marker="o", ms=4)
-    right.set(
-        xlabel="window t", ylabel="mean absolute error of log ratio [nats]", title="Error of the log-ratio on new rows"
-    )
+    right.set(ylabel="mean absolute error [nats]", title="Error of the log-ratio on new rows")
     right.set_ylim(bottom=0)
-    for axes in (left, right):
+    for axes in (left, middle, right):
+        axes.set_xlabel("window t")
         axes.spines[["top", "right"]].set_visible(False)
         axes.xaxis.get_major_locator().set_params(integer=True)
     figure.savefig(path, dpi=150)
