@@ -75,7 +75,7 @@ def run(*, windows: int, rows: int, model: str, figure: str, seed: int) -> list[
 
 
 def _screen(results: list[Row], progress: Progress) -> Group:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
     for title in ("t", "truth", "estimate ± s.e.", "this step", "error of log r", "rows' worth", "seconds"):
         table.add_column(title, justify="right", no_wrap=True)
     for row in results:
