@@ -180,11 +180,90 @@ def test_architecture_may_change_between_steps():
     est.fit(stream.sample(0, 3000, rng)).partial_fit(stream.sample(2, 3000, rng))
     est.widen((32, 48)).partial_fit(stream.sample(4, 3000, rng))
     assert est._state.tracks["original"].current.psi.module.head.in_features == 48
+    with pytest.raises(ValueError, match=r"hidden=\(8, 8\) does not widen"):
+        est.widen((8, 8))
     est.set_params(model="quadratic").partial_fit(stream.sample(6, 3000, rng))
     fresh = stream.sample(6, 2000, rng)
     assert np.abs(est.log_ratio(fresh) - stream.log_ratio(fresh, 6)).mean() < 0.5
-    with pytest.raises(ValueError, match=r"hidden=\(8, 8\) does not widen"):
-        est.widen((8, 8))
+    assert np.isnan(est.divergence().std_error)  # the network's part of the error is not known
+    with pytest.raises(ValueError, match="has no hidden layers to widen"):
+        est.widen((64, 64))
+
+
+def test_error_bars_end_where_the_model_changes_and_not_before(rng):
+    a, b, c = (rng.normal(0.1 * t, 1, (500, 3)) for t in range(3))
+    late = ContinualDensityRatio(model="quadratic", random_state=0).fit(a).set_params(model="linear").partial_fit(b)
+    assert late.divergence().std_error > 0  # nothing had been fitted yet
+    late.set_params(model="quadratic-full").partial_fit(c)
+    assert np.isnan(late.divergence().std_error)
+    assert np.isfinite(late.info_.originals["original"].held_out)
+
+
+def test_modules_that_are_not_ours_are_left_alone(rng):
+    """A head and a hidden layer of one's own, a module handed out twice, dropout: no surprises."""
+    from torch import nn
+
+    class Own(nn.Module):
+        def __init__(self, n_inputs, n_outputs):
+            super().__init__()
+            self.hidden, self.head, self.drop = nn.Linear(n_inputs, 32), nn.Linear(32, n_outputs), nn.Dropout(0.1)
+
+        def forward(self, x):
+            return self.head(self.drop(self.hidden(x).relu()))
+
+    one = Own(2, 1)
+    windows = [rng.normal(0.4 * t, 1, (3000, 2)) for t in range(3)]
+    numbers = []
+    for _ in range(2):
+        est = ContinualDensityRatio(
+            model=lambda i, o: one, training=Training(epochs=20, batch=500, lr=1e-2), random_state=0
+        )
+        est.fit(windows[0]).partial_fit(windows[1]).partial_fit(windows[2])
+        numbers.append(est.divergence().value)
+    assert numbers[0] == numbers[1]
+    assert numbers[0] == pytest.approx(0.64, rel=0.3)
+
+
+def test_network_takes_windows_of_very_unequal_size(rng):
+    est = ContinualDensityRatio(model="mlp", hidden=(8,), training=Training(epochs=2, batch=100), random_state=0)
+    est.fit(rng.normal(size=(3000, 2))).partial_fit(rng.normal(size=(30, 2))).partial_fit(rng.normal(size=(3000, 2)))
+    assert np.isfinite(est.divergence().value)
+
+
+def test_an_interrupt_changes_nothing(rng):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    est = ContinualDensityRatio(model="mlp", hidden=(8,), training=QUICK, random_state=0)
+    est.fit(rng.normal(size=(200, 2))).partial_fit(rng.normal(size=(200, 2)))
+    before = est.log_ratio(np.zeros((1, 2)))
+    est.set_params(progress=stop)
+    with pytest.raises(KeyboardInterrupt):
+        est.partial_fit(rng.normal(size=(200, 2)))
+    assert est.t_ == 1
+    np.testing.assert_array_equal(est.log_ratio(np.zeros((1, 2))), before)
+
+
+def test_lsif_tracks_or_refuses(seed):
+    """LSIF has no minimum where a numerator row lies outside of the denominator's: an error then, never garbage."""
+    rng = np.random.default_rng(seed)
+    for n, shift in ((300, 0.3), (2000, 0.3), (20_000, 0.1)):
+        a, b = rng.normal(size=(n, 5)), rng.normal(shift, 1, (n, 5))
+        try:
+            est = DensityRatio("lsif", "quadratic", random_state=0).fit(a, b)
+        except FitDivergedError as error:
+            assert "objective='logistic'" in str(error)  # noqa: PT017
+            assert n < 20_000
+        else:
+            assert est.divergence().value == pytest.approx(2.5 * shift**2, abs=0.3)
+
+
+def test_small_units_are_not_constants(rng):
+    a, b = rng.normal(size=(500, 2)), rng.normal(0.5, 1, (500, 2))
+    plain = DensityRatio(model="quadratic", random_state=0).fit(a, b).divergence().value
+    for unit in (1e-13, 1e-200):
+        small = DensityRatio(model="quadratic", random_state=0).fit(a * unit, b * unit).divergence().value
+        assert small == pytest.approx(plain, rel=1e-6)
 
 
 def test_any_module_factory(rng):

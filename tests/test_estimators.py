@@ -1,6 +1,7 @@
 """The surface: scikit-learn's habits, clear errors, and the promises of method names."""
 
 import inspect
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -132,13 +133,26 @@ WRONG = {
     "model": ({"model": "forest"}, r"model='forest' is unknown: choose one of \['auto'"),
     "normalizer": ({"normalizer": "none"}, "normalizer='none' is unknown"),
     "step": ({"step": "sometimes"}, "step='sometimes' is unknown"),
-    "penalty": ({"penalty": -1.0}, "penalty=-1.0 must not be negative"),
+    "penalty": ({"penalty": -1.0}, "penalty=-1.0 must be a number of at least 0"),
     "penalty word": ({"penalty": "large"}, "penalty='large' is unknown"),
-    "ridge": ({"ridge": -1.0}, "ridge=-1.0 must not be negative"),
+    "ridge": ({"ridge": -1.0}, "ridge=-1.0 must be a number of at least 0"),
     "enough": ({"enough": 5.0}, "need 0 < enough < too_much"),
     "max_hold": ({"max_hold": 0}, "max_hold=0 must be at least 1"),
     "device": ({"device": "tpu9"}, "device='tpu9' is unknown"),
     "validation": ({"training": Training(validation=1.5)}, "validation=1.5 must lie between 0 and 1"),
+    "ridge word": ({"ridge": None}, "ridge=None must be a number"),
+    "seed": ({"random_state": "x"}, "random_state='x' must be None or an integer"),
+    "hidden": ({"hidden": 64}, "hidden=64 must be widths"),
+    "no width": ({"hidden": (0,)}, r"hidden=\(0,\) must be widths"),
+    "instance": ({"model": torch.nn.Linear(2, 1)}, "pass a factory"),
+    "cuda": ({"device": "cuda:7"}, "device='cuda:7'"),
+    "vector objective": ({"objective": lambda a, b: a}, r"must return a scalar tensor, got shape \(6,\)"),
+    "float objective": ({"objective": lambda a, b: 1.0}, "must return a scalar tensor, got float"),
+    "one-sided objective": (
+        {"objective": lambda a, b: a.mean()},
+        "does not depend on the log-ratios of the denominator",
+    ),
+    "nan objective": ({"objective": lambda a, b: (a.mean() + b.mean()) * float("nan")}, "objective is nan"),
     "epochs": ({"training": Training(epochs=0)}, "epochs=0 must be positive"),
 }
 
@@ -173,10 +187,53 @@ def test_names_of_originals_are_checked(rng):
         est.step_divergence(original="b")
 
 
-def test_fresh_seeds_differ_and_are_kept(rng):
+def test_fresh_seeds_differ_and_are_kept(rng, tmp_path):
     a, _ = two(rng)
     one, two_ = ContinualDensityRatio().fit(a), ContinualDensityRatio().fit(a)
     assert one.seed_ != two_.seed_
+    one.save(tmp_path / "run")
+    assert ContinualDensityRatio.load(tmp_path / "run").seed_ == one.seed_
+
+
+def test_a_failed_fit_leaves_the_old_one(rng):
+    a, b = two(rng)
+    static = DensityRatio(random_state=0).fit(a, b)
+    before = static.log_ratio(a)
+    with pytest.raises(ValueError, match="current has 2 columns, the original has 5"):
+        static.fit(rng.normal(size=(50, 5)), b)
+    np.testing.assert_array_equal(static.log_ratio(a), before)
+    stream = ContinualDensityRatio(random_state=0).fit(a).partial_fit(b)
+    with pytest.raises(ValueError, match="NaN"):
+        stream.fit(np.full((50, 3), np.nan))
+    with pytest.raises(ValueError, match="must be a non-empty string"):
+        stream.fit(a, name=3)
+    np.testing.assert_array_equal(stream.log_ratio(a), before)
+
+
+def test_warnings_as_errors_leave_the_state(rng):
+    est = ContinualDensityRatio(model="quadratic", random_state=0).fit(rng.normal(size=(100, 2)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UntrustedEstimateWarning):
+            est.partial_fit(rng.normal(50.0, 1, (100, 2)))
+    assert est.t_ == 0
+
+
+def test_an_outlier_is_named(rng):
+    window = rng.normal(size=(500, 3))
+    window[7, 1] = 1e4
+    with pytest.warns(UntrustedEstimateWarning, match="row 7 alone carries .* column 1 holds 1e"):
+        DensityRatio(model="quadratic", random_state=0).fit(rng.normal(size=(500, 3)), window)
+    window[7, 1] = 1e12
+    with pytest.raises(ValueError, match=r"column 1 holds 1e\+12 in row 7, 1e\+12 standard deviations away"):
+        DensityRatio(model="quadratic", random_state=0).fit(rng.normal(size=(500, 3)), window)
+
+
+@pytest.mark.parametrize("kind", [lambda r: 0.0, lambda r: np.zeros((2, 2))])
+def test_generators_give_one_value_a_row(kind, rng):
+    a, b = two(rng)
+    with pytest.raises(ValueError, match="the generator returned shape"):
+        DensityRatio(random_state=0).fit(a, b).divergence(kind)
 
 
 def test_exported_names():

@@ -148,8 +148,8 @@ def _decide(taken: Step, policy: Policy, held: int) -> tuple[bool, str]:
     size = _divergence(taken)
     # with fewer rows a step needs more signal to stand out: the divergence of a null step is about parameters/rows
     rows = min(taken.log_num.shape[0], taken.log_den.shape[0])
-    noise = 4.0 * min(taken.parameters, 1000) / rows
-    enough = max(policy.enough, noise)
+    noise = 4.0 * taken.parameters / rows if isinstance(taken.position.psi, LogLinear) else 0.0
+    enough = min(max(policy.enough, noise), 0.5 * (policy.enough + policy.too_much))
     if size >= enough:
         return True, f"step of {size:.3g} nats is informative (at least {enough:.3g})"
     if held + 1 >= policy.max_hold:
@@ -197,12 +197,13 @@ def _doubts(origin: Position, taken: Step, overlap: float) -> list[str]:
         doubts.append(f"the fit did not converge ({taken.fit.message})")
     log_linear = isinstance(taken.position.psi, LogLinear)
     rows = min(taken.log_num.shape[0], taken.log_den.shape[0])
+    total = taken.log_num.shape[0] + taken.log_den.shape[0]
     if log_linear and rows < 5 * taken.parameters:
         doubts.append(f"{rows} rows are few for {taken.parameters} parameters: enlarge the window")
     wanted = 10.0 * taken.parameters if log_linear else 200.0
     if overlap < min(wanted, 0.5 * rows):
         doubts.append(
-            f"the two windows hardly overlap ({overlap:.0f} of {2 * rows} rows are informative, "
+            f"the two windows hardly overlap ({overlap:.0f} of {total} rows are informative, "
             f"step of {_divergence(taken):.3g} nats): take smaller steps"
         )
     else:
@@ -211,6 +212,7 @@ def _doubts(origin: Position, taken: Step, overlap: float) -> list[str]:
         off = abs(float(ratio.mean()) - 1.0)
         if off > max(0.2, 5.0 * error):
             doubts.append(f"the step ratio averages {float(ratio.mean()):.3g} on the window instead of 1")
+    doubts.extend(_outlier(origin, taken))
     moved = _moved_constants(origin, taken.position.window)
     if moved:
         doubts.append(
@@ -218,6 +220,21 @@ def _doubts(origin: Position, taken: Step, overlap: float) -> list[str]:
             "the true ratio there is zero or infinite"
         )
     return doubts
+
+
+def _outlier(origin: Position, taken: Step) -> list[str]:
+    """One row that says more about the step than all others together do."""
+    size = taken.log_den.abs()
+    if len(size) < 50 or float(size.max()) < 0.1 * float(size.sum()):
+        return []
+    assert isinstance(origin.psi, LogLinear | Network)
+    row = int(size.argmax())
+    z = origin.psi.standardizer(taken.position.window[row : row + 1])[0].abs()
+    j = int(z.argmax())
+    return [
+        f"row {row} alone carries {float(size[row] / size.sum()):.0%} of the step: column {j} holds "
+        f"{float(taken.position.window[row, j]):.3g}, {float(z[j]):.2g} standard deviations away from the original"
+    ]
 
 
 def _moved_constants(origin: Position, window: Tensor) -> list[int]:
@@ -228,5 +245,5 @@ def _moved_constants(origin: Position, window: Tensor) -> list[int]:
         return []
     before = (origin.window - standardizer.mean).abs().amax(0)
     after = (window - standardizer.mean).abs().amax(0)
-    small = 1e-9 * (1.0 + standardizer.mean.abs())
+    small = 1e-9 * standardizer.mean.abs()
     return torch.nonzero(flat & (before <= small) & (after > small)).flatten().tolist()

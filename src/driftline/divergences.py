@@ -75,14 +75,19 @@ def resolve(kind: str | Generator) -> Callable[[Array], Array]:
         if not abs(at_one) < 1e-8:
             raise ValueError(f"the generator of an f-divergence must be 0 at r = 1, got f(1) = {at_one:g}")
         return lambda log_r: np.asarray(generator(_ratio(log_r)), dtype=float)
-    if kind not in DIVERGENCES:
+    if not isinstance(kind, str) or kind not in DIVERGENCES:
         raise ValueError(f"divergence {kind!r} is unknown: choose one of {sorted(DIVERGENCES)} or pass a convex f(r)")
     return DIVERGENCES[kind]
 
 
 def terms(log_r: npt.ArrayLike, kind: str | Generator) -> Array:
     """``f(r)`` per row; the divergence is their mean."""
-    values = resolve(kind)(np.asarray(log_r, dtype=np.float64))
+    log_r = np.asarray(log_r, dtype=np.float64)
+    values = resolve(kind)(log_r)
+    if values.shape != log_r.shape:
+        raise ValueError(
+            f"the generator returned shape {values.shape} for ratios of shape {log_r.shape}: one value each"
+        )
     if not np.isfinite(values).all():
         raise ValueError(f"divergence {kind!r} is not finite on {(~np.isfinite(values)).sum()} of {values.size} rows")
     return values

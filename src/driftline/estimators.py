@@ -23,7 +23,7 @@ from driftline.fitting import Progress, Training
 from driftline.increments import MODELS, Settings
 from driftline.inference import Estimate
 from driftline.inputs import MIN_ROWS, as_rows, column_names, resolve_device
-from driftline.models import LogLinear, ModuleFactory, mlp_factory
+from driftline.models import LogLinear, ModuleFactory
 from driftline.objectives import Objective, log_mean_exp, resolve
 
 __all__ = ["ContinualDensityRatio", "DensityRatio", "UntrustedEstimateWarning"]
@@ -31,11 +31,21 @@ __all__ = ["ContinualDensityRatio", "DensityRatio", "UntrustedEstimateWarning"]
 Floats = npt.NDArray[np.float64]
 
 _HEAVY = ("kl", "pearson")  # divergences carried by the few rows with the largest ratios
-_FEW = 50.0
+
+
+def _few(log_r: Tensor) -> float:
+    """An effective sample size below this is too small to average over."""
+    return min(50.0, 0.1 * len(log_r))
 
 
 class UntrustedEstimateWarning(UserWarning):
     """The estimate should not be relied on, for the reason given."""
+
+
+def _at_least_zero(value: Any, name: str) -> float:
+    if not isinstance(value, int | float | np.number) or not value >= 0:
+        raise ValueError(f"{name}={value!r} must be a number of at least 0")
+    return float(value)
 
 
 class _RatioEstimator(BaseEstimator):  # type: ignore[misc]
@@ -51,19 +61,19 @@ class _RatioEstimator(BaseEstimator):  # type: ignore[misc]
     progress: Progress | None
     _state: State
 
-    def _policy(self) -> Policy:
-        return Policy()
-
-    def _settings(self) -> Settings:
+    def _settings(self, seed: int, originals: int = 1) -> Settings:
         """The parameters, checked and resolved."""
-        if not callable(self.model) and self.model not in MODELS:
+        if isinstance(self.model, nn.Module) or not (callable(self.model) or self.model in MODELS):
             raise ValueError(
                 f"model={self.model!r} is unknown: choose one of {list(MODELS)} or pass a factory "
                 "(n_inputs, n_outputs) -> torch.nn.Module"
             )
-        if not self.ridge >= 0:
-            raise ValueError(f"ridge={self.ridge} must not be negative")
+        hidden = tuple(self.hidden) if isinstance(self.hidden, Sequence) else None
+        if not hidden or not all(isinstance(w, int | np.integer) and w > 0 for w in hidden):
+            raise ValueError(f"hidden={self.hidden!r} must be widths of hidden layers, such as (256, 256)")
         training = Training() if self.training is None else self.training
+        if not isinstance(training, Training):
+            raise TypeError(f"training={training!r} must be a driftline.Training")
         if not 0.0 < training.validation < 1.0:
             raise ValueError(f"training.validation={training.validation} must lie between 0 and 1")
         for name in ("epochs", "batch", "lr"):
@@ -72,28 +82,28 @@ class _RatioEstimator(BaseEstimator):  # type: ignore[misc]
         return Settings(
             objective=resolve(self.objective),
             model=self.model,
-            hidden=tuple(self.hidden),
-            ridge=float(self.ridge),
+            hidden=hidden,
+            ridge=_at_least_zero(self.ridge, "ridge"),
             training=training,
-            seed=self.seed_,
+            seed=seed,
             progress=self.progress,
         )
 
-    def _begin(self, original: Any, name: str) -> State:
-        """Reset everything learned and start tracing."""
-        fresh = np.random.default_rng(self.random_state)
-        self.seed_ = int(fresh.integers(2**31)) if self.random_state is None else int(self.random_state)
-        self._device = resolve_device(self.device)
-        settings = self._settings()
-        names = column_names(original)
-        rows = as_rows(original, "original", device=self._device)
-        state = start(rows, settings, name)
-        self.n_features_in_ = rows.shape[1]
+    def _seed(self) -> int:
+        if self.random_state is None:
+            return int(np.random.default_rng().integers(2**31))
+        if not isinstance(self.random_state, int | np.integer) or self.random_state < 0:
+            raise ValueError(f"random_state={self.random_state!r} must be None or an integer of at least 0")
+        return int(self.random_state)
+
+    def _adopt(self, state: State, seed: int, device: torch.device, names: list[str] | None) -> None:
+        """Replace everything learned, at once: nothing before this line has changed the estimator."""
+        self._state, self.seed_, self._device = state, seed, device
+        self.n_features_in_ = next(iter(state.tracks.values())).current.window.shape[1]
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        return state
 
     def _rows(self, data: Any, what: str, *, min_rows: int = MIN_ROWS, copy: bool = True) -> Tensor:
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
@@ -134,7 +144,7 @@ class _RatioEstimator(BaseEstimator):  # type: ignore[misc]
         position = self._track(original).current
         on_window = position.log_ratio(position.window)
         size = inference.effective_sample_size(on_window)
-        if size < _FEW:
+        if size < _few(on_window):
             warnings.warn(
                 f"the weights on the last window are worth {size:.1f} of its {len(on_window)} rows: "
                 "the original has moved too far away for reweighting",
@@ -158,7 +168,7 @@ class _RatioEstimator(BaseEstimator):  # type: ignore[misc]
             log_r = position.log_ratio(rows)
         if callable(kind) or kind in _HEAVY:
             size = inference.effective_sample_size(log_r)
-            if size < _FEW:
+            if size < _few(log_r):
                 warnings.warn(
                     f"this divergence rests on {size:.1f} of {len(log_r)} rows (effective sample size) and is "
                     "too small in all likelihood; reverse_kl, js and hellinger do not depend on the largest ratios",
@@ -177,10 +187,11 @@ class _RatioEstimator(BaseEstimator):  # type: ignore[misc]
             log_r.cpu().numpy(), kind, level, uncertainty, design, own_window=X is None
         )
 
-    def _warn(self, info: Info) -> None:
+    @staticmethod
+    def _warn(info: Info, several: bool) -> None:
         for name, about in info.originals.items():
             for doubt in about.warnings:
-                prefix = f"{name}: " if len(self._state.tracks) > 1 else ""
+                prefix = f"{name}: " if several else ""
                 warnings.warn(f"{prefix}{doubt}", UntrustedEstimateWarning, stacklevel=3)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -207,24 +218,17 @@ class _RatioEstimator(BaseEstimator):  # type: ignore[misc]
         *,
         model: ModuleFactory | None = None,
         objective: Objective | None = None,
+        device: str | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """An estimator as it was saved; a damaged or foreign file raises :class:`~driftline.StateFileError`.
 
         Arguments:
             model, objective: the callables again, if the saved estimator had its own (they are not in the file).
+            device: where to go on, if not on the device it was saved from.
         """
 
-        def build(n_inputs: int, n_outputs: int, meta: Mapping[str, Any]) -> nn.Module:
-            if "model" not in meta["custom"]:
-                return mlp_factory(meta["params"]["hidden"])(n_inputs, n_outputs)
-            if model is None:
-                raise ValueError(
-                    f"{os.fspath(path)} was saved with a custom model: pass the factory, load(path, model=...)"
-                )
-            return model(n_inputs, n_outputs)
-
-        state, meta = storage.read(path, build)
+        state, meta = storage.read(path, model)
         if meta["estimator"] != cls.__name__:
             raise storage.StateFileError(f"{os.fspath(path)} holds a {meta['estimator']}, not a {cls.__name__}")
         params = dict(meta["params"])
@@ -238,13 +242,11 @@ class _RatioEstimator(BaseEstimator):  # type: ignore[misc]
         if params.get("hidden") is not None:
             params["hidden"] = tuple(params["hidden"])
         training = None if meta["training"] is None else Training(**meta["training"])
+        if device is not None:
+            params["device"] = device
         estimator = cls(**params, training=training, progress=progress)
-        estimator.seed_ = meta["seed"]
-        estimator._device = resolve_device(estimator.device)
-        estimator._state = _to(state, estimator._device)
-        estimator.n_features_in_ = next(iter(state.tracks.values())).current.window.shape[1]
-        if meta["columns"] is not None:
-            estimator.feature_names_in_ = np.asarray(meta["columns"], dtype=object)
+        place = resolve_device(estimator.device)
+        estimator._adopt(_to(state, place), meta["seed"], place, meta["columns"])
         return estimator
 
 
@@ -322,12 +324,14 @@ class DensityRatio(_RatioEstimator):
 
     def fit(self, original: Any, current: Any) -> Self:
         """Fit the ratio of the two samples, (n, D) and (m, D)."""
-        state = self._begin(original, "original")
-        windows = {"original": self._rows(current, "current")}
-        state, info = step(state, windows, self._settings(), self._policy())
-        self._state = state
+        seed, device = self._seed(), resolve_device(self.device)
+        settings, names = self._settings(seed), column_names(original)
+        rows = as_rows(original, "original", device=device)
+        window = as_rows(current, "current", names=names, width=rows.shape[1], device=device)
+        state, info = step(start(rows, settings), {"original": window}, settings, Policy())
+        self._warn(info, several=False)
+        self._adopt(state, seed, device, names)
         self.info_: OriginalInfo = info.originals["original"]
-        self._warn(info)
         return self
 
     def log_ratio(self, X: Any, *, return_std: bool = False) -> Any:
@@ -341,6 +345,11 @@ class DensityRatio(_RatioEstimator):
     def divergence(self, kind: str | Generator = "reverse_kl", X: Any = None, *, level: float = 0.95) -> Estimate:
         """An f-divergence over the current sample, or over further rows ``X`` of the current distribution."""
         return self._divergence(kind, X, None, level, of_step=False)
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"name={name!r} must be a non-empty string")
 
 
 class ContinualDensityRatio(_RatioEstimator):
@@ -425,24 +434,26 @@ class ContinualDensityRatio(_RatioEstimator):
         }  # fmt: skip
         return cls(**{**defaults, **params})
 
+    def _adopt(self, state: State, seed: int, device: torch.device, names: list[str] | None) -> None:
+        super()._adopt(state, seed, device, names)
+        self.info_ = Info(state.t, {})  # until the next step has something to tell
+
     def _policy(self) -> Policy:
         if self.step not in ("every", "adaptive"):
             raise ValueError(f"step={self.step!r} is unknown: choose 'every' or 'adaptive'")
-        if not 0 < self.enough < self.too_much:
+        if not 0 < _at_least_zero(self.enough, "enough") < _at_least_zero(self.too_much, "too_much"):
             raise ValueError(f"enough={self.enough} and too_much={self.too_much}: need 0 < enough < too_much")
-        if self.max_hold < 1:
+        if not self.max_hold >= 1:
             raise ValueError(f"max_hold={self.max_hold} must be at least 1")
         return Policy(self.step, self.enough, self.too_much, self.max_hold)
 
-    def _settings(self) -> Settings:
+    def _settings(self, seed: int, originals: int = 1) -> Settings:
         if self.normalizer not in ("telescoped", "self"):
             raise ValueError(f"normalizer={self.normalizer!r} is unknown: choose 'telescoped' or 'self'")
-        settings = super()._settings()
-        penalty = self._settings_penalty(len(self._state.tracks) if hasattr(self, "_state") else 1)
         return replace(
-            settings,
+            super()._settings(seed, originals),
             normalizer=self.normalizer,
-            training=settings.training._replace(penalty=penalty),
+            penalty=self._settings_penalty(originals),
             warm_start=self.warm_start,
             polish=self.polish,
         )
@@ -453,18 +464,16 @@ class ContinualDensityRatio(_RatioEstimator):
             if self.penalty != "paper":
                 raise ValueError(f"penalty={self.penalty!r} is unknown: pass a number or 'paper'")
             return 10.0 if originals == 1 else 100.0 * originals
-        if not self.penalty >= 0:
-            raise ValueError(f"penalty={self.penalty} must not be negative")
-        return float(self.penalty)
+        return _at_least_zero(self.penalty, "penalty")
 
     def fit(self, original: Any, y: object = None, *, name: str = "original") -> Self:
         """Start tracing from samples (n, D) of the original, forgetting anything learned before."""
-        if hasattr(self, "_state"):
-            del self._state
-        state = self._begin(original, name)
+        _check_name(name)
+        seed, device = self._seed(), resolve_device(self.device)
+        settings, names = self._settings(seed), column_names(original)
         self._policy()
-        self._state = state
-        self.info_ = Info(0, {})
+        state = start(as_rows(original, "original", device=device), settings, name)
+        self._adopt(state, seed, device, names)
         return self
 
     def partial_fit(self, window: Any, y: object = None) -> Self:
@@ -477,9 +486,10 @@ class ContinualDensityRatio(_RatioEstimator):
                 raise ValueError("call fit with the first original before windows by name")
             return self.fit(window)
         windows = self._windows(window)
-        state, info = step(self._state, windows, self._settings(), self._policy())
+        settings = self._settings(self.seed_, len(self._state.tracks))
+        state, info = step(self._state, windows, settings, self._policy())
+        self._warn(info, several=len(state.tracks) > 1)  # before the state moves on: a warning may be made an error
         self._state, self.info_ = state, info
-        self._warn(info)
         return self
 
     def _windows(self, window: Any) -> dict[str, Tensor]:
@@ -500,15 +510,17 @@ class ContinualDensityRatio(_RatioEstimator):
     def add_original(self, samples: Any, name: str) -> Self:
         """A further original joins now, traced from the next window that ``partial_fit`` gets under its name."""
         check_is_fitted(self)
-        if not isinstance(name, str) or not name:
-            raise ValueError(f"name={name!r} must be a non-empty string")
+        _check_name(name)
         if name in self._state.tracks:
             raise ValueError(f"original {name!r} is traced already: choose another name")
-        self._state = join(self._state, name, self._rows(samples, f"original {name!r}"), self._settings())
+        settings = self._settings(self.seed_, len(self._state.tracks) + 1)
+        self._state = join(self._state, name, self._rows(samples, f"original {name!r}"), settings)
         return self
 
     def widen(self, hidden: Sequence[int]) -> Self:
         """Give the network these hidden widths from the next step on; what it has learned so far is kept."""
+        if self.model != "mlp":
+            raise ValueError(f"model={self.model!r} has no hidden layers to widen: use set_params(model=...)")
         widths = tuple(int(w) for w in hidden)
         if len(widths) != len(tuple(self.hidden)) or any(a < b for a, b in zip(widths, self.hidden, strict=False)):
             raise ValueError(

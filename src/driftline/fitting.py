@@ -1,4 +1,4 @@
-"""The two solvers: an exact convex fit for log-linear heads, one mini-batch loop for networks."""
+"""The solvers: exact convex fits for log-linear heads (Newton, or L-BFGS), one mini-batch loop for networks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from driftline.designs import Dense, Design
 from driftline.models import Features
-from driftline.objectives import Objective, constraint_residual, kliep, logistic, unnormalised
+from driftline.objectives import Objective, constraint_residual, logistic, unnormalised
 
 __all__ = [
     "ConvexFit",
@@ -34,6 +34,7 @@ Progress = Callable[[int, int, float, float], None]
 """``progress(epoch, epochs, loss, held_out)``, called after each epoch of a network fit."""
 
 _SAMPLE = 8
+_RUNAWAY = 50.0  # a standardised coefficient or a loss beyond this is on its way to infinity
 _NEAR = 1e-5  # gradient at which the curvature is that of the solution for all purposes
 
 
@@ -42,7 +43,10 @@ class FitDivergedError(RuntimeError):
 
 
 class FitInfo(NamedTuple):
-    """How a fit went. ``held_out`` is the loss expected on new rows, in the units of ``loss``."""
+    """How a fit went. ``held_out`` is the loss expected on new rows (nan for L-BFGS), in the units of ``loss``.
+
+    For networks ``loss`` is the mean over the last epoch's batches, ``held_out`` that of the best epoch, which is kept.
+    """
 
     solver: str
     converged: bool
@@ -169,6 +173,8 @@ def fit_convex(
             hessian, known_at = _curvature(design_num, design_den, c_num, c_den, weight, eye), size
             factor = _factor(hessian)
         direction = -torch.cholesky_solve(gradient[:, None], factor)[:, 0]
+        if bool((c_num < 0).any()):  # not convex: stay in the basin around the start, where the ratio is
+            direction = direction * min(1.0, 0.5 / float(direction.abs().max()))
         found = _search(at, coef, direction, loss, float(gradient @ direction))
         if found is None:
             converged = size < 1e3 * tol
@@ -178,6 +184,11 @@ def fit_convex(
         steps += 1
     if not converged and not message:
         message = f"gradient {size:.1e} after {max_iter} iterations"
+    if not converged and (float(coef.abs().max()) > _RUNAWAY or float(loss) < -_RUNAWAY):
+        raise FitDivergedError(
+            "the objective has no minimum on these windows (LSIF and NWJ have none where a numerator row lies outside "
+            "of the denominator's): take larger windows, smaller steps, or objective='logistic'"
+        )
     if known_at > _NEAR:
         hessian = design_num.gram(c_num) + design_den.gram(c_den) + weight * eye
     info = FitInfo("newton", converged, steps, float(loss), float("nan"), size, time.perf_counter() - began, message)
@@ -285,7 +296,6 @@ class Training(NamedTuple):
     schedule: str = "one-cycle"
     optimizer: str = "adamw"
     validation: float = 0.1
-    penalty: float = 0.0
 
 
 class Pair(NamedTuple):
@@ -314,21 +324,28 @@ def fit_network(
     objective: Objective,
     training: Training,
     *,
+    penalty: float = 0.0,
     seed: int = 0,
+    split_seed: int = 0,
     progress: Progress | None = None,
 ) -> FitInfo:
     """Train ``module`` in place on the objective averaged over ``pairs``; the weights of the best epoch are restored.
 
-    The log-ratio of a pair is ``outputs(inputs) - previous psi``. Rows are split once into training and validation;
+    The log-ratio of a pair is ``outputs(inputs) - previous psi``. Rows are split once into training and validation, by
+    ``split_seed`` and their number alone: a window keeps its split in both of its roles. ``penalty`` is lambda_c;
     training stops early when ``patience`` epochs bring nothing, but not before ``min_epochs``.
     """
     began = time.perf_counter()
     splits = [
-        (split_rows(len(p.num), training.validation, seed), split_rows(len(p.den), training.validation, seed))
+        (
+            split_rows(len(p.num), training.validation, split_seed),
+            split_rows(len(p.den), training.validation, split_seed),
+        )
         for p in pairs
     ]
     largest = max(max(len(a[0]), len(b[0])) for a, b in splits)
-    batches = max(1, round(largest / training.batch))
+    smallest = min(min(len(a[0]), len(b[0])) for a, b in splits)
+    batches = max(1, min(smallest, round(largest / training.batch)))
     optimiser, scheduler = _optimiser(module, training, batches)
     generator = torch.Generator().manual_seed(seed + 1)
 
@@ -338,8 +355,8 @@ def fit_network(
         prev_num, prev_den = pair.prev_num[rows_num], pair.prev_den[rows_den]
         log_num, log_den = out[: len(rows_num)] - prev_num, out[len(rows_num) :] - prev_den
         loss = objective(log_num, log_den)
-        if training.penalty:
-            loss = loss + training.penalty * (constraint_residual(log_den, prev_num, prev_den) - 1.0) ** 2
+        if penalty:
+            loss = loss + penalty * (constraint_residual(log_den, prev_num, prev_den) - 1.0) ** 2
         return loss
 
     def held_out() -> float:
@@ -353,6 +370,8 @@ def fit_network(
     # epoch 0 competes too: where nothing moved, a warm-started network that stays as it was is the best one
     best, best_state, best_epoch = held_out(), copy.deepcopy(module.state_dict()), 0
     epoch, loss_value = 0, float("nan")
+    if not math.isfinite(best):
+        raise FitDivergedError(f"the objective is {best} on the held-out rows before training: are the inputs extreme?")
     for epoch in range(1, training.epochs + 1):
         orders = [tuple(_batches(side[0], batches, generator) for side in s) for s in splits]
         running = 0.0
@@ -408,7 +427,7 @@ def _optimiser(
 def bridge_constant(phi_num: Tensor, phi_den: Tensor, objective: Objective) -> float:
     """The constant to add to log-ratios: the objective's own minimiser, or the bridge estimate if it has none."""
     own = unnormalised(objective)
-    if objective is not kliep and not is_separable(own):
+    if not is_separable(own):
         own = logistic
     ones = (Dense(phi_num.new_ones(len(phi_num), 1)), Dense(phi_den.new_ones(len(phi_den), 1)))
     # start where both samples are centred, so that Newton's first step is not taken from a saturated loss

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from driftline.fitting import (
     is_separable,
 )
 from driftline.models import (
+    MLP,
     Features,
     LogLinear,
     ModuleFactory,
@@ -42,6 +44,7 @@ MODELS = ("auto", "linear", "mlp", "quadratic", "quadratic-full")
 _NEWTON_FEATURES = 1500  # beyond, a factorisation costs more than L-BFGS
 _FULL_COLUMNS = 512
 _ROUNDS = 4  # of adding features, in one step
+_EXTREME = 1e8  # standard deviations whose fourth power still fits in single precision
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Settings:
     model: str | ModuleFactory = "auto"
     hidden: tuple[int, ...] = (256, 256)
     normalizer: str = "telescoped"
+    penalty: float = 0.0
     ridge: float = 1.0
     training: Training = field(default_factory=Training)
     warm_start: bool = True
@@ -94,7 +98,8 @@ def initial(window: Tensor, standardizer: Standardizer, settings: Settings) -> P
     """Where tracing begins: psi = 0 on the original's own samples."""
     z = standardizer(window)
     features = _start_features(z, settings.model)
-    evidence = screening.start(z) if settings.model == "auto" else None
+    screened = settings.model == "auto" and features.size < _NEWTON_FEATURES
+    evidence = screening.start(z) if screened else None
     return Position(LogLinear(standardizer, features, z.new_zeros(features.size)), 0.0, window, None, evidence)
 
 
@@ -118,7 +123,10 @@ def take(positions: Mapping[str, Position], windows: Mapping[str, Tensor], taus:
     For log-linear models the average separates into one convex problem per original, solved one by one.
     """
     if is_network(settings.model):
-        return _network_step(positions, windows, taus, heads, settings, seed)
+        device = next(iter(windows.values())).device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(seed)  # first weights, and whatever a module draws while it trains
+            return _network_step(positions, windows, taus, heads, settings, seed)
     return {name: _convex_step(positions[name], window, settings, seed) for name, window in windows.items()}
 
 
@@ -130,22 +138,20 @@ def _convex_step(position: Position, window: Tensor, settings: Settings, seed: i
         return _lbfgs_step(position, window, problem, objective, settings)
 
     solved = _newton(problem, unnormalised(objective), settings)
-    note, evidence = "", position.evidence
+    note, evidence = "", None
     if settings.model == "auto":
         solved, evidence, note = _adapt(solved, position, unnormalised(objective), settings, seed)
     features, fit = solved.problem.features, solved.fit
     at = problem.features.positions(features)
-    uncertainty = None
-    if position.uncertainty is not None or problem.first:
-        past = position.uncertainty if problem.continues else None
-        uncertainty = inference.advance(past, at, solved.design_num, solved.design_den, fit)
-        fit = fit._replace(info=fit.info._replace(held_out=fit.info.loss + inference.optimism(uncertainty)))
+    past = position.uncertainty if problem.continues else None
+    uncertainty = inference.advance(past, at, solved.design_num, solved.design_den, fit)
+    fit = fit._replace(info=fit.info._replace(held_out=fit.info.loss + inference.optimism(uncertainty)))
     coef = fit.coef[:-1].clone()
     coef[at] += problem.coef
     psi = LogLinear(_standardizer(position.psi), features, coef)
     arrived = _arrive(position, window, psi, float(fit.coef[-1]), settings)
-    if settings.normalizer == "telescoped":
-        arrived = arrived._replace(uncertainty=uncertainty)
+    if settings.normalizer == "telescoped" and (problem.first or past is not None):
+        arrived = arrived._replace(uncertainty=uncertainty)  # complete: all windows since the original are in it
     log_num = _plus(solved.design_num.dot(fit.coef), problem.offset_num)
     log_den = _plus(solved.design_den.dot(fit.coef), problem.offset_den)
     return Step(arrived._replace(evidence=evidence), fit.info, log_num, log_den, features.size + 1, note)
@@ -174,11 +180,31 @@ class _Problem(NamedTuple):
 def _problem(position: Position, window: Tensor, settings: Settings) -> _Problem:
     psi, standardizer = position.psi, _standardizer(position.psi)
     z_num, z_den = standardizer(position.window), standardizer(window)
+    _check_extremes(z_den, window)
+    first = not _has_past(psi)
     if isinstance(psi, LogLinear) and _same_kind(psi.features, settings.model):
-        return _Problem(psi.features, psi.coef, z_num, z_den, None, None, True, not bool(psi.coef.any()))
+        return _Problem(psi.features, psi.coef, z_num, z_den, None, None, True, first)
     features = _start_features(z_num, settings.model)
     coef = z_num.new_zeros(features.size)
+    if first:
+        return _Problem(features, coef, z_num, z_den, None, None, False, True)
     return _Problem(features, coef, z_num, z_den, -psi(position.window), -psi(window), False, False)
+
+
+def _has_past(psi: Psi) -> bool:
+    """Whether a step has been taken: psi is no longer the zero it started as."""
+    return not isinstance(psi, LogLinear) or bool(psi.coef.any())
+
+
+def _check_extremes(z: Tensor, window: Tensor) -> None:
+    """Refuse what single-precision Gram matrices cannot hold, by name."""
+    if float(z.abs().max()) > _EXTREME:
+        j = int(z.abs().amax(0).argmax())
+        i = int(z[:, j].abs().argmax())
+        raise ValueError(
+            f"window: column {j} holds {float(window[i, j]):.3g} in row {i}, {float(z[i, j].abs()):.1g} standard "
+            "deviations away from the original: a wrong unit, or an outlier to be removed"
+        )
 
 
 def _same_kind(features: Features, model: str | ModuleFactory) -> bool:
@@ -230,7 +256,11 @@ def _adapt(
         notes.append(f"added {proposal.reason}")
         wider = problem.features.extend(problem.z_num, proposal.pairs, proposal.weight, proposal.bias)
         solved = _newton(problem._replace(features=wider), objective, settings)
-    return solved, evidence, "; ".join(notes)
+    problem, fit = solved.problem, solved.fit
+    last = screening.propose(
+        problem.features, evidence, problem.z_num, problem.z_den, fit.score_num, fit.score_den, past, seed=seed
+    )
+    return solved, last.evidence, "; ".join(notes)
 
 
 def _lbfgs_step(
@@ -251,7 +281,7 @@ def _lbfgs_step(
     log_den = _plus(features.score(z_den, fit.coef[:-1]), problem.offset_den)
     constant = bridge_constant(log_num, log_den, settings.objective)
     psi = LogLinear(_standardizer(position.psi), features, problem.coef + fit.coef[:-1])
-    arrived = _arrive(position, window, psi, constant, settings)._replace(evidence=position.evidence)
+    arrived = _arrive(position, window, psi, constant, settings)
     return Step(arrived, fit.info, log_num + constant, log_den + constant, features.size + 1)
 
 
@@ -264,8 +294,8 @@ def _arrive(position: Position, window: Tensor, psi: Psi, constant: float, setti
 
 def _with_penalty(psi: Psi, previous: Tensor, window: Tensor, settings: Settings) -> tuple[Objective, bool]:
     """The objective, with the paper's constraint penalty where one is set and there is a past; whether it has one."""
-    penalty, base = settings.training.penalty, settings.objective
-    if not penalty or (isinstance(psi, LogLinear) and not psi.coef.any()):
+    penalty, base = settings.penalty, settings.objective
+    if not penalty or not _has_past(psi):
         return base, False
     prev_num, prev_den = psi(previous), psi(window)
 
@@ -285,12 +315,11 @@ def _network_step(positions: Mapping[str, Position], windows: Mapping[str, Tenso
     columns = next(iter(windows.values())).shape[1]
     device = next(iter(windows.values())).device
     factory = settings.model if callable(settings.model) else mlp_factory(settings.hidden)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        module = factory(columns + (heads > 1), heads)
+    module = factory(columns + (heads > 1), heads)
     if not isinstance(module, nn.Module):
         raise TypeError(f"the model factory returned {type(module).__name__}, expected a torch.nn.Module")
-    module = module.to(device=device, dtype=torch.float32)
+    # a copy, in case the factory hands out one module again and again: the previous psi must stay what it is
+    module = copy.deepcopy(module).to(device=device, dtype=torch.float32)
     if settings.warm_start:
         known = [p.psi for p in positions.values() if isinstance(p.psi, Network)]
         if known:
@@ -303,10 +332,11 @@ def _network_step(positions: Mapping[str, Position], windows: Mapping[str, Tenso
              previous[n][1].float(), nets[n].outputs)
         for n in windows
     ]  # fmt: skip
-    training = settings.training
-    if all(isinstance(positions[n].psi, LogLinear) for n in windows):
-        training = training._replace(penalty=0.0)  # the first step has no past to be consistent with
-    info = fit_network(module, pairs, settings.objective, training, seed=seed, progress=settings.progress)
+    past = any(_has_past(positions[n].psi) for n in windows)  # a first step has nothing to be consistent with
+    info = fit_network(
+        module, pairs, settings.objective, settings.training, penalty=settings.penalty if past else 0.0, seed=seed,
+        split_seed=settings.seed, progress=settings.progress,
+    )  # fmt: skip
     steps = {}
     for name, pair in zip(windows, pairs, strict=True):
         if settings.polish:
@@ -327,8 +357,10 @@ def _polish(net: Network, pair: Pair, settings: Settings) -> None:
     Early stopping shrinks every increment a little, and over many steps the little adds up; this takes it back.
     """
     module, objective = net.module, unnormalised(settings.objective)
-    head, hidden = getattr(module, "head", None), getattr(module, "hidden", None)
-    if not (isinstance(head, nn.Linear) and callable(hidden) and is_separable(objective)):
+    if not isinstance(module, MLP):  # of other modules we do not know which layer is the last
+        return
+    head, hidden = module.head, module.hidden
+    if not is_separable(objective):
         return
     with torch.no_grad():
         sides = []

@@ -56,7 +56,8 @@ class Estimate(NamedTuple):
     def __str__(self) -> str:
         if not np.isfinite(self.std_error):
             return f"{self.value:.4g} (no interval)"
-        return f"{self.value:.4g} ± {self.std_error:.2g} ({self.level:.0%} interval {self.low:.4g} to {self.high:.4g})"
+        level = f"{100 * self.level:.4g}%"
+        return f"{self.value:.4g} ± {self.std_error:.2g} ({level} interval {self.low:.4g} to {self.high:.4g})"
 
 
 class Uncertainty(NamedTuple):
@@ -89,7 +90,9 @@ def advance(
         positions: where the past features stand among the present ones (the constant is added here).
         design_num, design_den: designs of both windows with their column of ones, (n, p+1) and (m, p+1).
     """
-    inverse = torch.linalg.pinv(fit.hessian, hermitian=True)
+    factor, status = torch.linalg.cholesky_ex(fit.hessian)
+    inverse = torch.cholesky_inverse(factor) if status == 0 else torch.linalg.pinv(fit.hessian, hermitian=True)
+    inverse = inverse.contiguous()  # a layout of its own would change the last digit after saving and loading
     size = design_num.shape[1]
     meat_num = _centred(design_num, fit.score_num, fit.score_num)
     closed = inverse @ meat_num @ inverse

@@ -29,9 +29,12 @@ def resolve_device(device: str) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return torch.device(device)
-    except RuntimeError as error:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
         raise ValueError(f"device={device!r} is unknown: choose 'cpu', 'cuda' or 'auto'") from error
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r}: this PyTorch sees no CUDA device; choose 'cpu' or 'auto'")
+    return found
 
 
 def as_rows(
@@ -95,6 +98,8 @@ def _numbers(data: Any, what: str, names: list[str] | None, copy: bool) -> Tenso
         return data.detach().to(torch.float64, copy=copy)
     if hasattr(data, "toarray") and hasattr(data, "nnz"):
         raise TypeError(f"{what} is a sparse matrix: pass a dense one, for example {what}.toarray()")
+    if np.ma.isMaskedArray(data):
+        data = np.ma.filled(data.astype(np.float64), np.nan)
     array = data.to_numpy() if hasattr(data, "to_numpy") else np.asarray(data)
     if array.dtype.kind not in "biuf":
         if array.dtype.kind not in "OUS" or array.ndim != 2:
@@ -115,7 +120,7 @@ def _per_column(array: np.ndarray[Any, Any], what: str, names: list[str] | None)
         if text is not None:
             raise ValueError(f"{what}: column {label} holds text ({text!r}): encode it as numbers first")
         try:
-            out[:, j] = [np.nan if v is None else float(v) for v in column]
+            out[:, j] = [np.nan if v is None or type(v).__name__ == "NAType" else float(v) for v in column]
         except (TypeError, ValueError) as error:
             raise ValueError(f"{what}: column {label} cannot be read as numbers ({error})") from None
     return out

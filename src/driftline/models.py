@@ -48,8 +48,9 @@ class Standardizer(NamedTuple):
 def fit_standardizer(x: Tensor) -> Standardizer:
     """Means and standard deviations; a constant column gets scale 1, so that it stays 0 while it does not move."""
     mean = x.mean(0)
-    spread = x.std(0, correction=0)
-    constant = spread <= 1e-12 * (1.0 + mean.abs())
+    size = x.abs().amax(0).clamp_min(1e-290)  # taken out, so that the squares of tiny numbers do not vanish
+    spread = (x / size).std(0, correction=0) * size
+    constant = spread <= 1e-12 * mean.abs()
     return Standardizer(mean, torch.where(constant, torch.ones_like(spread), spread))
 
 
@@ -215,19 +216,17 @@ class LogLinear(NamedTuple):
         features, (mean, scale) = self.features, self.standardizer
         d, base = features.columns, features.columns * (1 + features.squares)
         weights = self.coef / features.scale
-        # columns and squares in one pass over the data, the scale folded into the weights: c (w1 + c w2), c = x - mean
-        linear = weights[:d] / scale
-        square = weights[d:base] / scale**2 if features.squares else torch.zeros_like(linear)
+        linear, square = weights[:d], weights[d:base] if features.squares else torch.zeros_like(weights[:d])
         out = torch.empty(x.shape[0], dtype=x.dtype, device=x.device)
         chunk = min(_CHUNK, max(1, x.shape[0]))
-        centred, work = (torch.empty(chunk, d, dtype=x.dtype, device=x.device) for _ in range(2))
+        standard, work = (torch.empty(chunk, d, dtype=x.dtype, device=x.device) for _ in range(2))
         for rows, values in zip(x.split(chunk), out.split(chunk), strict=True):
-            c, w = centred[: len(rows)], work[: len(rows)]
-            torch.sub(rows, mean, out=c)
-            torch.addcmul(linear, c, square, out=w)
-            torch.sum(w.mul_(c), 1, out=values)
+            z, w = standard[: len(rows)], work[: len(rows)]
+            torch.sub(rows, mean, out=z).div_(scale)
+            torch.addcmul(linear, z, square, out=w)  # columns and squares in one go: z (w1 + z w2)
+            torch.sum(w.mul_(z), 1, out=values)
             if features.size > base:
-                values += features.beyond_squares(c.div_(scale), weights)
+                values += features.beyond_squares(z, weights)
         return out.sub_((features.center * weights).sum())
 
 
@@ -237,6 +236,7 @@ class MLP(nn.Module):
     def __init__(self, n_inputs: int, n_outputs: int = 1, hidden: Sequence[int] = (256, 256)) -> None:
         super().__init__()
         widths = [n_inputs, *hidden]
+        self.widths = tuple(hidden)
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.head = nn.Linear(widths[-1], n_outputs)
 
@@ -303,10 +303,11 @@ def grow(old: nn.Module, new: nn.Module) -> bool:
     with torch.no_grad():
         for name, value in after.items():
             source = before[name]
-            if value.ndim == 2:
+            if value.ndim >= 2:
                 value[: source.shape[0], source.shape[1] :] = 0.0
             value[tuple(slice(0, n) for n in source.shape)] = source
-        for (_, a), (_, b) in zip(old.named_buffers(), new.named_buffers(), strict=False):
-            if a.shape == b.shape:
-                b.copy_(a)
+        known = dict(old.named_buffers())
+        for name, buffer in new.named_buffers():
+            if name in known and known[name].shape == buffer.shape:
+                buffer.copy_(known[name])
     return True

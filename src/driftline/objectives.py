@@ -165,8 +165,9 @@ OBJECTIVES: dict[str, Objective] = {"kliep": kliep, "logistic": logistic, "lsif"
 
 
 def resolve(objective: str | Objective) -> Objective:
-    """The objective of that name, or the callable itself."""
+    """The objective of that name, or the callable itself once it has shown that it is a loss."""
     if callable(objective):
+        _check(objective)
         return objective
     if objective not in OBJECTIVES:
         raise ValueError(
@@ -174,6 +175,24 @@ def resolve(objective: str | Objective) -> Objective:
             "(log_r_num, log_r_den) -> scalar loss"
         )
     return OBJECTIVES[objective]
+
+
+def _check(objective: Objective) -> None:
+    """Try a user's objective on small samples of unequal size: a finite scalar, with a slope on both of them."""
+    num, den = torch.linspace(-0.2, 0.3, 6, dtype=torch.float64), torch.linspace(-0.3, 0.2, 5, dtype=torch.float64)
+    num.requires_grad_()
+    den.requires_grad_()
+    with torch.enable_grad():
+        loss = objective(num, den)
+        if not isinstance(loss, Tensor) or loss.ndim != 0:
+            got = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+            raise ValueError(f"the objective must return a scalar tensor, got {got}")
+        if not torch.isfinite(loss):
+            raise ValueError(f"the objective is {float(loss.detach())} for log-ratios near 0: it must be finite there")
+        grads = torch.autograd.grad(loss, (num, den), allow_unused=True) if loss.requires_grad else (None, None)
+    for side, grad in zip(("numerator", "denominator"), grads, strict=True):
+        if grad is None or not bool(grad.any()):
+            raise ValueError(f"the objective does not depend on the log-ratios of the {side} (or has been detached)")
 
 
 def unnormalised(objective: Objective) -> Objective:

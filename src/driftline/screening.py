@@ -78,7 +78,7 @@ def start(z: Tensor) -> Evidence:
     """No evidence yet; knots of the hinges at quantiles of the standardised original (n, D)."""
     d = z.shape[1]
     rows = z[torch.linspace(0, z.shape[0] - 1, min(z.shape[0], 20_000)).long()]
-    knots = torch.quantile(rows, z.new_tensor(_QUANTILES), dim=0).T.contiguous()
+    knots = _coarse(torch.quantile(rows, z.new_tensor(_QUANTILES), dim=0).T.contiguous())
     square, hinge = z.new_zeros(d, d), z.new_zeros(d, len(_QUANTILES))
     return Evidence(
         knots, _trend(rows, knots), square, square.clone(), hinge, hinge.clone(), z.new_zeros(()), square.clone(),
@@ -86,13 +86,19 @@ def start(z: Tensor) -> Evidence:
     )  # fmt: skip
 
 
+def _coarse(values: Tensor) -> Tensor:
+    """Rounded to 1/64 of a standard deviation: a knot must not be the value of a row, which would then be kept."""
+    return torch.round(64.0 * values) / 64.0
+
+
 def _trend(z: Tensor, knots: Tensor) -> Tensor:
     """Coefficients (D, 5, 3) of each hinge on 1, z, z^2, which the model has: a hinge's score is that of the rest."""
-    basis = torch.stack([torch.ones_like(z), z, z * z], 2).transpose(0, 1)
-    hinges = torch.relu(z.T[:, :, None] - knots[:, None, :])
-    moments = basis.transpose(1, 2) @ basis
-    coef: Tensor = torch.linalg.pinv(moments, hermitian=True) @ (basis.transpose(1, 2) @ hinges)
-    return coef.transpose(1, 2).contiguous()
+    out = z.new_empty(*knots.shape, 3)
+    for j, column in enumerate(z.T):
+        basis = torch.stack([torch.ones_like(column), column, column * column], 1)
+        hinges = torch.relu(column[:, None] - knots[j])
+        out[j] = (torch.linalg.pinv(basis.T @ basis, hermitian=True) @ (basis.T @ hinges)).T
+    return out
 
 
 class _Sums(NamedTuple):
@@ -304,7 +310,7 @@ def _ridge_units(directions: Tensor, pool: Tensor, seed: int) -> tuple[Tensor, T
     mix = torch.randn(directions.shape[1], count, generator=generator, dtype=directions.dtype)
     weight = directions @ (mix / mix.norm(dim=0)).to(directions.device)
     rows = torch.randint(0, pool.shape[0], (count,), generator=generator)
-    return weight, -(pool[rows] * weight.T).sum(1)
+    return weight, _coarse(-(pool[rows] * weight.T).sum(1))
 
 
 def _spread_helps(features: Features, z_num: Tensor, z_den: Tensor, s_num: Tensor, s_den: Tensor, seed: int) -> bool:

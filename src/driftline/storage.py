@@ -19,7 +19,7 @@ from driftline import screening
 from driftline.continual import State, Track
 from driftline.increments import Position
 from driftline.inference import Uncertainty
-from driftline.models import Features, LogLinear, Network, Standardizer
+from driftline.models import MLP, Features, LogLinear, ModuleFactory, Network, Standardizer
 
 __all__ = ["VERSION", "StateFileError", "read", "write"]
 
@@ -36,11 +36,14 @@ def write(path: str | os.PathLike[str], state: State, header: Mapping[str, Any])
     tensors, layout = _flatten(state)
     meta = {"format": _FORMAT, "version": VERSION, "layout": layout, **header}
     meta["digest"] = _digest(tensors, meta)
-    data = save(tensors, metadata={"driftline": json.dumps(meta, sort_keys=True)})
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.resolve().parent, prefix=f".{target.name}.", suffix=".tmp")
+    data = save(tensors, metadata={"driftline": json.dumps(meta, sort_keys=True, default=_plain)})
+    target = Path(path).resolve()  # a link stays a link, to the new file
+    if target.is_dir():
+        raise IsADirectoryError(f"{os.fspath(path)} is a directory: name a file")
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
+            os.fchmod(file.fileno(), 0o666 & ~_umask())  # as open() would have made it
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -48,20 +51,18 @@ def write(path: str | os.PathLike[str], state: State, header: Mapping[str, Any])
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    folder = os.open(target.resolve().parent, os.O_RDONLY)
+    folder = os.open(target.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
 
 
-def read(
-    path: str | os.PathLike[str], module: Callable[[int, int, Mapping[str, Any]], nn.Module]
-) -> tuple[State, dict[str, Any]]:
+def read(path: str | os.PathLike[str], factory: ModuleFactory | None = None) -> tuple[State, dict[str, Any]]:
     """A state and the header it was written with.
 
     Arguments:
-        module: builds an empty network for ``(n_inputs, n_outputs, header)``, whose weights are then loaded.
+        factory: of a custom network, which is not in the file.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"{os.fspath(path)}: no such file")
@@ -81,13 +82,26 @@ def read(
     if digest != _digest(tensors, meta):
         raise StateFileError(f"{os.fspath(path)}: damaged, its content does not match its digest")
     try:
-        return _restore(tensors, meta, module), meta
+        return _restore(tensors, meta, factory), meta
     except (KeyError, IndexError, RuntimeError, TypeError, AttributeError) as error:
         raise StateFileError(f"{os.fspath(path)}: damaged, its parts do not fit together ({error})") from error
 
 
+def _plain(value: Any) -> Any:
+    """Numbers of numpy as numbers of Python."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be written to a state file")
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
 def _digest(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> str:
-    total = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
+    total = hashlib.sha256(json.dumps(meta, sort_keys=True, default=_plain).encode())
     for key in sorted(tensors):
         value = tensors[key].detach().contiguous().cpu()
         total.update(f"{key} {value.dtype} {tuple(value.shape)}".encode())
@@ -114,7 +128,8 @@ def _flatten(state: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
         for part, value in module.state_dict().items():
             tensors[f"module.{i}.{part}"] = value
     cpu = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
-    return cpu, {"tracks": tracks, "modules": len(modules)}
+    kinds = [{"hidden": list(m.widths)} if isinstance(m, MLP) else {"custom": type(m).__name__} for m in modules]
+    return cpu, {"tracks": tracks, "modules": kinds}
 
 
 def _flatten_position(
@@ -174,16 +189,28 @@ def _flatten_log_linear(psi: LogLinear, spare: tuple[int, int], key: str, tensor
         tensors[f"{key}.{part}"] = _scatter(value, at, size)
 
 
-def _restore(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], build: Callable[..., nn.Module]) -> State:
+def _rebuild(kind: Mapping[str, Any], n_inputs: int, n_outputs: int, factory: ModuleFactory | None) -> nn.Module:
+    """An empty network of the kind that was saved, which need not be the one the parameters name now."""
+    if "hidden" in kind:
+        return MLP(n_inputs, n_outputs, kind["hidden"])
+    if factory is None:
+        raise ValueError(f"saved with a custom model ({kind['custom']}): pass its factory, load(path, model=...)")
+    return factory(n_inputs, n_outputs)
+
+
+def _restore(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], factory: ModuleFactory | None) -> State:
     layout = meta["layout"]
     modules: dict[int, nn.Module] = {}
 
     def module(entry: Mapping[str, Any], columns: int) -> nn.Module:
         index = entry["module"]
         if index not in modules:
-            net = build(columns + (entry["heads"] > 1), entry["heads"], meta)
+            net = _rebuild(layout["modules"][index], columns + (entry["heads"] > 1), entry["heads"], factory)
             prefix = f"module.{index}."
-            net.load_state_dict({k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)})
+            try:
+                net.load_state_dict({k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)})
+            except RuntimeError as error:
+                raise ValueError(f"the model factory does not fit the saved weights: {error}") from None
             modules[index] = net.eval()
         return modules[index]
 
