@@ -10,17 +10,14 @@ from sklearn.linear_model import LogisticRegression
 from driftline.designs import Dense, log_linear_design
 from driftline.fitting import (
     FitDivergedError,
-    Pair,
-    Training,
     bridge_constant,
     fit_convex,
     fit_features_lbfgs,
-    fit_network,
     is_separable,
-    split_rows,
 )
 from driftline.models import MLP, fit_features
 from driftline.objectives import bregman, kliep, logistic, lsif, nwj
+from driftline.training import Pair, Training, fit_network, split_rows
 
 
 def gaussians(seed=0, n=3000, m=2000, shift=0.4, d=3):

@@ -3,9 +3,10 @@
 from driftline.continual import Info, OriginalInfo
 from driftline.divergences import divergence
 from driftline.estimators import ContinualDensityRatio, DensityRatio, UntrustedEstimateWarning
-from driftline.fitting import FitDivergedError, FitInfo, Training
+from driftline.fitting import FitDivergedError, FitInfo
 from driftline.inference import Estimate
 from driftline.storage import StateFileError
+from driftline.training import Training
 
 __version__ = "0.1.0"
 

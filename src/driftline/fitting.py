@@ -1,37 +1,27 @@
-"""The solvers: exact convex fits for log-linear heads (Newton, or L-BFGS), one mini-batch loop for networks."""
+"""Exact convex fits for log-linear heads: Newton's method, or L-BFGS where features are many or rows are coupled."""
 
 from __future__ import annotations
 
-import copy
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from driftline.designs import Dense, Design
 from driftline.models import Features
-from driftline.objectives import Objective, constraint_residual, logistic, unnormalised
+from driftline.objectives import Objective, logistic, unnormalised
 
 __all__ = [
     "ConvexFit",
     "FitDivergedError",
     "FitInfo",
-    "Pair",
-    "Progress",
-    "Training",
     "bridge_constant",
     "fit_convex",
     "fit_features_lbfgs",
-    "fit_network",
     "is_separable",
-    "split_rows",
 ]
-
-Progress = Callable[[int, int, float, float], None]
-"""``progress(epoch, epochs, loss, held_out)``, called after each epoch of a network fit."""
 
 _SAMPLE = 8
 _RUNAWAY = 50.0  # a standardised coefficient or a loss beyond this is on its way to infinity
@@ -282,146 +272,6 @@ def fit_features_lbfgs(
     info = FitInfo("l-bfgs", converged, steps, float(loss), float("nan"), size, time.perf_counter() - began, message)
     empty = theta.new_zeros(0)
     return ConvexFit(theta, empty, empty, empty, info)
-
-
-class Training(NamedTuple):
-    """Settings of the mini-batch loop. ``batch`` counts rows of each window."""
-
-    epochs: int = 10
-    min_epochs: int = 3
-    patience: int = 3
-    batch: int = 2000
-    lr: float = 1e-3
-    weight_decay: float = 1e-2
-    schedule: str = "one-cycle"
-    optimizer: str = "adamw"
-    validation: float = 0.1
-
-
-class Pair(NamedTuple):
-    """One original's share of a network fit: inputs of both windows and previous psi on them."""
-
-    num: Tensor
-    den: Tensor
-    prev_num: Tensor
-    prev_den: Tensor
-    outputs: Callable[[Tensor], Tensor]
-
-
-def split_rows(n: int, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Row numbers for training and validation, a function of the size and seed alone.
-
-    A window keeps its split in both of its roles, so that its sampling error cancels in networks too.
-    """
-    held = min(max(1, round(fraction * n)), n - 1)
-    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
-    return order[held:], order[:held]
-
-
-def fit_network(
-    module: nn.Module,
-    pairs: Sequence[Pair],
-    objective: Objective,
-    training: Training,
-    *,
-    penalty: float = 0.0,
-    seed: int = 0,
-    split_seed: int = 0,
-    progress: Progress | None = None,
-) -> FitInfo:
-    """Train ``module`` in place on the objective averaged over ``pairs``; the weights of the best epoch are restored.
-
-    The log-ratio of a pair is ``outputs(inputs) - previous psi``. Rows are split once into training and validation, by
-    ``split_seed`` and their number alone: a window keeps its split in both of its roles. ``penalty`` is lambda_c;
-    training stops early when ``patience`` epochs bring nothing, but not before ``min_epochs``.
-    """
-    began = time.perf_counter()
-    splits = [
-        (
-            split_rows(len(p.num), training.validation, split_seed),
-            split_rows(len(p.den), training.validation, split_seed),
-        )
-        for p in pairs
-    ]
-    largest = max(max(len(a[0]), len(b[0])) for a, b in splits)
-    smallest = min(min(len(a[0]), len(b[0])) for a, b in splits)
-    batches = max(1, min(smallest, round(largest / training.batch)))
-    optimiser, scheduler = _optimiser(module, training, batches)
-    generator = torch.Generator().manual_seed(seed + 1)
-
-    def loss_on(pair: Pair, rows_num: Tensor, rows_den: Tensor) -> Tensor:
-        inputs = torch.cat([pair.num[rows_num], pair.den[rows_den]])
-        out = pair.outputs(inputs)
-        prev_num, prev_den = pair.prev_num[rows_num], pair.prev_den[rows_den]
-        log_num, log_den = out[: len(rows_num)] - prev_num, out[len(rows_num) :] - prev_den
-        loss = objective(log_num, log_den)
-        if penalty:
-            loss = loss + penalty * (constraint_residual(log_den, prev_num, prev_den) - 1.0) ** 2
-        return loss
-
-    def held_out() -> float:
-        module.eval()
-        with torch.no_grad():
-            losses = [loss_on(p, s[0][1], s[1][1]) for p, s in zip(pairs, splits, strict=True)]
-        module.train()
-        return float(torch.stack(losses).mean())
-
-    module.train()
-    # epoch 0 competes too: where nothing moved, a warm-started network that stays as it was is the best one
-    best, best_state, best_epoch = held_out(), copy.deepcopy(module.state_dict()), 0
-    epoch, loss_value = 0, float("nan")
-    if not math.isfinite(best):
-        raise FitDivergedError(f"the objective is {best} on the held-out rows before training: are the inputs extreme?")
-    for epoch in range(1, training.epochs + 1):
-        orders = [tuple(_batches(side[0], batches, generator) for side in s) for s in splits]
-        running = 0.0
-        for b in range(batches):
-            loss = torch.stack([loss_on(p, o[0][b], o[1][b]) for p, o in zip(pairs, orders, strict=True)]).mean()
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
-            if scheduler is not None:
-                scheduler.step()
-            running += float(loss.detach())
-        loss_value = running / batches
-        value = held_out()
-        if not (math.isfinite(loss_value) and math.isfinite(value)):
-            raise FitDivergedError(
-                f"network training diverged in epoch {epoch}: loss {loss_value}, held-out {value}; "
-                f"lower the learning rate (now {training.lr:g}), take smaller steps or objective='logistic'"
-            )
-        if progress is not None:
-            progress(epoch, training.epochs, loss_value, value)
-        if value < best:
-            best, best_state, best_epoch = value, copy.deepcopy(module.state_dict()), epoch
-        elif epoch >= training.min_epochs and epoch - best_epoch >= training.patience:
-            break
-    module.load_state_dict(best_state)
-    module.eval()
-    # still improving at the last epoch of a constant-rate schedule means the budget, not the data, ended it
-    converged = training.schedule != "constant" or best_epoch < training.epochs
-    message = "" if converged else f"still improving after {training.epochs} epochs"
-    return FitInfo("mini-batch", converged, epoch, loss_value, best, float("nan"), time.perf_counter() - began, message)
-
-
-def _batches(rows: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-    return torch.tensor_split(rows[torch.randperm(len(rows), generator=generator)], count)
-
-
-def _optimiser(
-    module: nn.Module, training: Training, batches: int
-) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler | None]:
-    kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-    if training.optimizer not in kinds:
-        raise ValueError(f"optimizer={training.optimizer!r} is unknown: choose one of {sorted(kinds)}")
-    kind = kinds[training.optimizer]
-    decay = training.weight_decay if training.optimizer == "adamw" else 0.0
-    optimiser = kind(module.parameters(), lr=training.lr, weight_decay=decay, fused=True)
-    if training.schedule == "constant":
-        return optimiser, None
-    if training.schedule != "one-cycle":
-        raise ValueError(f"schedule={training.schedule!r} is unknown: choose 'one-cycle' or 'constant'")
-    return optimiser, torch.optim.lr_scheduler.OneCycleLR(optimiser, training.lr, total_steps=training.epochs * batches)
 
 
 def bridge_constant(phi_num: Tensor, phi_den: Tensor, objective: Objective) -> float:

@@ -12,18 +12,7 @@ from torch import Tensor, nn
 
 from driftline import inference, screening
 from driftline.designs import Dense, Design, log_linear_design
-from driftline.fitting import (
-    ConvexFit,
-    FitInfo,
-    Pair,
-    Progress,
-    Training,
-    bridge_constant,
-    fit_convex,
-    fit_features_lbfgs,
-    fit_network,
-    is_separable,
-)
+from driftline.fitting import ConvexFit, FitInfo, bridge_constant, fit_convex, fit_features_lbfgs, is_separable
 from driftline.models import (
     MLP,
     Features,
@@ -37,6 +26,7 @@ from driftline.models import (
     mlp_factory,
 )
 from driftline.objectives import Objective, constraint_residual, log_mean_exp, logistic, unnormalised
+from driftline.training import Pair, Progress, Training, fit_network
 
 __all__ = ["MODELS", "Position", "Settings", "Step", "initial", "is_network", "take"]
 

@@ -1,0 +1,273 @@
+"""What both estimators share: parameters checked, questions about the ratio answered, files."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from driftline import inference, storage
+from driftline.continual import Info, State, Track
+from driftline.designs import Design, log_linear_design
+from driftline.divergences import Generator
+from driftline.increments import MODELS, Settings
+from driftline.inference import Estimate
+from driftline.inputs import MIN_ROWS, as_rows, resolve_device
+from driftline.models import LogLinear, ModuleFactory
+from driftline.objectives import Objective, log_mean_exp, resolve
+from driftline.training import Progress, Training
+
+__all__ = ["Floats", "RatioEstimator", "UntrustedEstimateWarning", "at_least_zero"]
+
+Floats = npt.NDArray[np.float64]
+
+_HEAVY = ("kl", "pearson")  # divergences carried by the few rows with the largest ratios
+
+
+def _few(log_r: Tensor) -> float:
+    """An effective sample size below this is too small to average over."""
+    return min(50.0, 0.1 * len(log_r))
+
+
+class UntrustedEstimateWarning(UserWarning):
+    """The estimate should not be relied on, for the reason given."""
+
+
+def at_least_zero(value: Any, name: str) -> float:
+    """A parameter that must be a number and not negative."""
+    if not isinstance(value, int | float | np.number) or not value >= 0:
+        raise ValueError(f"{name}={value!r} must be a number of at least 0")
+    return float(value)
+
+
+class RatioEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators: a State, and what can be asked of it."""
+
+    objective: str | Objective
+    model: str | ModuleFactory
+    hidden: Sequence[int]
+    ridge: float
+    training: Training | None
+    device: str
+    random_state: int | None
+    progress: Progress | None
+    _state: State
+
+    def _settings(self, seed: int, originals: int = 1) -> Settings:
+        """The parameters, checked and resolved."""
+        if isinstance(self.model, nn.Module) or not (callable(self.model) or self.model in MODELS):
+            raise ValueError(
+                f"model={self.model!r} is unknown: choose one of {list(MODELS)} or pass a factory "
+                "(n_inputs, n_outputs) -> torch.nn.Module"
+            )
+        hidden = tuple(self.hidden) if isinstance(self.hidden, Sequence) else None
+        if not hidden or not all(isinstance(w, int | np.integer) and w > 0 for w in hidden):
+            raise ValueError(f"hidden={self.hidden!r} must be widths of hidden layers, such as (256, 256)")
+        training = Training() if self.training is None else self.training
+        if not isinstance(training, Training):
+            raise TypeError(f"training={training!r} must be a driftline.Training")
+        if not 0.0 < training.validation < 1.0:
+            raise ValueError(f"training.validation={training.validation} must lie between 0 and 1")
+        for name in ("epochs", "batch", "lr"):
+            if not getattr(training, name) > 0:
+                raise ValueError(f"training.{name}={getattr(training, name)} must be positive")
+        return Settings(
+            objective=resolve(self.objective),
+            model=self.model,
+            hidden=hidden,
+            ridge=at_least_zero(self.ridge, "ridge"),
+            training=training,
+            seed=seed,
+            progress=self.progress,
+        )
+
+    def _seed(self) -> int:
+        if self.random_state is None:
+            return int(np.random.default_rng().integers(2**31))
+        if not isinstance(self.random_state, int | np.integer) or self.random_state < 0:
+            raise ValueError(f"random_state={self.random_state!r} must be None or an integer of at least 0")
+        return int(self.random_state)
+
+    def _adopt(self, state: State, seed: int, device: torch.device, names: list[str] | None) -> None:
+        """Replace everything learned, at once: nothing before this line has changed the estimator."""
+        self._state, self.seed_, self._device = state, seed, device
+        self.n_features_in_ = next(iter(state.tracks.values())).current.window.shape[1]
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _rows(self, data: Any, what: str, *, min_rows: int = MIN_ROWS, copy: bool = True) -> Tensor:
+        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        width = self.n_features_in_
+        return as_rows(data, what, names=names, width=width, min_rows=min_rows, device=self._device, copy=copy)
+
+    def _track(self, original: str | None) -> Track:
+        check_is_fitted(self)
+        tracks = self._state.tracks
+        if original is None:
+            if len(tracks) > 1:
+                raise ValueError(f"several originals are traced, name one of them: original={sorted(tracks)}")
+            return next(iter(tracks.values()))
+        if original not in tracks:
+            raise ValueError(f"original {original!r} is unknown: choose one of {sorted(tracks)}")
+        return tracks[original]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_state")
+
+    def _log_ratio(self, X: Any, original: str | None, return_std: bool) -> Floats | tuple[Floats, Floats]:
+        position = self._track(original).current
+        rows = self._rows(X, "X", min_rows=0, copy=False)
+        values = position.log_ratio(rows).cpu().numpy()
+        if not return_std:
+            return cast(Floats, values)
+        if position.uncertainty is None:
+            return values, np.full_like(values, np.nan)
+        psi = position.psi
+        assert isinstance(psi, LogLinear)
+        deviations = [
+            inference.log_ratio_std(position.uncertainty, psi.features.design(psi.standardizer(part)))
+            for part in rows.split(16384)
+        ]
+        return values, torch.cat(deviations).cpu().numpy()
+
+    def _weights(self, X: Any, original: str | None) -> Floats:
+        position = self._track(original).current
+        on_window = position.log_ratio(position.window)
+        size = inference.effective_sample_size(on_window)
+        if size < _few(on_window):
+            warnings.warn(
+                f"the weights on the last window are worth {size:.1f} of its {len(on_window)} rows: "
+                "the original has moved too far away for reweighting",
+                UntrustedEstimateWarning,
+                stacklevel=3,
+            )
+        values = position.log_ratio(self._rows(X, "X", min_rows=0, copy=False)) - log_mean_exp(on_window)
+        return cast(Floats, values.clamp(max=700.0).exp().cpu().numpy())
+
+    def _divergence(
+        self, kind: str | Generator, X: Any, original: str | None, level: float, *, of_step: bool
+    ) -> Estimate:
+        track = self._track(original)
+        position = track.current
+        rows = position.window if X is None else self._rows(X, "X", min_rows=2, copy=False)
+        if of_step:
+            if track.step_log_ratio.numel() == 0:
+                raise ValueError("no step has been taken yet: call partial_fit with a window first")
+            log_r = track.step_log_ratio
+        else:
+            log_r = position.log_ratio(rows)
+        if callable(kind) or kind in _HEAVY:
+            size = inference.effective_sample_size(log_r)
+            if size < _few(log_r):
+                warnings.warn(
+                    f"this divergence rests on {size:.1f} of {len(log_r)} rows (effective sample size) and is "
+                    "too small in all likelihood; reverse_kl, js and hellinger do not depend on the largest ratios",
+                    UntrustedEstimateWarning,
+                    stacklevel=3,
+                )
+        psi, uncertainty = position.psi, position.uncertainty
+        if of_step and uncertainty is not None:
+            uncertainty = inference.of_step(uncertainty)
+
+        def design() -> Design:
+            assert isinstance(psi, LogLinear)
+            return log_linear_design(psi.features, psi.standardizer(rows))
+
+        return inference.divergence_estimate(
+            log_r.cpu().numpy(), kind, level, uncertainty, design, own_window=X is None
+        )
+
+    @staticmethod
+    def _warn(info: Info, several: bool) -> None:
+        for name, about in info.originals.items():
+            for doubt in about.warnings:
+                prefix = f"{name}: " if several else ""
+                warnings.warn(f"{prefix}{doubt}", UntrustedEstimateWarning, stacklevel=3)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything the next step needs to one file, atomically (safetensors with a JSON header, no pickle)."""
+        check_is_fitted(self)
+        params = self.get_params(deep=False)
+        custom = {name for name in ("objective", "model") if callable(params[name])}
+        params.pop("progress")
+        training = params.pop("training")
+        header = {
+            "estimator": type(self).__name__,
+            "params": {k: None if k in custom else list(v) if isinstance(v, tuple) else v for k, v in params.items()},
+            "custom": sorted(custom),
+            "training": None if training is None else training._asdict(),
+            "seed": self.seed_,
+            "columns": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
+        }
+        storage.write(path, self._state, header)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        model: ModuleFactory | None = None,
+        objective: Objective | None = None,
+        device: str | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """An estimator as it was saved; a damaged or foreign file raises :class:`~driftline.StateFileError`.
+
+        Arguments:
+            model, objective: the callables again, if the saved estimator had its own (they are not in the file).
+            device: where to go on, if not on the device it was saved from.
+        """
+
+        state, meta = storage.read(path, model)
+        if meta["estimator"] != cls.__name__:
+            raise storage.StateFileError(f"{os.fspath(path)} holds a {meta['estimator']}, not a {cls.__name__}")
+        params = dict(meta["params"])
+        for name, given in (("model", model), ("objective", objective)):
+            if name in meta["custom"]:
+                if given is None:
+                    raise ValueError(
+                        f"{os.fspath(path)} was saved with a custom {name}: pass it, load(path, {name}=...)"
+                    )
+                params[name] = given
+        if params.get("hidden") is not None:
+            params["hidden"] = tuple(params["hidden"])
+        training = None if meta["training"] is None else Training(**meta["training"])
+        if device is not None:
+            params["device"] = device
+        estimator = cls(**params, training=training, progress=progress)
+        place = resolve_device(estimator.device)
+        estimator._adopt(_to(state, place), meta["seed"], place, meta["columns"])
+        return estimator
+
+
+def _to(value: Any, device: torch.device) -> Any:
+    """A state with all its tensors and networks on a device; sharing between its parts is kept."""
+    seen: dict[int, Any] = {}
+
+    def move(item: Any) -> Any:
+        if device.type == "cpu":
+            return item
+        if id(item) in seen:
+            return seen[id(item)]
+        if isinstance(item, Tensor | nn.Module):
+            moved: Any = item.to(device)
+        elif isinstance(item, tuple) and hasattr(item, "_fields"):
+            moved = type(item)(*(move(part) for part in item))
+        elif isinstance(item, dict):
+            moved = {key: move(part) for key, part in item.items()}
+        else:
+            moved = item
+        seen[id(item)] = moved
+        return moved
+
+    return move(value)
