@@ -23,7 +23,7 @@ Progress = Callable[[int, int, float, float], None]
 class Training(NamedTuple):
     """Settings of the mini-batch loop. ``batch`` counts rows of each window."""
 
-    epochs: int = 10
+    epochs: int = 20
     min_epochs: int = 3
     patience: int = 3
     batch: int = 1000
