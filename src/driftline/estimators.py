@@ -12,11 +12,11 @@ from torch import Tensor
 
 from driftline.continual import Info, OriginalInfo, Policy, State, join, start, step
 from driftline.divergences import Generator
-from driftline.increments import Settings
 from driftline.inference import Estimate
 from driftline.inputs import as_rows, column_names, resolve_device
 from driftline.models import ModuleFactory
 from driftline.objectives import Objective
+from driftline.positions import Settings
 from driftline.shell import Floats, RatioEstimator, UntrustedEstimateWarning, at_least_zero
 from driftline.training import Progress, Training
 

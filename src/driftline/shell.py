@@ -18,11 +18,11 @@ from driftline import inference, storage
 from driftline.continual import Info, State, Track
 from driftline.designs import Design, log_linear_design
 from driftline.divergences import Generator
-from driftline.increments import MODELS, Settings
 from driftline.inference import Estimate
 from driftline.inputs import MIN_ROWS, as_rows, resolve_device
 from driftline.models import LogLinear, ModuleFactory
 from driftline.objectives import Objective, log_mean_exp, resolve
+from driftline.positions import MODELS, Settings
 from driftline.training import Progress, Training
 
 __all__ = ["Floats", "RatioEstimator", "UntrustedEstimateWarning", "at_least_zero"]
@@ -32,13 +32,16 @@ Floats = npt.NDArray[np.float64]
 _HEAVY = ("kl", "pearson")  # divergences carried by the few rows with the largest ratios
 
 
-def _few(log_r: Tensor) -> float:
-    """An effective sample size below this is too small to average over."""
-    return min(50.0, 0.1 * len(log_r))
-
-
 class UntrustedEstimateWarning(UserWarning):
     """The estimate should not be relied on, for the reason given."""
+
+
+def _warn_of_few(log_r: Tensor, what: str, advice: str) -> None:
+    """Warn where averages of ratios rest on a few rows; called by a method that a public one calls."""
+    size = inference.effective_sample_size(log_r)
+    if size < min(50.0, 0.1 * len(log_r)):
+        rows = f"{size:.1f} of the {len(log_r)} rows (effective sample size)"
+        warnings.warn(f"{what} {rows}: {advice}", UntrustedEstimateWarning, stacklevel=4)
 
 
 def at_least_zero(value: Any, name: str) -> float:
@@ -143,14 +146,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
     def _weights(self, X: Any, original: str | None) -> Floats:
         position = self._track(original).current
         on_window = position.log_ratio(position.window)
-        size = inference.effective_sample_size(on_window)
-        if size < _few(on_window):
-            warnings.warn(
-                f"the weights on the last window are worth {size:.1f} of its {len(on_window)} rows: "
-                "the original has moved too far away for reweighting",
-                UntrustedEstimateWarning,
-                stacklevel=3,
-            )
+        _warn_of_few(on_window, "the weights rest on", "the original has moved too far away for reweighting")
         values = position.log_ratio(self._rows(X, "X", min_rows=0, copy=False)) - log_mean_exp(on_window)
         return cast(Floats, values.clamp(max=700.0).exp().cpu().numpy())
 
@@ -167,14 +163,8 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         else:
             log_r = position.log_ratio(rows)
         if callable(kind) or kind in _HEAVY:
-            size = inference.effective_sample_size(log_r)
-            if size < _few(log_r):
-                warnings.warn(
-                    f"this divergence rests on {size:.1f} of {len(log_r)} rows (effective sample size) and is "
-                    "too small in all likelihood; reverse_kl, js and hellinger do not depend on the largest ratios",
-                    UntrustedEstimateWarning,
-                    stacklevel=3,
-                )
+            advice = "too small in all likelihood; reverse_kl, js and hellinger do not depend on the largest ratios"
+            _warn_of_few(log_r, "this divergence rests on", advice)
         psi, uncertainty = position.psi, position.uncertainty
         if of_step and uncertainty is not None:
             uncertainty = inference.of_step(uncertainty)

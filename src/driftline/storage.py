@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from driftline import screening
 from driftline.continual import State, Track
-from driftline.increments import Position
 from driftline.inference import Uncertainty
 from driftline.models import MLP, Features, LogLinear, ModuleFactory, Network, Standardizer
+from driftline.positions import Position
 
 __all__ = ["VERSION", "StateFileError", "read", "write"]
 

@@ -86,14 +86,7 @@ def fit_network(
     generator = torch.Generator().manual_seed(seed + 1)
 
     def loss_on(pair: Pair, rows_num: Tensor, rows_den: Tensor) -> Tensor:
-        inputs = torch.cat([pair.num[rows_num], pair.den[rows_den]])
-        out = pair.outputs(inputs)
-        prev_num, prev_den = pair.prev_num[rows_num], pair.prev_den[rows_den]
-        log_num, log_den = out[: len(rows_num)] - prev_num, out[len(rows_num) :] - prev_den
-        loss = objective(log_num, log_den)
-        if penalty:
-            loss = loss + penalty * (constraint_residual(log_den, prev_num, prev_den) - 1.0) ** 2
-        return loss
+        return _loss(pair, rows_num, rows_den, objective, penalty)
 
     def held_out() -> float:
         module.eval()
@@ -113,12 +106,7 @@ def fit_network(
         running = 0.0
         for b in range(batches):
             loss = torch.stack([loss_on(p, o[0][b], o[1][b]) for p, o in zip(pairs, orders, strict=True)]).mean()
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
-            if scheduler is not None:
-                scheduler.step()
-            running += float(loss.detach())
+            running += _descend(loss, optimiser, scheduler)
         loss_value = running / batches
         value = held_out()
         if not (math.isfinite(loss_value) and math.isfinite(value)):
@@ -138,6 +126,28 @@ def fit_network(
     converged = training.schedule != "constant" or best_epoch < training.epochs
     message = "" if converged else f"still improving after {training.epochs} epochs"
     return FitInfo("mini-batch", converged, epoch, loss_value, best, float("nan"), time.perf_counter() - began, message)
+
+
+def _loss(pair: Pair, rows_num: Tensor, rows_den: Tensor, objective: Objective, penalty: float) -> Tensor:
+    """The objective, and the paper's penalty if there is one, on a batch of one pair."""
+    out = pair.outputs(torch.cat([pair.num[rows_num], pair.den[rows_den]]))
+    prev_num, prev_den = pair.prev_num[rows_num], pair.prev_den[rows_den]
+    log_num, log_den = out[: len(rows_num)] - prev_num, out[len(rows_num) :] - prev_den
+    loss = objective(log_num, log_den)
+    if penalty:
+        loss = loss + penalty * (constraint_residual(log_den, prev_num, prev_den) - 1.0) ** 2
+    return loss
+
+
+def _descend(
+    loss: Tensor, optimiser: torch.optim.Optimizer, scheduler: torch.optim.lr_scheduler.LRScheduler | None
+) -> float:
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()
+    optimiser.step()
+    if scheduler is not None:
+        scheduler.step()
+    return float(loss.detach())
 
 
 def _batches(rows: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, ...]:

@@ -1,0 +1,83 @@
+"""What a step starts from and arrives at: settings, positions, steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from torch import Tensor
+
+from driftline import inference, screening
+from driftline.fitting import FitInfo
+from driftline.models import LogLinear, ModuleFactory, Network, Psi, Standardizer
+from driftline.objectives import Objective, log_mean_exp, logistic
+from driftline.training import Progress, Training
+
+__all__ = ["MODELS", "Position", "Settings", "Step", "arrive", "has_past", "is_network", "standardizer_of"]
+
+MODELS = ("auto", "linear", "mlp", "quadratic", "quadratic-full")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How steps are taken; the estimators' parameters, resolved."""
+
+    objective: Objective = logistic
+    model: str | ModuleFactory = "auto"
+    hidden: tuple[int, ...] = (256, 256)
+    normalizer: str = "telescoped"
+    penalty: float = 0.0
+    ridge: float = 1.0
+    training: Training = field(default_factory=Training)
+    warm_start: bool = True
+    polish: bool = True
+    seed: int = 0
+    progress: Progress | None = None
+
+
+class Position(NamedTuple):
+    """Where an original has got to: psi, its normaliser c, the window it stands on. log r = psi - c."""
+
+    psi: Psi
+    log_normalizer: float
+    window: Tensor
+    uncertainty: inference.Uncertainty | None = None
+    evidence: screening.Evidence | None = None
+
+    def log_ratio(self, x: Tensor) -> Tensor:
+        """log original/current of raw rows (n, D)."""
+        return self.psi(x) - self.log_normalizer
+
+
+class Step(NamedTuple):
+    """A new position, how its fit went, and the normalised log step ratio on both windows."""
+
+    position: Position
+    fit: FitInfo
+    log_num: Tensor
+    log_den: Tensor
+    parameters: int
+    note: str = ""
+
+
+def is_network(model: str | ModuleFactory) -> bool:
+    """Whether the model is fitted by the mini-batch loop."""
+    return callable(model) or model == "mlp"
+
+
+def arrive(position: Position, window: Tensor, psi: Psi, constant: float, settings: Settings) -> Position:
+    """The position after a step, its normaliser telescoped (c_t = c_{t-1} - constant) or taken on the window."""
+    if settings.normalizer == "self":
+        return Position(psi, float(log_mean_exp(psi(window))), window)
+    return Position(psi, position.log_normalizer - constant, window)
+
+
+def has_past(psi: Psi) -> bool:
+    """Whether a step has been taken: psi is no longer the zero it started as."""
+    return not isinstance(psi, LogLinear) or bool(psi.coef.any())
+
+
+def standardizer_of(psi: Psi) -> Standardizer:
+    """The frozen standardisation that is part of psi."""
+    assert isinstance(psi, LogLinear | Network)
+    return psi.standardizer
