@@ -7,7 +7,6 @@ single precision, which is all a curvature or a covariance needs, at half the pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import torch
@@ -45,10 +44,6 @@ class Design(Protocol):
         """The weighted sum of outer products of the rows, (p, p)."""
         ...
 
-    def leverage(self, matrix: Tensor) -> Tensor:
-        """The quadratic form of a symmetric matrix (p, p) in each row, (n,)."""
-        ...
-
     def thin(self, every: int) -> Design:
         """Every so-manieth row."""
         ...
@@ -58,11 +53,6 @@ def _add_gram(out: Tensor, block: Tensor, weights: Tensor) -> None:
     # a factor of the weights' size is taken out so that squared per-row scores do not leave float32's range
     size = weights.abs().max().clamp_min(torch.finfo(weights.dtype).tiny)
     out += (block.T @ (block * (weights / size).float()[:, None])).double() * size
-
-
-def _leverage(rows: Tensor, matrix: Tensor) -> Tensor:
-    rows = rows.float()
-    return ((rows @ matrix.float()) * rows).sum(1).double()
 
 
 class Dense(NamedTuple):
@@ -95,10 +85,6 @@ class Dense(NamedTuple):
         for rows, part in zip(self.matrix.split(_ROWS), weights.split(_ROWS), strict=True):
             _add_gram(out, rows.float(), part)
         return out
-
-    def leverage(self, matrix: Tensor) -> Tensor:
-        """The quadratic form of a symmetric matrix in each row."""
-        return _leverage(self.matrix, matrix)
 
     def thin(self, every: int) -> Dense:
         """Every so-manieth row."""
@@ -158,34 +144,23 @@ class LogLinearDesign(NamedTuple):
         sums = (sums - self.features.center[:base] * total) / self.features.scale[:base]
         return torch.cat([sums, values @ self.extra, total[None]])
 
-    def _blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """The matrix in single precision, block by block; a block is overwritten by the next."""
+    def gram(self, weights: Tensor) -> Tensor:
+        """The weighted sum of outer products of the rows."""
         d, base = self._base()
         n, p = self.shape
+        out = torch.zeros(p, p, dtype=torch.float64, device=self.z.device)
         center, rate = self.features.center[:base].float(), (1.0 / self.features.scale[:base]).float()
         block = torch.empty(min(_ROWS, n), p, dtype=torch.float32, device=self.z.device)
         block[:, -1] = 1.0
-        for start in range(0, n, _ROWS):
-            at = slice(start, min(start + _ROWS, n))
-            filled = block[: at.stop - start]
-            filled[:, :d] = self.z[at]
+        for rows, extra, part in zip(self.z.split(_ROWS), self.extra.split(_ROWS), weights.split(_ROWS), strict=True):
+            filled = block[: len(rows)]
+            filled[:, :d] = rows
             if self.features.squares:
                 torch.mul(filled[:, :d], filled[:, :d], out=filled[:, d:base])
             filled[:, :base].sub_(center).mul_(rate)
-            filled[:, base:-1] = self.extra[at]
-            yield at, filled
-
-    def gram(self, weights: Tensor) -> Tensor:
-        """The weighted sum of outer products of the rows."""
-        p = self.shape[1]
-        out = torch.zeros(p, p, dtype=torch.float64, device=self.z.device)
-        for at, block in self._blocks():
-            _add_gram(out, block, weights[at])
+            filled[:, base:-1] = extra
+            _add_gram(out, filled, part)
         return out
-
-    def leverage(self, matrix: Tensor) -> Tensor:
-        """The quadratic form of a symmetric matrix in each row."""
-        return torch.cat([_leverage(block, matrix) for _, block in self._blocks()])
 
     def thin(self, every: int) -> LogLinearDesign:
         """Every so-manieth row."""

@@ -148,9 +148,6 @@ def divergence_estimate(
     own_window: bool,
 ) -> Estimate:
     """A divergence over rows with log-ratios ``log_r``, with the error of both the mean and the fitted ratio.
-
-    Over the last window itself the value is corrected for the fit having seen these rows.
-
     Arguments:
         uncertainty: of the fitted ratio; None where there is none to propagate (networks): the error is then nan.
         design: builds the rows' design, with its column of ones.
@@ -162,15 +159,11 @@ def divergence_estimate(
         return interval(value, float("nan"), level)
     rows = design()
     device = uncertainty.covariance.device
-    slopes = torch.as_tensor(slope(log_r, kind), device=device)
-    gradient = rows.pull(slopes) / n
+    gradient = rows.pull(torch.as_tensor(slope(log_r, kind), device=device)) / n
     own = torch.as_tensor((values - value) / n, device=device)
     if own_window:
         pull = rows.dot(uncertainty.inverse_hessian @ gradient)
         own = own - uncertainty.score * pull
-        # each row pulled the fit towards itself; what that added to its own term is taken back, or the divergence of
-        # two like samples would come out near parameters/rows instead of 0
-        value += float((slopes * uncertainty.score * rows.leverage(uncertainty.inverse_hessian)).mean())
         own = own - own.mean()
         spread = uncertainty.covariance
     else:
