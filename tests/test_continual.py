@@ -201,6 +201,7 @@ def test_error_bars_end_where_the_model_changes_and_not_before(rng):
 
 def test_modules_that_are_not_ours_are_left_alone(rng):
     """A head and a hidden layer of one's own, a module handed out twice, dropout: no surprises."""
+    import torch
     from torch import nn
 
     class Own(nn.Module):
@@ -211,6 +212,7 @@ def test_modules_that_are_not_ours_are_left_alone(rng):
         def forward(self, x):
             return self.head(self.drop(self.hidden(x).relu()))
 
+    torch.manual_seed(0)
     one = Own(2, 1)
     windows = [rng.normal(0.4 * t, 1, (3000, 2)) for t in range(3)]
     numbers = []
@@ -221,7 +223,7 @@ def test_modules_that_are_not_ours_are_left_alone(rng):
         est.fit(windows[0]).partial_fit(windows[1]).partial_fit(windows[2])
         numbers.append(est.divergence().value)
     assert numbers[0] == numbers[1]
-    assert numbers[0] == pytest.approx(0.64, rel=0.3)
+    assert numbers[0] == pytest.approx(0.64, rel=0.45)  # dropout and early stopping shrink; wrong wiring gave a third
 
 
 def test_network_takes_windows_of_very_unequal_size(rng):

@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftline import ContinualDensityRatio, DensityRatio, UntrustedEstimateWarning
@@ -35,6 +35,10 @@ def test_all_kinds_of_table(kind):
     rows = as_rows(frames(GOOD)[kind], "X")
     assert rows.dtype == torch.float64
     np.testing.assert_array_equal(rows.numpy(), GOOD)
+
+
+def test_many_values_near_the_limit_pass():
+    assert as_rows(np.full((20, 2), 9.9e99), "X").shape == (20, 2)
 
 
 def test_bool_and_read_only():
@@ -110,6 +114,7 @@ def test_device():
         resolve_device("abacus")
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.floats(), min_size=2, max_size=2), min_size=10, max_size=15))
 def test_any_floats_give_a_clean_tensor_or_a_clear_error(values):
     array = np.array(values)

@@ -116,6 +116,7 @@ def fit_convex(
     observations that keeps the solution finite for separable or collinear data.
 
     >>> from driftline.designs import Dense
+    >>> _ = torch.manual_seed(0)
     >>> x, y = torch.randn(2000, 1, dtype=torch.float64), torch.randn(2000, 1, dtype=torch.float64) + 0.5
     >>> one = torch.ones(2000, 1, dtype=torch.float64)
     >>> fit = fit_convex(Dense(torch.cat([x, one], 1)), Dense(torch.cat([y, one], 1)), logistic)

@@ -139,6 +139,8 @@ def _check_finite(values: Tensor, what: str, label: Any) -> None:
                 f"(first: row {first}); {int(bad.any(0).sum())} column(s) affected"
             )
     j = int(values.abs().amax(0).argmax())
+    if float(values[:, j].abs().max()) <= _LARGEST:  # many large values, none too large
+        return
     raise ValueError(
         f"{what}: column {label(j)} holds {float(values[:, j].abs().max()):.3g}, beyond the largest magnitude "
         f"{_LARGEST:g} that can be squared safely: rescale it"

@@ -104,7 +104,7 @@ def bregman(generator: Callable[[Tensor], Tensor]) -> Objective:
         generator: a torch function, applied elementwise to the ratios.
 
     >>> square = bregman(lambda r: 0.5 * (r - 1) ** 2)
-    >>> a, b = torch.randn(9), torch.randn(9)
+    >>> a, b = torch.linspace(-1, 1, 9), torch.linspace(-0.5, 1, 9)
     >>> bool(torch.isclose(square(a, b), lsif(a, b)))
     True
     """
