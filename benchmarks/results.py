@@ -6,14 +6,21 @@ from typing import NamedTuple
 
 from rich.table import Table
 
+Bar = float | tuple[float, float] | None
+"""The most a number may be, or the least and the most; None where it is only reported."""
+
 
 class Result(NamedTuple):
-    """A measurement; ``bar`` is the most it may be, None where it is only reported. Seed -1: over several seeds."""
+    """A measurement and its bar. Seed -1: over several seeds."""
 
     what: str
     seed: int
     value: float
-    bar: float | None
+    bar: Bar
+
+
+def _meets(value: float, bar: float | tuple[float, float]) -> bool:
+    return bar[0] <= value <= bar[1] if isinstance(bar, tuple) else value <= bar
 
 
 def table(results: list[Result]) -> Table:
@@ -22,6 +29,7 @@ def table(results: list[Result]) -> Table:
     for what in dict.fromkeys(r.what for r in results):
         same = [r for r in results if r.what == what]
         bar = same[0].bar
-        verdict = "" if bar is None else "ok" if all(r.value <= bar for r in same) else "[red]missed[/]"
-        out.add_row(what, "  ".join(f"{r.value:.3g}" for r in same), "" if bar is None else f"≤ {bar:g}", verdict)
+        verdict = "" if bar is None else "ok" if all(_meets(r.value, bar) for r in same) else "[red]missed[/]"
+        wanted = "" if bar is None else f"{bar[0]:g} to {bar[1]:g}" if isinstance(bar, tuple) else f"≤ {bar:g}"
+        out.add_row(what, "  ".join(f"{r.value:.3g}" for r in same), wanted, verdict)
     return out

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from driftline import ContinualDensityRatio, DensityRatio, Estimate
-from driftline.inference import effective_sample_size, interval
+from driftline.estimates import normal_interval as interval
+from driftline.inference import effective_sample_size
 from driftline.streams import GaussianStream
 
 

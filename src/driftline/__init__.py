@@ -4,7 +4,7 @@ from driftline.continual import Info, OriginalInfo
 from driftline.divergences import divergence
 from driftline.estimators import ContinualDensityRatio, DensityRatio, UntrustedEstimateWarning
 from driftline.fitting import FitDivergedError, FitInfo
-from driftline.inference import Estimate
+from driftline.estimates import Estimate
 from driftline.storage import StateFileError
 from driftline.training import Training
 

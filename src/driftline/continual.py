@@ -65,6 +65,7 @@ class OriginalInfo(NamedTuple):
         constraint_residual: the paper's constraint, 1 where it holds.
         effective_sample_size: Kish's size of the weights on the window.
         overlap: rows of both windows that the step could not tell apart, the data the fit really had.
+        lag: how far rows of the window depend on their neighbours, as taken into account in errors; 0 for not at all.
         held_out: loss expected on new rows (network: validation split; convex: Takeuchi's correction).
         fit: how the fit went.
         advanced: whether the reference moved to this window.
@@ -79,6 +80,7 @@ class OriginalInfo(NamedTuple):
     constraint_residual: float
     effective_sample_size: float
     overlap: float
+    lag: int
     held_out: float
     fit: FitInfo
     advanced: bool
@@ -176,6 +178,7 @@ def _diagnose(origin: Position, taken: Step, advanced: bool, reason: str) -> Ori
         constraint_residual=residual,
         effective_sample_size=effective_sample_size(log_r),
         overlap=overlap,
+        lag=taken.position.lag,
         held_out=taken.fit.held_out,
         fit=taken.fit,
         advanced=advanced,

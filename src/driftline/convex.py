@@ -12,7 +12,7 @@ from driftline.designs import Design, log_linear_design
 from driftline.fitting import ConvexFit, bridge_constant, fit_convex, fit_features_lbfgs, is_separable
 from driftline.models import Features, LogLinear, ModuleFactory, Psi, fit_features
 from driftline.objectives import Objective, constraint_residual, unnormalised
-from driftline.positions import Position, Settings, Step, arrive, has_past, is_network, standardizer_of
+from driftline.positions import Position, Settings, Step, arrive, has_past, is_network, reach, standardizer_of
 
 __all__ = ["NEWTON_FEATURES", "convex_step", "start_features"]
 
@@ -49,17 +49,20 @@ def convex_step(position: Position, window: Tensor, settings: Settings, seed: in
         solved, evidence, note = _adapt(solved, position, unnormalised(objective), settings, seed)
     features, fit = solved.problem.features, solved.fit
     at = problem.features.positions(features)
-    past = position.uncertainty if problem.continues else None
-    uncertainty = inference.advance(past, at, solved.design_num, solved.design_den, fit)
+    past, lag = position.uncertainty if problem.continues else None, reach(problem.z_den, settings)
+    if past is not None:
+        past = inference.placed(past, at, features.size + 1)
+    num, den = solved.design_num, solved.design_den
+    uncertainty = inference.advance(past, num, num, den, fit, position.lag, lag)
     fit = fit._replace(info=fit.info._replace(held_out=fit.info.loss + inference.optimism(uncertainty)))
     coef = fit.coef[:-1].clone()
     coef[at] += problem.coef
     psi = LogLinear(standardizer_of(position.psi), features, coef)
-    arrived = arrive(position, window, psi, float(fit.coef[-1]), settings)
+    arrived = arrive(position, window, psi, float(fit.coef[-1]), settings, lag)
     if settings.normalizer == "telescoped" and (problem.first or past is not None):
         arrived = arrived._replace(uncertainty=uncertainty)  # complete: all windows since the original are in it
-    log_num = _plus(solved.design_num.dot(fit.coef), problem.offset_num)
-    log_den = _plus(solved.design_den.dot(fit.coef), problem.offset_den)
+    log_num = _plus(num.dot(fit.coef), problem.offset_num)
+    log_den = _plus(den.dot(fit.coef), problem.offset_den)
     return Step(arrived._replace(evidence=evidence), fit.info, log_num, log_den, features.size + 1, note)
 
 

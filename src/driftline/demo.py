@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from driftline.estimators import ContinualDensityRatio, UntrustedEstimateWarning
-from driftline.inference import Estimate
+from driftline.estimates import Estimate
 from driftline.streams import GaussianStream
 
 __all__ = ["Row", "draw", "run"]

@@ -7,6 +7,7 @@ single precision, which is all a curvature or a covariance needs, at half the pr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import torch
@@ -44,6 +45,14 @@ class Design(Protocol):
         """The weighted sum of outer products of the rows, (p, p)."""
         ...
 
+    def forms(self, matrix: Tensor) -> Tensor:
+        """The quadratic form ``row @ matrix @ row`` of each row, (n,)."""
+        ...
+
+    def sums(self, values: Tensor, size: int) -> Tensor:
+        """Sums of ``values * row`` over blocks of that many rows, (n / size rounded up, p)."""
+        ...
+
     def thin(self, every: int) -> Design:
         """Every so-manieth row."""
         ...
@@ -53,6 +62,13 @@ def _add_gram(out: Tensor, block: Tensor, weights: Tensor) -> None:
     # a factor of the weights' size is taken out so that squared per-row scores do not leave float32's range
     size = weights.abs().max().clamp_min(torch.finfo(weights.dtype).tiny)
     out += (block.T @ (block * (weights / size).float()[:, None])).double() * size
+
+
+def _add_sums(out: Tensor, block: Tensor, values: Tensor, size: int) -> None:
+    """Block sums of a stretch of rows whose length is a multiple of the size, but for the last stretch."""
+    products = block.double() * values[:, None]
+    products = torch.nn.functional.pad(products, (0, 0, 0, -len(products) % size))
+    out.copy_(products.view(-1, size, products.shape[1]).sum(1))
 
 
 class Dense(NamedTuple):
@@ -85,6 +101,21 @@ class Dense(NamedTuple):
         for rows, part in zip(self.matrix.split(_ROWS), weights.split(_ROWS), strict=True):
             _add_gram(out, rows.float(), part)
         return out
+
+    def sums(self, values: Tensor, size: int) -> Tensor:
+        """Sums over blocks of rows."""
+        out = self.matrix.new_zeros(-(-self.matrix.shape[0] // size), self.matrix.shape[1])
+        stretch = max(1, _ROWS // size)
+        for rows, part, sums in zip(
+            self.matrix.split(stretch * size), values.split(stretch * size), out.split(stretch), strict=True
+        ):
+            _add_sums(sums, rows, part, size)
+        return out
+
+    def forms(self, matrix: Tensor) -> Tensor:
+        """The quadratic form of each row."""
+        parts = [((rows @ matrix) * rows).sum(1) for rows in self.matrix.split(_ROWS)]
+        return torch.cat(parts) if parts else self.matrix.new_zeros(0)
 
     def thin(self, every: int) -> Dense:
         """Every so-manieth row."""
@@ -146,21 +177,44 @@ class LogLinearDesign(NamedTuple):
 
     def gram(self, weights: Tensor) -> Tensor:
         """The weighted sum of outer products of the rows."""
+        p = self.shape[1]
+        out = torch.zeros(p, p, dtype=torch.float64, device=self.z.device)
+        for block, part in zip(self._blocks(_ROWS), weights.split(_ROWS), strict=True):
+            _add_gram(out, block, part)
+        return out
+
+    def sums(self, values: Tensor, size: int) -> Tensor:
+        """Sums over blocks of rows."""
+        n, p = self.shape
+        out = torch.zeros(-(-n // size), p, dtype=torch.float64, device=self.z.device)
+        stretch = max(1, _ROWS // size)
+        for block, part, sums in zip(
+            self._blocks(stretch * size), values.split(stretch * size), out.split(stretch), strict=True
+        ):
+            _add_sums(sums, block, part, size)
+        return out
+
+    def forms(self, matrix: Tensor) -> Tensor:
+        """The quadratic form of each row."""
+        small = matrix.float()
+        parts = [((block @ small) * block).sum(1).double() for block in self._blocks(_ROWS)]
+        return torch.cat(parts) if parts else self.z.new_zeros(0)
+
+    def _blocks(self, count: int) -> Iterator[Tensor]:
+        """The matrix by so many rows at a time, in single precision; each block overwrites the one before."""
         d, base = self._base()
         n, p = self.shape
-        out = torch.zeros(p, p, dtype=torch.float64, device=self.z.device)
         center, rate = self.features.center[:base].float(), (1.0 / self.features.scale[:base]).float()
-        block = torch.empty(min(_ROWS, n), p, dtype=torch.float32, device=self.z.device)
+        block = torch.empty(min(count, n), p, dtype=torch.float32, device=self.z.device)
         block[:, -1] = 1.0
-        for rows, extra, part in zip(self.z.split(_ROWS), self.extra.split(_ROWS), weights.split(_ROWS), strict=True):
+        for rows, extra in zip(self.z.split(count), self.extra.split(count), strict=True):
             filled = block[: len(rows)]
             filled[:, :d] = rows
             if self.features.squares:
                 torch.mul(filled[:, :d], filled[:, :d], out=filled[:, d:base])
             filled[:, :base].sub_(center).mul_(rate)
             filled[:, base:-1] = extra
-            _add_gram(out, filled, part)
-        return out
+            yield filled
 
     def thin(self, every: int) -> LogLinearDesign:
         """Every so-manieth row."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DIVERGENCES", "Generator", "divergence", "resolve", "slope", "terms"]
+__all__ = ["DIVERGENCES", "Generator", "curvature", "divergence", "resolve", "slope", "terms"]
 
 Array = npt.NDArray[np.float64]
 Generator = Callable[[Any], Any]
@@ -97,6 +97,13 @@ def slope(log_r: npt.ArrayLike, kind: str | Generator, width: float = 1e-5) -> A
     """Derivative of :func:`terms` in ``log r``, by central difference so that any ``f`` is served."""
     log_r = np.asarray(log_r, dtype=np.float64)
     return (terms(log_r + width, kind) - terms(log_r - width, kind)) / (2.0 * width)
+
+
+def curvature(log_r: npt.ArrayLike, kind: str | Generator, width: float = 1e-3) -> Array:
+    """Second derivative of :func:`terms` in ``log r``."""
+    log_r = np.asarray(log_r, dtype=np.float64)
+    middle = terms(log_r, kind)
+    return (terms(log_r + width, kind) - 2.0 * middle + terms(log_r - width, kind)) / width**2
 
 
 def divergence(log_r: npt.ArrayLike, kind: str | Generator = "reverse_kl") -> float:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from driftline.continual import Info, OriginalInfo, Policy, State, join, start, step
 from driftline.divergences import Generator
-from driftline.inference import Estimate
+from driftline.estimates import Estimate
 from driftline.inputs import as_rows, column_names, resolve_device
 from driftline.models import ModuleFactory
 from driftline.objectives import Objective
@@ -33,6 +33,7 @@ class DensityRatio(RatioEstimator):
             ``(n_inputs, n_outputs) -> Module``.
         hidden: widths of the MLP's hidden layers.
         ridge: weight of the prior on coefficients, in observations.
+        lag: over how many rows neighbours in a window depend on each other, for error bars; "auto" finds out.
         training: settings of the mini-batch loop for networks.
         device: "cpu", "cuda" or "auto".
         random_state: seed; None for a fresh one each fit.
@@ -58,6 +59,7 @@ class DensityRatio(RatioEstimator):
         *,
         hidden: Sequence[int] = (256, 256),
         ridge: float = 1.0,
+        lag: int | str = "auto",
         training: Training | None = None,
         device: str = "auto",
         random_state: int | None = None,
@@ -67,6 +69,7 @@ class DensityRatio(RatioEstimator):
         self.model = model
         self.hidden = hidden
         self.ridge = ridge
+        self.lag = lag
         self.training = training
         self.device = device
         self.random_state = random_state
@@ -108,7 +111,7 @@ class ContinualDensityRatio(RatioEstimator):
     ``fit`` starts tracing, ``partial_fit`` advances one window; the original's samples are then not needed nor kept.
 
     Arguments:
-        objective, model, hidden, ridge, training, device, random_state, progress: as in :class:`DensityRatio`.
+        objective, model, hidden, ridge, lag, training, device, random_state, progress: as in :class:`DensityRatio`.
         normalizer: "telescoped" adds up the step normalisers; "self" averages over the current window (the paper's).
         penalty: the paper's lambda_c on the step constraint; "paper" is 10 for one original and 100 k for k of them.
         step: "every" steps from each window to the next; "adaptive" holds the reference window until the step is
@@ -147,6 +150,7 @@ class ContinualDensityRatio(RatioEstimator):
         max_hold: int = 20,
         hidden: Sequence[int] = (256, 256),
         ridge: float = 1.0,
+        lag: int | str = "auto",
         training: Training | None = None,
         warm_start: bool = True,
         polish: bool = True,
@@ -164,6 +168,7 @@ class ContinualDensityRatio(RatioEstimator):
         self.max_hold = max_hold
         self.hidden = hidden
         self.ridge = ridge
+        self.lag = lag
         self.training = training
         self.warm_start = warm_start
         self.polish = polish

@@ -17,6 +17,7 @@ __all__ = [
     "ConvexFit",
     "FitDivergedError",
     "FitInfo",
+    "Scores",
     "bridge_constant",
     "fit_convex",
     "fit_features_lbfgs",
@@ -48,18 +49,36 @@ class FitInfo(NamedTuple):
     message: str = ""
 
 
+class Scores(NamedTuple):
+    """Derivatives of the loss in the log-ratio of each row of a window: first, second, third; (n,) each."""
+
+    first: Tensor
+    second: Tensor
+    third: Tensor
+
+
 class ConvexFit(NamedTuple):
     """Coefficients (p,) (the constant is the last if the design has one) and what inference needs at the solution.
 
-    ``score_num`` and ``score_den`` are the derivatives of the loss in the log-ratio of each row, ``hessian`` (p, p)
-    is that in the coefficients; they are empty where the loss is not a sum over rows.
+    ``num`` and ``den`` hold the derivatives of the loss in the log-ratio of each row, ``hessian`` (p, p) is that in the
+    coefficients; they are empty where the loss is not a sum over rows.
     """
 
     coef: Tensor
     hessian: Tensor
-    score_num: Tensor
-    score_den: Tensor
+    num: Scores
+    den: Scores
     info: FitInfo
+
+    @property
+    def score_num(self) -> Tensor:
+        """First derivatives on the numerator, (n,)."""
+        return self.num.first
+
+    @property
+    def score_den(self) -> Tensor:
+        """First derivatives on the denominator, (m,)."""
+        return self.den.first
 
 
 def _row_derivatives(objective: Objective, phi_num: Tensor, phi_den: Tensor) -> tuple[Tensor, ...]:
@@ -75,6 +94,13 @@ def _row_derivatives(objective: Objective, phi_num: Tensor, phi_den: Tensor) -> 
         else:
             filled = [torch.zeros_like(phi_num), torch.zeros_like(phi_den)]
     return loss.detach(), grads[0].detach(), grads[1].detach(), filled[0].detach(), filled[1].detach()
+
+
+def _third(objective: Objective, phi_num: Tensor, phi_den: Tensor, width: float = 1e-3) -> tuple[Tensor, Tensor]:
+    """Third derivatives in each row's log-ratio, from the second ones on both sides."""
+    upper = _row_derivatives(objective, phi_num + width, phi_den + width)
+    lower = _row_derivatives(objective, phi_num - width, phi_den - width)
+    return (upper[3] - lower[3]) / (2.0 * width), (upper[4] - lower[4]) / (2.0 * width)
 
 
 def is_separable(objective: Objective) -> bool:
@@ -130,11 +156,12 @@ def fit_convex(
     coef = torch.zeros(p, dtype=torch.float64, device=device) if start is None else start
     eye = torch.eye(p, dtype=torch.float64, device=device)
 
+    def phi(theta: Tensor) -> tuple[Tensor, Tensor]:
+        num, den = design_num.dot(theta), design_den.dot(theta)
+        return num if offset_num is None else num + offset_num, den if offset_den is None else den + offset_den
+
     def at(theta: Tensor) -> tuple[Tensor, ...]:
-        phi_num, phi_den = design_num.dot(theta), design_den.dot(theta)
-        phi_num = phi_num if offset_num is None else phi_num + offset_num
-        phi_den = phi_den if offset_den is None else phi_den + offset_den
-        loss, *rest = _row_derivatives(objective, phi_num, phi_den)
+        loss, *rest = _row_derivatives(objective, *phi(theta))
         return (loss + 0.5 * weight * (theta @ theta), *rest)
 
     hessian, factor, known_at = eye, None, float("inf")
@@ -183,7 +210,8 @@ def fit_convex(
     if known_at > _NEAR:
         hessian = design_num.gram(c_num) + design_den.gram(c_den) + weight * eye
     info = FitInfo("newton", converged, steps, float(loss), float("nan"), size, time.perf_counter() - began, message)
-    return ConvexFit(coef, hessian, s_num, s_den, info)
+    third_num, third_den = _third(objective, *phi(coef))
+    return ConvexFit(coef, hessian, Scores(s_num, c_num, third_num), Scores(s_den, c_den, third_den), info)
 
 
 def _curvature(
@@ -272,7 +300,8 @@ def fit_features_lbfgs(
     message = "" if converged else f"gradient {size:.1e} after {steps} iterations"
     info = FitInfo("l-bfgs", converged, steps, float(loss), float("nan"), size, time.perf_counter() - began, message)
     empty = theta.new_zeros(0)
-    return ConvexFit(theta, empty, empty, empty, info)
+    nothing = Scores(empty, empty, empty)
+    return ConvexFit(theta, empty, nothing, nothing, info)
 
 
 def bridge_constant(phi_num: Tensor, phi_den: Tensor, objective: Objective) -> float:

@@ -11,7 +11,7 @@ from driftline import screening
 from driftline.convex import NEWTON_FEATURES, convex_step, start_features
 from driftline.models import LogLinear, Standardizer
 from driftline.networks import network_step
-from driftline.positions import Position, Settings, Step, is_network
+from driftline.positions import Position, Settings, Step, is_network, reach
 
 __all__ = ["initial", "take"]
 
@@ -22,7 +22,8 @@ def initial(window: Tensor, standardizer: Standardizer, settings: Settings) -> P
     features = start_features(z, settings.model)
     screened = settings.model == "auto" and features.size < NEWTON_FEATURES
     evidence = screening.start(z) if screened else None
-    return Position(LogLinear(standardizer, features, z.new_zeros(features.size)), 0.0, window, None, evidence)
+    lag = reach(z, settings)
+    return Position(LogLinear(standardizer, features, z.new_zeros(features.size)), 0.0, window, None, evidence, lag)
 
 
 def take(positions: Mapping[str, Position], windows: Mapping[str, Tensor], taus: Mapping[str, int], heads: int,

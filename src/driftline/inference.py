@@ -9,7 +9,6 @@ covariance of all closed windows and the last window's share, so memory does not
 from __future__ import annotations
 
 from collections.abc import Callable
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -17,54 +16,35 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from driftline.dependence import long_run, long_run_variance, positive
 from driftline.designs import Design
-from driftline.divergences import Generator, slope, terms
-from driftline.fitting import ConvexFit
+from driftline.divergences import Generator, curvature, slope, terms
+from driftline.estimates import Estimate, interval, normal_interval
+from driftline.fitting import ConvexFit, Scores
 
 __all__ = [
-    "Estimate",
     "Uncertainty",
     "advance",
     "covariance",
     "divergence_estimate",
     "effective_sample_size",
-    "interval",
     "log_ratio_std",
     "of_step",
     "optimism",
+    "placed",
+    "transported",
 ]
 
-
-class Estimate(NamedTuple):
-    """A value with its standard error and the interval ``[low, high]`` of the stated level.
-
-    The error is that of sampling, carried through all steps, for log-linear models; networks report ``nan``.
-
-    >>> print(Estimate(1.25, 0.1, 1.054, 1.446, 0.95))
-    1.25 ± 0.1 (95% interval 1.054 to 1.446)
-    """
-
-    value: float
-    std_error: float
-    low: float
-    high: float
-    level: float
-
-    def __float__(self) -> float:
-        return self.value
-
-    def __str__(self) -> str:
-        if not np.isfinite(self.std_error):
-            return f"{self.value:.4g} (no interval)"
-        level = f"{100 * self.level:.4g}%"
-        return f"{self.value:.4g} ± {self.std_error:.2g} ({level} interval {self.low:.4g} to {self.high:.4g})"
+_THIN = 4000  # rows that know a mean curvature well enough
 
 
 class Uncertainty(NamedTuple):
     """Covariance of (coefficients, constant) from the closed windows, and the last window's share as denominator.
 
     ``meat`` and ``meat_num`` are the scores' covariances in the last step, on its denominator and its numerator.
-    Shapes for p features: covariance, inverse_hessian, meat and meat_num (p+1, p+1), score (n,).
+    ``bias`` is what (coefficients, constant) are off on average, to second order, over all steps; ``step_bias`` in the
+    last one. Shapes for p features: covariance, inverse_hessian, meat and meat_num (p+1, p+1), score (n,), both biases
+    (p+1,).
     """
 
     covariance: Tensor
@@ -72,45 +52,92 @@ class Uncertainty(NamedTuple):
     meat: Tensor
     meat_num: Tensor
     score: Tensor
-
-
-def _centred(design: Design, left: Tensor, right: Tensor) -> Tensor:
-    """Sum over rows of ``left * right * T T'`` less the part of the means: n times the covariance of the products."""
-    n = design.shape[0]
-    return design.gram(left * right) - torch.outer(design.pull(left), design.pull(right)) / n
+    bias: Tensor
+    step_bias: Tensor
 
 
 def advance(
-    past: Uncertainty | None, positions: Tensor, design_num: Design, design_den: Design, fit: ConvexFit
+    past: Uncertainty | None,
+    design_past: Design,
+    design_num: Design,
+    design_den: Design,
+    fit: ConvexFit,
+    lag_num: int,
+    lag_den: int,
 ) -> Uncertainty:
     """Close the numerator window of a step and open its denominator window.
 
     Arguments:
-        past: of the position the step started from; None for an original, which has only this one role.
-        positions: where the past features stand among the present ones (the constant is added here).
+        past: of the position the step started from, in the present coordinates (:func:`placed`, :func:`transported`);
+            None for an original, which has only this one role.
+        design_past: of the numerator window in the features that ``past.score`` belongs to, (n, q+1).
         design_num, design_den: designs of both windows with their column of ones, (n, p+1) and (m, p+1).
+        lag_num, lag_den: reach of the dependence between rows of the two windows.
     """
     factor, status = torch.linalg.cholesky_ex(fit.hessian)
     inverse = torch.cholesky_inverse(factor) if status == 0 else torch.linalg.pinv(fit.hessian, hermitian=True)
-    inverse = inverse.contiguous()  # a layout of its own would change the last digit after saving and loading
-    size = design_num.shape[1]
-    meat_num = _centred(design_num, fit.score_num, fit.score_num)
+    rows, size = design_num.shape[0] + design_den.shape[0], design_num.shape[1]
+    # a fit with p parameters to N rows leaves residuals short by 1 - p/N: the jackknife's correction, on average
+    inverse = inverse.contiguous() / (1.0 - min(size / rows, 0.5))
+    meat_num = long_run(design_num, fit.score_num, design_num, fit.score_num, lag_num)
     closed = inverse @ meat_num @ inverse
     if past is not None:
-        at = torch.cat([positions, positions.new_tensor([size - 1])])
-        before, inverse_past, meat_past = (_placed(m, at, size) for m in past[:3])
-        cross = inverse_past @ _centred(design_num, past.score, fit.score_num) @ inverse
-        closed = closed + before + cross + cross.T + inverse_past @ meat_past @ inverse_past
-    meat = _centred(design_den, fit.score_den, fit.score_den)
-    return Uncertainty(0.5 * (closed + closed.T), inverse, meat, meat_num, fit.score_den)
+        both = long_run(design_past, past.score, design_num, fit.score_num, lag_num)
+        cross = past.inverse_hessian @ both @ inverse
+        closed = closed + cross + cross.T + past.inverse_hessian @ past.meat @ past.inverse_hessian.T
+    closed = positive(closed) if lag_num else 0.5 * (closed + closed.T)
+    if past is not None:
+        closed = closed + past.covariance
+    meat = long_run(design_den, fit.score_den, design_den, fit.score_den, lag_den)
+    meat = positive(meat) if lag_den else meat
+    spread = inverse @ (meat_num + meat) @ inverse
+    step_bias = inverse @ (_pull(design_num, fit.num, inverse, spread) + _pull(design_den, fit.den, inverse, spread))
+    bias = step_bias if past is None else step_bias + past.bias
+    return Uncertainty(closed, inverse, meat, meat_num, fit.score_den, bias, step_bias)
 
 
-def _placed(matrix: Tensor, at: Tensor, size: int) -> Tensor:
-    if matrix.shape[0] == size:
-        return matrix
-    out = matrix.new_zeros(size, size)
-    out[at[:, None], at[None, :]] = matrix
-    return out
+def _pull(design: Design, scores: Scores, inverse: Tensor, spread: Tensor) -> Tensor:
+    r"""A window's part in the bias of an M-estimator, before :math:`H^{-1}`.
+
+    .. math:: \sum_i g_i g_i' (T_i^\top H^{-1} T_i) T_i - \tfrac12 \sum_i g_i'' (T_i^\top \Sigma T_i) T_i
+
+    Reference: Rilstone, Srivastava, Ullah, *The second-order bias and mean squared error of nonlinear estimators*, 1996.
+    """
+    every = max(1, design.shape[0] // max(_THIN, 4 * design.shape[1]))
+    thin = design.thin(every) if every > 1 else design
+    first, second, third = (part[::every] for part in scores)
+    weights = first * second * thin.forms(inverse) - 0.5 * third * thin.forms(spread)
+    return thin.pull(weights) * (design.shape[0] / thin.shape[0])
+
+
+def placed(past: Uncertainty, positions: Tensor, size: int) -> Uncertainty:
+    """The same where the past features stand at these positions among ``size - 1`` present ones, then the constant."""
+    if past.covariance.shape[0] == size:
+        return past
+    at = torch.cat([positions, positions.new_tensor([size - 1])])
+
+    def place(matrix: Tensor) -> Tensor:
+        out = matrix.new_zeros(size, size)
+        out[at[:, None], at[None, :]] = matrix
+        return out
+
+    bias = past.bias.new_zeros(size)
+    bias[at] = past.bias
+    return past._replace(
+        covariance=place(past.covariance),
+        inverse_hessian=place(past.inverse_hessian),
+        meat=place(past.meat),
+        bias=bias,
+    )
+
+
+def transported(past: Uncertainty, onto: Tensor) -> Uncertainty:
+    """The same in other features, of which ``onto`` (p+1, q+1) makes the past ones: T_past ~ T_now @ onto."""
+    return past._replace(
+        covariance=onto @ past.covariance @ onto.T,
+        inverse_hessian=onto @ past.inverse_hessian,
+        bias=onto @ past.bias,
+    )
 
 
 def optimism(uncertainty: Uncertainty) -> float:
@@ -121,21 +148,13 @@ def optimism(uncertainty: Uncertainty) -> float:
 def of_step(uncertainty: Uncertainty) -> Uncertainty:
     """The uncertainty of the last step's ratio alone, its numerator taken as an original."""
     a = uncertainty.inverse_hessian
-    return uncertainty._replace(covariance=a @ uncertainty.meat_num @ a)
+    return uncertainty._replace(covariance=a @ uncertainty.meat_num @ a, bias=uncertainty.step_bias)
 
 
 def covariance(uncertainty: Uncertainty) -> Tensor:
     """Covariance of (coefficients, constant) from all windows, (p+1, p+1)."""
     a = uncertainty.inverse_hessian
     return uncertainty.covariance + a @ uncertainty.meat @ a
-
-
-def interval(value: float, std_error: float, level: float) -> Estimate:
-    """The normal interval around a value."""
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level={level} must lie between 0 and 1")
-    z = NormalDist().inv_cdf(0.5 + 0.5 * level)
-    return Estimate(value, std_error, value - z * std_error, value + z * std_error, level)
 
 
 def divergence_estimate(
@@ -146,30 +165,81 @@ def divergence_estimate(
     design: Callable[[], Design],
     *,
     own_window: bool,
+    lag: int,
+    shared: bool = True,
 ) -> Estimate:
     """A divergence over rows with log-ratios ``log_r``, with the error of both the mean and the fitted ratio.
+
     Arguments:
         uncertainty: of the fitted ratio; None where there is none to propagate (networks): the error is then nan.
         design: builds the rows' design, with its column of ones.
         own_window: whether the rows are the last window itself, whose errors then are the same draw.
+        lag: reach of the dependence between the rows.
+        shared: whether the closed windows' errors stay the same in later estimates (they do not for a step's own).
     """
     values = terms(log_r, kind)
-    value, n = float(values.mean()), values.size
+    reading, n = float(values.mean()), values.size
     if uncertainty is None:
-        return interval(value, float("nan"), level)
+        return normal_interval(reading, float("nan"), level)
     rows = design()
     device = uncertainty.covariance.device
     gradient = rows.pull(torch.as_tensor(slope(log_r, kind), device=device)) / n
-    own = torch.as_tensor((values - value) / n, device=device)
+    own = torch.as_tensor((values - reading) / n, device=device)
+    spread = uncertainty.covariance if own_window else covariance(uncertainty)
     if own_window:
-        pull = rows.dot(uncertainty.inverse_hessian @ gradient)
-        own = own - uncertainty.score * pull
-        own = own - own.mean()
-        spread = uncertainty.covariance
-    else:
-        spread = covariance(uncertainty)
-    variance = float(own @ own) + float(gradient @ spread @ gradient)
-    return interval(value, float(np.sqrt(max(variance, 0.0))), level)
+        own = own - uncertainty.score * rows.dot(uncertainty.inverse_hessian @ gradient)
+    variance = long_run_variance(own, lag) + float(gradient @ spread @ gradient)
+    if kind == "total_variation":  # has a kink where the others have a curvature
+        return normal_interval(reading, float(np.sqrt(max(variance, 0.0))), level)
+    quadratic = _second_order(log_r, kind, uncertainty, rows, own_window, lag)
+    reading -= quadratic.bias + float(gradient @ uncertainty.bias) - quadratic.noise
+    return interval(
+        reading, variance, quadratic.noise, quadratic.variance, quadratic.closed if shared else 0.0, level
+    )
+
+
+class _Quadratic(NamedTuple):
+    """Of a divergence's quadratic part: bias of the reading, mean and variance of it near no drift, closed share."""
+
+    bias: float
+    noise: float
+    variance: float
+    closed: float
+
+
+def _second_order(
+    log_r: npt.NDArray[np.float64], kind: str | Generator, uncertainty: Uncertainty, rows: Design, own_window: bool,
+    lag: int,
+) -> _Quadratic:  # fmt: skip
+    r"""What the curvature of a divergence does to its reading.
+
+    The bias is :math:`\frac12 E[f''\,T^\top\Sigma T]`, less on the window itself what its rows pull the fit towards
+    themselves. Mean and variance near no drift are :math:`\frac12\operatorname{tr}(B\Sigma)` and
+    :math:`\frac12\operatorname{tr}(B\Sigma B\Sigma)`, :math:`B = E[f_0'' T T']`, for the member :math:`f_0` of
+    :math:`f + c(r-1)` with no slope at r = 1, whose first-order part vanishes with the drift.
+    """
+    n, device = log_r.size, uncertainty.covariance.device
+    every = max(1, n // max(_THIN, 10 * rows.shape[1]))
+    thin = rows.thin(every) if every > 1 else rows
+    spread = covariance(uncertainty)
+    wobble = thin.forms(spread).cpu().numpy()
+    # the estimated log-ratio varies more than the true one, by its errors: curvatures are taken where the truth would be
+    calm = log_r[::every] * np.sqrt(np.clip(1.0 - wobble.mean() / max(float(log_r.var()), 1e-300), 0.0, 1.0))
+    bend = curvature(calm, kind)
+    bias = 0.5 * float((wobble * bend).mean())
+    if own_window:
+        step = every if lag == 0 else 1
+        part = thin if lag == 0 else rows
+        slopes = torch.as_tensor(slope(log_r, kind)[::step], device=device)
+        pulled = long_run(part, slopes, part, uncertainty.score[::step], lag)
+        bias -= float((uncertainty.inverse_hessian * pulled).sum()) / part.shape[0]
+    flat = -float(slope(np.zeros(1), kind)[0])
+    tilted = bend + flat * np.exp(np.minimum(calm, 30.0))
+    matrix = thin.gram(torch.as_tensor(tilted, device=device)) / len(tilted)
+    total = matrix @ spread
+    noise = 0.5 * float(total.trace())
+    closed = 0.5 * float((matrix * uncertainty.covariance).sum())
+    return _Quadratic(bias, noise, 0.5 * float((total * total.T).sum()), closed / noise if noise > 0.0 else np.nan)
 
 
 def effective_sample_size(log_weights: Tensor) -> float:
@@ -181,6 +251,6 @@ def effective_sample_size(log_weights: Tensor) -> float:
     return float((2.0 * torch.logsumexp(log_weights, 0) - torch.logsumexp(2.0 * log_weights, 0)).exp())
 
 
-def log_ratio_std(uncertainty: Uncertainty, design: Tensor) -> Tensor:
+def log_ratio_std(uncertainty: Uncertainty, design: Design) -> Tensor:
     """Pointwise standard error of the log-ratio, (n,)."""
-    return ((design @ covariance(uncertainty)) * design).sum(1).clamp_min(0.0).sqrt()
+    return design.forms(covariance(uncertainty)).clamp_min(0.0).sqrt()

@@ -8,12 +8,13 @@ from typing import NamedTuple
 from torch import Tensor
 
 from driftline import inference, screening
+from driftline.dependence import choose_lag
 from driftline.fitting import FitInfo
 from driftline.models import LogLinear, ModuleFactory, Network, Psi, Standardizer
 from driftline.objectives import Objective, log_mean_exp, logistic
 from driftline.training import Progress, Training
 
-__all__ = ["MODELS", "Position", "Settings", "Step", "arrive", "has_past", "is_network", "standardizer_of"]
+__all__ = ["MODELS", "Position", "Settings", "Step", "arrive", "has_past", "is_network", "reach", "standardizer_of"]
 
 MODELS = ("auto", "linear", "mlp", "quadratic", "quadratic-full")
 
@@ -28,6 +29,7 @@ class Settings:
     normalizer: str = "telescoped"
     penalty: float = 0.0
     ridge: float = 1.0
+    lag: int | None = None
     training: Training = field(default_factory=Training)
     warm_start: bool = True
     polish: bool = True
@@ -36,13 +38,17 @@ class Settings:
 
 
 class Position(NamedTuple):
-    """Where an original has got to: psi, its normaliser c, the window it stands on. log r = psi - c."""
+    """Where an original has got to: psi, its normaliser c, the window it stands on. log r = psi - c.
+
+    ``lag`` is the reach of dependence between rows of the window.
+    """
 
     psi: Psi
     log_normalizer: float
     window: Tensor
     uncertainty: inference.Uncertainty | None = None
     evidence: screening.Evidence | None = None
+    lag: int = 0
 
     def log_ratio(self, x: Tensor) -> Tensor:
         """log original/current of raw rows (n, D)."""
@@ -65,11 +71,18 @@ def is_network(model: str | ModuleFactory) -> bool:
     return callable(model) or model == "mlp"
 
 
-def arrive(position: Position, window: Tensor, psi: Psi, constant: float, settings: Settings) -> Position:
+def arrive(
+    position: Position, window: Tensor, psi: Psi, constant: float, settings: Settings, lag: int = 0
+) -> Position:
     """The position after a step, its normaliser telescoped (c_t = c_{t-1} - constant) or taken on the window."""
     if settings.normalizer == "self":
-        return Position(psi, float(log_mean_exp(psi(window))), window)
-    return Position(psi, position.log_normalizer - constant, window)
+        return Position(psi, float(log_mean_exp(psi(window))), window, lag=lag)
+    return Position(psi, position.log_normalizer - constant, window, lag=lag)
+
+
+def reach(z: Tensor, settings: Settings) -> int:
+    """How far standardised rows depend on each other: as set, or as they show."""
+    return choose_lag(z) if settings.lag is None else settings.lag
 
 
 def has_past(psi: Psi) -> bool:

@@ -18,11 +18,11 @@ from driftline import inference, storage
 from driftline.continual import Info, State, Track
 from driftline.designs import Design, log_linear_design
 from driftline.divergences import Generator
-from driftline.inference import Estimate
+from driftline.estimates import Estimate
 from driftline.inputs import MIN_ROWS, as_rows, resolve_device
-from driftline.models import LogLinear, ModuleFactory
+from driftline.models import LogLinear, ModuleFactory, Network
 from driftline.objectives import Objective, log_mean_exp, resolve
-from driftline.positions import MODELS, Settings
+from driftline.positions import MODELS, Settings, reach
 from driftline.training import Progress, Training
 
 __all__ = ["Floats", "RatioEstimator", "UntrustedEstimateWarning", "at_least_zero"]
@@ -58,6 +58,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
     model: str | ModuleFactory
     hidden: Sequence[int]
     ridge: float
+    lag: int | str
     training: Training | None
     device: str
     random_state: int | None
@@ -87,10 +88,18 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
             model=self.model,
             hidden=hidden,
             ridge=at_least_zero(self.ridge, "ridge"),
+            lag=self._lag(),
             training=training,
             seed=seed,
             progress=self.progress,
         )
+
+    def _lag(self) -> int | None:
+        if self.lag == "auto":
+            return None
+        if not isinstance(self.lag, int | np.integer) or isinstance(self.lag, bool) or self.lag < 0:
+            raise ValueError(f"lag={self.lag!r} must be 'auto' or a number of rows of at least 0")
+        return int(self.lag)
 
     def _seed(self) -> int:
         if self.random_state is None:
@@ -137,11 +146,8 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
             return values, np.full_like(values, np.nan)
         psi = position.psi
         assert isinstance(psi, LogLinear)
-        deviations = [
-            inference.log_ratio_std(position.uncertainty, psi.features.design(psi.standardizer(part)))
-            for part in rows.split(16384)
-        ]
-        return values, torch.cat(deviations).cpu().numpy()
+        design = log_linear_design(psi.features, psi.standardizer(rows))
+        return values, inference.log_ratio_std(position.uncertainty, design).cpu().numpy()
 
     def _weights(self, X: Any, original: str | None) -> Floats:
         position = self._track(original).current
@@ -166,6 +172,8 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
             advice = "too small in all likelihood; reverse_kl, js and hellinger do not depend on the largest ratios"
             _warn_of_few(log_r, "this divergence rests on", advice)
         psi, uncertainty = position.psi, position.uncertainty
+        assert isinstance(psi, LogLinear | Network)
+        lag = position.lag if X is None else reach(psi.standardizer(rows), self._settings(self.seed_))
         if of_step and uncertainty is not None:
             uncertainty = inference.of_step(uncertainty)
 
@@ -174,7 +182,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
             return log_linear_design(psi.features, psi.standardizer(rows))
 
         return inference.divergence_estimate(
-            log_r.cpu().numpy(), kind, level, uncertainty, design, own_window=X is None
+            log_r.cpu().numpy(), kind, level, uncertainty, design, own_window=X is None, lag=lag, shared=not of_step
         )
 
     @staticmethod

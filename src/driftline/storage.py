@@ -137,6 +137,7 @@ def _flatten_position(
 ) -> dict[str, Any]:
     tensors[f"{key}.log_normalizer"] = torch.tensor(position.log_normalizer, dtype=torch.float64)
     tensors[f"{key}.window"] = position.window
+    tensors[f"{key}.lag"] = torch.tensor(position.lag)
     psi = position.psi
     assert isinstance(psi, LogLinear | Network)
     tensors[f"{key}.mean"], tensors[f"{key}.scale"] = psi.standardizer
@@ -231,10 +232,10 @@ def _restore_position(
 ) -> Position:
     window = tensors[f"{key}.window"]
     standardizer = Standardizer(tensors[f"{key}.mean"], tensors[f"{key}.scale"])
-    normalizer = float(tensors[f"{key}.log_normalizer"])
+    normalizer, lag = float(tensors[f"{key}.log_normalizer"]), int(tensors[f"{key}.lag"])
     if entry["kind"] == "network":
         psi = Network(standardizer, module(entry, window.shape[1]), entry["tau"], entry["heads"])
-        return Position(psi, normalizer, window)
+        return Position(psi, normalizer, window, lag=lag)
     used = [int(v) for v in tensors[f"{key}.used"]]
     pairs, weight, bias = (tensors[f"{key}.{part}"] for part in ("pairs", "weight", "bias"))
     spare = pairs.shape[0] - used[0], bias.shape[0] - used[1]
@@ -253,4 +254,4 @@ def _restore_position(
         )
     if entry["evidence"]:
         evidence = screening.Evidence(*(tensors[f"{key}.evidence.{p}"] for p in screening.Evidence._fields))
-    return Position(LogLinear(standardizer, features, coef), normalizer, window, uncertainty, evidence)
+    return Position(LogLinear(standardizer, features, coef), normalizer, window, uncertainty, evidence, lag)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.signal import lfilter
 
 __all__ = ["CorrelationStream", "GaussianStream", "MixtureStream"]
 
@@ -17,6 +18,8 @@ Floats = npt.NDArray[np.float64]
 class GaussianStream:
     """The paper's stream (Sec. 4.2): mean ``delta * t``, standard deviation ``1 - delta * t`` in every dimension.
 
+    With ``rho`` the rows of a window follow an AR(1) process of that coefficient; the ratio stays what it is.
+
     >>> round(GaussianStream(delta=0.02).reverse_kl(20), 2)
     17.33
     """
@@ -24,10 +27,15 @@ class GaussianStream:
     dim: int = 64
     delta: float = 0.02
     mean: float = 0.0
+    rho: float = 0.0
 
     def sample(self, t: float, n: int, rng: np.random.Generator) -> Floats:
         """Rows (n, dim) at time t."""
-        return self.mean + self.delta * t + (1.0 - self.delta * t) * rng.standard_normal((n, self.dim))
+        z = rng.standard_normal((n, self.dim))
+        if self.rho:
+            z[1:] *= math.sqrt(1.0 - self.rho**2)
+            z = lfilter([1.0], [1.0, -self.rho], z, axis=0)
+        return self.mean + self.delta * t + (1.0 - self.delta * t) * z
 
     def log_ratio(self, x: Floats, t: float) -> Floats:
         """log p_0/p_t of rows, (n,)."""
