@@ -236,8 +236,8 @@ def test_generators_give_one_value_a_row(kind, rng):
 
 def test_exported_names():
     assert sorted(driftline.__all__) == [
-        "ContinualDensityRatio", "DensityRatio", "Estimate", "FitDivergedError", "FitInfo", "Info", "OriginalInfo",
-        "StateFileError", "Training", "UntrustedEstimateWarning", "__version__", "divergence",
+        "Attribution", "ContinualDensityRatio", "DensityRatio", "DriftAlarm", "Estimate", "FitDivergedError", "FitInfo", "Info", "OriginalInfo",
+        "Signal", "StateFileError", "Training", "UntrustedEstimateWarning", "__version__", "divergence",
     ]  # fmt: skip
     for name in driftline.__all__:
         assert getattr(driftline, name) is not None

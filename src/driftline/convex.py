@@ -12,7 +12,17 @@ from driftline.designs import Design, log_linear_design
 from driftline.fitting import ConvexFit, bridge_constant, fit_convex, fit_features_lbfgs, is_separable
 from driftline.models import Features, LogLinear, ModuleFactory, Psi, fit_features
 from driftline.objectives import Objective, constraint_residual, unnormalised
-from driftline.positions import Position, Settings, Step, arrive, has_past, is_network, reach, standardizer_of
+from driftline.positions import (
+    Position,
+    Settings,
+    Step,
+    arrive,
+    has_past,
+    is_network,
+    penalty_for,
+    reach,
+    standardizer_of,
+)
 
 __all__ = ["NEWTON_FEATURES", "convex_step", "start_features"]
 
@@ -191,7 +201,7 @@ def _lbfgs_step(
 
 def _with_penalty(psi: Psi, previous: Tensor, window: Tensor, settings: Settings) -> tuple[Objective, bool]:
     """The objective, with the paper's constraint penalty where one is set and there is a past; whether it has one."""
-    penalty, base = settings.penalty, settings.objective
+    penalty, base = penalty_for(settings, window.shape[0]), settings.objective
     if not penalty or not has_past(psi):
         return base, False
     prev_num, prev_den = psi(previous), psi(window)

@@ -14,8 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from driftline.estimators import ContinualDensityRatio, UntrustedEstimateWarning
 from driftline.estimates import Estimate
+from driftline.estimators import ContinualDensityRatio, UntrustedEstimateWarning
 from driftline.streams import GaussianStream
 
 __all__ = ["Row", "draw", "run"]

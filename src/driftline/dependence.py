@@ -1,8 +1,8 @@
 r"""Sums over rows that depend on their neighbours: how far dependence reaches, and long-run covariances.
 
 The variance of a sum of autocorrelated rows holds their cross products too, :math:`\sum_{|k|\le 2L} w_k \Gamma_k`, with
-a flat-top kernel: weight 1 up to lag L, falling to 0 at 2L. It is taken from sums over short blocks of rows, so its cost
-does not grow with L. Windows are taken as independent of each other, which is right up to L/rows.
+a flat-top kernel: weight 1 up to lag L, falling to 0 at 2L. It is taken from sums over short blocks of rows, so its
+cost does not grow with L. Windows are taken as independent of each other, which is right up to L/rows.
 
 Reference: Politis and Romano, *Bias-corrected nonparametric spectral estimation*, 1995.
 """
@@ -63,7 +63,8 @@ def long_run(left: Design, left_values: Tensor, right: Design, right_values: Ten
         means = torch.outer(left.pull(left_values), right.pull(right_values)) / n
         if left is right:
             return left.gram(product) - means
-        assert isinstance(left, Dense) and isinstance(right, Dense)
+        assert isinstance(left, Dense)
+        assert isinstance(right, Dense)
         return left.matrix.T @ (right.matrix * product[:, None]) - means
     size = max(1, math.ceil(lag / _PARTS))
     a = _centred(left.sums(left_values, size))
@@ -105,4 +106,5 @@ def _moving(blocks: Tensor, parts: int) -> Tensor:
 def positive(matrix: Tensor) -> Tensor:
     """The nearest covariance: what a flat-top kernel may leave below zero is cut off."""
     values, vectors = torch.linalg.eigh(0.5 * (matrix + matrix.T))
-    return (vectors * values.clamp_min(0.0)) @ vectors.T
+    result: Tensor = (vectors * values.clamp_min(0.0)) @ vectors.T
+    return result

@@ -13,9 +13,9 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from driftline.models import Features
+from driftline.models import MLP, Features, LogLinear, Network, Psi
 
-__all__ = ["Dense", "Design", "LogLinearDesign", "log_linear_design"]
+__all__ = ["Dense", "Design", "LogLinearDesign", "design_of", "last_layer", "log_linear_design"]
 
 _ROWS = 8192
 
@@ -219,6 +219,22 @@ class LogLinearDesign(NamedTuple):
     def thin(self, every: int) -> LogLinearDesign:
         """Every so-manieth row."""
         return LogLinearDesign(self.features, self.z[::every].contiguous(), self.extra[::every].contiguous())
+
+
+def design_of(psi: Psi, x: Tensor) -> Design | None:
+    """The design in which psi of raw rows (n, D) is linear: log-linear features, or an MLP's last hidden layer."""
+    if isinstance(psi, LogLinear):
+        return log_linear_design(psi.features, psi.standardizer(x))
+    if isinstance(psi, Network) and isinstance(psi.module, MLP):
+        return Dense(last_layer(psi.module, psi.inputs(x)))
+    return None
+
+
+def last_layer(module: MLP, inputs: Tensor) -> Tensor:
+    """Activations of the last hidden layer and a column of ones, (n, width + 1), in double precision."""
+    with torch.no_grad():
+        activations = module.hidden(inputs)
+        return torch.cat([activations, activations.new_ones(len(activations), 1)], 1).double()
 
 
 def log_linear_design(features: Features, z: Tensor) -> LogLinearDesign:

@@ -17,11 +17,14 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
 from scipy.stats import ncx2
 
-__all__ = ["Estimate", "Law", "interval", "normal_interval"]
+__all__ = ["Estimate", "Law", "interval", "law_of", "normal_interval", "quantiles", "tail"]
 
-_EXACT = 2000.0  # of degrees of freedom and noncentrality: beyond, the cube root of the variable is normal
+Floats = npt.NDArray[np.float64]
+
+_EXACT = 20.0  # of degrees of freedom and noncentrality: beyond, a power of the variable is nearly normal
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,32 +70,51 @@ class Law:
     scale: float
     dof: float
 
-    def above(self, reading: npt.ArrayLike, truth: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def above(self, reading: npt.ArrayLike, truth: npt.ArrayLike) -> Floats:
         """The chance to read more than that when the truth is this; broadcasts."""
         x = np.maximum((np.asarray(reading, dtype=float) - self.shift) / self.scale, 0.0)
         return tail(x, self.dof, np.asarray(truth, dtype=float) / self.scale)
 
 
-def tail(x: npt.ArrayLike, dof: float, noncentrality: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """The noncentral chi-square's upper tail: exact, or for many degrees of freedom by the normal cube root.
+def tail(x: npt.ArrayLike, dof: float, noncentrality: npt.ArrayLike) -> Floats:
+    """The noncentral chi-square's upper tail: exact, or beyond a few degrees of freedom by Sankaran's normal power.
 
-    Reference: Abdel-Aty, *Approximate formulae for the percentage points and the probability integral of the
-    non-central chi-square distribution*, 1954.
+    Reference: Sankaran, *Approximations to the non-central chi-square distribution*, Biometrika 1963.
 
-    >>> tail(3000.0, 2500.0, [400.0]).round(3)
-    array([0.109])
+    >>> tail(60.0, 10.0, [30.0]).round(3)
+    array([0.057])
     """
     x, extra = np.broadcast_arrays(np.asarray(x, dtype=float), np.asarray(noncentrality, dtype=float))
-    total = dof + extra
-    out = np.empty(x.shape)
-    large = total > _EXACT
+    out, large = np.empty(x.shape), dof + extra > _EXACT
     if large.any():
-        size, spread = total[large], 2.0 * (dof + 2.0 * extra[large]) / (9.0 * total[large] ** 2)
-        z = ((x[large] / size) ** (1.0 / 3.0) - 1.0 + spread) / np.sqrt(spread)
-        out[large] = 0.5 * np.vectorize(math.erfc)(z / math.sqrt(2.0))
+        power, mean, spread = _sankaran(dof, extra[large])
+        out[large] = ndtr(-((x[large] / (dof + extra[large])) ** power - mean) / spread)
     if not large.all():
         out[~large] = ncx2.sf(x[~large], max(dof, 1e-8), extra[~large])
     return out
+
+
+def quantiles(levels: Floats, dof: float, noncentrality: float) -> Floats:
+    """The inverse of one less :func:`tail`, for one noncentrality.
+
+    >>> bool(abs(tail(quantiles(np.array([0.3]), 20.0, 5.0), 20.0, 5.0) - 0.7) < 1e-3)
+    True
+    """
+    if dof + noncentrality <= _EXACT:
+        return np.asarray(ncx2.ppf(levels, max(dof, 1e-8), noncentrality))
+    power, mean, spread = _sankaran(dof, np.asarray(noncentrality))
+    base = np.maximum(mean + spread * ndtri(levels), 0.0)
+    return np.asarray((dof + noncentrality) * base ** (1.0 / power))
+
+
+def _sankaran(dof: float, extra: Floats) -> tuple[Floats, Floats, Floats]:
+    """The power of x / (dof + extra) that is nearly normal, its mean and standard deviation."""
+    total, twice = dof + extra, dof + 2.0 * extra
+    h = 1.0 - (2.0 / 3.0) * total * (dof + 3.0 * extra) / twice**2
+    p = twice / total**2
+    m = (h - 1.0) * (1.0 - 3.0 * h)
+    mean = 1.0 + h * p * (h - 1.0 - 0.5 * (2.0 - h) * m * p)
+    return h, mean, h * np.sqrt(2.0 * p) * (1.0 + 0.5 * m * p)
 
 
 def normal_interval(value: float, std_error: float, level: float) -> Estimate:

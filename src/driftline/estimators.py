@@ -10,6 +10,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from driftline.attribution import Attribution
 from driftline.continual import Info, OriginalInfo, Policy, State, join, start, step
 from driftline.divergences import Generator
 from driftline.estimates import Estimate
@@ -99,6 +100,10 @@ class DensityRatio(RatioEstimator):
         """An f-divergence over the current sample, or over further rows ``X`` of the current distribution."""
         return self._divergence(kind, X, None, level, of_step=False)
 
+    def attribution(self, *, level: float = 0.95) -> list[Attribution]:
+        """Which columns moved, most first: their parts in KL(original‖current) + KL(current‖original)."""
+        return self._attribution(None, level)
+
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not name:
@@ -114,6 +119,7 @@ class ContinualDensityRatio(RatioEstimator):
         objective, model, hidden, ridge, lag, training, device, random_state, progress: as in :class:`DensityRatio`.
         normalizer: "telescoped" adds up the step normalisers; "self" averages over the current window (the paper's).
         penalty: the paper's lambda_c on the step constraint; "paper" is 10 for one original and 100 k for k of them.
+        penalty_rate: "constant", or "root-n": lambda_c = penalty / sqrt(rows), with which the paper's Theorem 1 holds.
         step: "every" steps from each window to the next; "adaptive" holds the reference window until the step is
             informative. While it is held, its rows are kept: at first these are the original's.
         enough, too_much: nats of step divergence at which an adaptive reference moves, and beyond which it goes by the
@@ -144,6 +150,7 @@ class ContinualDensityRatio(RatioEstimator):
         *,
         normalizer: str = "telescoped",
         penalty: float | str = 0.0,
+        penalty_rate: str = "constant",
         step: str = "every",
         enough: float = 0.3,
         too_much: float = 3.0,
@@ -162,6 +169,7 @@ class ContinualDensityRatio(RatioEstimator):
         self.model = model
         self.normalizer = normalizer
         self.penalty = penalty
+        self.penalty_rate = penalty_rate
         self.step = step
         self.enough = enough
         self.too_much = too_much
@@ -205,10 +213,13 @@ class ContinualDensityRatio(RatioEstimator):
     def _settings(self, seed: int, originals: int = 1) -> Settings:
         if self.normalizer not in ("telescoped", "self"):
             raise ValueError(f"normalizer={self.normalizer!r} is unknown: choose 'telescoped' or 'self'")
+        if self.penalty_rate not in ("constant", "root-n"):
+            raise ValueError(f"penalty_rate={self.penalty_rate!r} is unknown: choose 'constant' or 'root-n'")
         return replace(
             super()._settings(seed, originals),
             normalizer=self.normalizer,
             penalty=self._settings_penalty(originals),
+            penalty_shrinks=self.penalty_rate == "root-n",
             warm_start=self.warm_start,
             polish=self.polish,
         )
@@ -302,6 +313,14 @@ class ContinualDensityRatio(RatioEstimator):
     ) -> Estimate:
         """The same between the reference window of the last step and the current window."""
         return self._divergence(kind, None, original, level, of_step=True)
+
+    def attribution(self, original: str | None = None, *, level: float = 0.95) -> list[Attribution]:
+        """Which columns moved, most first: their parts in KL(original‖current) + KL(current‖original).
+
+        For log-linear models. A part is at most a few noise levels below 0; one whose interval holds 0 has not moved
+        as far as can be told.
+        """
+        return self._attribution(original, level)
 
     @property
     def originals_(self) -> list[str]:

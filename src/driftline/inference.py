@@ -8,7 +8,6 @@ covariance of all closed windows and the last window's share, so memory does not
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -43,8 +42,8 @@ class Uncertainty(NamedTuple):
 
     ``meat`` and ``meat_num`` are the scores' covariances in the last step, on its denominator and its numerator.
     ``bias`` is what (coefficients, constant) are off on average, to second order, over all steps; ``step_bias`` in the
-    last one. Shapes for p features: covariance, inverse_hessian, meat and meat_num (p+1, p+1), score (n,), both biases
-    (p+1,).
+    last one. ``origin_spread`` is the covariance of the original's feature means, ``origin`` that of (coefficients,
+    constant) with them. Shapes for p features: score (n,), both biases (p+1,), all others (p+1, p+1).
     """
 
     covariance: Tensor
@@ -54,6 +53,8 @@ class Uncertainty(NamedTuple):
     score: Tensor
     bias: Tensor
     step_bias: Tensor
+    origin: Tensor
+    origin_spread: Tensor
 
 
 def advance(
@@ -92,8 +93,13 @@ def advance(
     meat = positive(meat) if lag_den else meat
     spread = inverse @ (meat_num + meat) @ inverse
     step_bias = inverse @ (_pull(design_num, fit.num, inverse, spread) + _pull(design_den, fit.den, inverse, spread))
-    bias = step_bias if past is None else step_bias + past.bias
-    return Uncertainty(closed, inverse, meat, meat_num, fit.score_den, bias, step_bias)
+    if past is not None:
+        bias, origin, origin_spread = step_bias + past.bias, past.origin, past.origin_spread
+    else:
+        one = torch.full_like(fit.score_num, 1.0 / design_num.shape[0])
+        bias, origin = step_bias, -inverse @ long_run(design_num, fit.score_num, design_num, one, lag_num)
+        origin_spread = long_run(design_num, one, design_num, one, lag_num)
+    return Uncertainty(closed, inverse, meat, meat_num, fit.score_den, bias, step_bias, origin, origin_spread)
 
 
 def _pull(design: Design, scores: Scores, inverse: Tensor, spread: Tensor) -> Tensor:
@@ -101,7 +107,8 @@ def _pull(design: Design, scores: Scores, inverse: Tensor, spread: Tensor) -> Te
 
     .. math:: \sum_i g_i g_i' (T_i^\top H^{-1} T_i) T_i - \tfrac12 \sum_i g_i'' (T_i^\top \Sigma T_i) T_i
 
-    Reference: Rilstone, Srivastava, Ullah, *The second-order bias and mean squared error of nonlinear estimators*, 1996.
+    Reference: Rilstone, Srivastava, Ullah, *The second-order bias and mean squared error of nonlinear estimators*,
+    1996.
     """
     every = max(1, design.shape[0] // max(_THIN, 4 * design.shape[1]))
     thin = design.thin(every) if every > 1 else design
@@ -128,6 +135,8 @@ def placed(past: Uncertainty, positions: Tensor, size: int) -> Uncertainty:
         inverse_hessian=place(past.inverse_hessian),
         meat=place(past.meat),
         bias=bias,
+        origin=place(past.origin),
+        origin_spread=place(past.origin_spread),
     )
 
 
@@ -137,6 +146,7 @@ def transported(past: Uncertainty, onto: Tensor) -> Uncertainty:
         covariance=onto @ past.covariance @ onto.T,
         inverse_hessian=onto @ past.inverse_hessian,
         bias=onto @ past.bias,
+        origin=onto @ past.origin,
     )
 
 
@@ -162,7 +172,7 @@ def divergence_estimate(
     kind: str | Generator,
     level: float,
     uncertainty: Uncertainty | None,
-    design: Callable[[], Design],
+    design: Design | None,
     *,
     own_window: bool,
     lag: int,
@@ -171,31 +181,28 @@ def divergence_estimate(
     """A divergence over rows with log-ratios ``log_r``, with the error of both the mean and the fitted ratio.
 
     Arguments:
-        uncertainty: of the fitted ratio; None where there is none to propagate (networks): the error is then nan.
-        design: builds the rows' design, with its column of ones.
+        uncertainty: of the fitted ratio; None where there is none to propagate: the error is then nan.
+        design: the rows', with its column of ones.
         own_window: whether the rows are the last window itself, whose errors then are the same draw.
         lag: reach of the dependence between the rows.
         shared: whether the closed windows' errors stay the same in later estimates (they do not for a step's own).
     """
     values = terms(log_r, kind)
     reading, n = float(values.mean()), values.size
-    if uncertainty is None:
+    if uncertainty is None or design is None:
         return normal_interval(reading, float("nan"), level)
-    rows = design()
     device = uncertainty.covariance.device
-    gradient = rows.pull(torch.as_tensor(slope(log_r, kind), device=device)) / n
+    gradient = design.pull(torch.as_tensor(slope(log_r, kind), device=device)) / n
     own = torch.as_tensor((values - reading) / n, device=device)
     spread = uncertainty.covariance if own_window else covariance(uncertainty)
     if own_window:
-        own = own - uncertainty.score * rows.dot(uncertainty.inverse_hessian @ gradient)
+        own = own - uncertainty.score * design.dot(uncertainty.inverse_hessian @ gradient)
     variance = long_run_variance(own, lag) + float(gradient @ spread @ gradient)
     if kind == "total_variation":  # has a kink where the others have a curvature
         return normal_interval(reading, float(np.sqrt(max(variance, 0.0))), level)
-    quadratic = _second_order(log_r, kind, uncertainty, rows, own_window, lag)
+    quadratic = _second_order(log_r, kind, uncertainty, design, own_window, lag)
     reading -= quadratic.bias + float(gradient @ uncertainty.bias) - quadratic.noise
-    return interval(
-        reading, variance, quadratic.noise, quadratic.variance, quadratic.closed if shared else 0.0, level
-    )
+    return interval(reading, variance, quadratic.noise, quadratic.variance, quadratic.closed if shared else 0.0, level)
 
 
 class _Quadratic(NamedTuple):
@@ -223,7 +230,7 @@ def _second_order(
     thin = rows.thin(every) if every > 1 else rows
     spread = covariance(uncertainty)
     wobble = thin.forms(spread).cpu().numpy()
-    # the estimated log-ratio varies more than the true one, by its errors: curvatures are taken where the truth would be
+    # the estimated log-ratio varies more than the true one, by its errors: curvatures are those of the true one
     calm = log_r[::every] * np.sqrt(np.clip(1.0 - wobble.mean() / max(float(log_r.var()), 1e-300), 0.0, 1.0))
     bend = curvature(calm, kind)
     bias = 0.5 * float((wobble * bend).mean())

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from driftline.designs import Dense
-from driftline.fitting import bridge_constant, fit_convex, is_separable
+from driftline import inference
+from driftline.designs import Dense, design_of, last_layer
+from driftline.fitting import ConvexFit, bridge_constant, fit_convex, is_separable
 from driftline.models import MLP, Network, grow, mlp_factory
 from driftline.objectives import unnormalised
-from driftline.positions import Position, Settings, Step, arrive, has_past, standardizer_of
+from driftline.positions import Position, Settings, Step, arrive, has_past, penalty_for, reach, standardizer_of
 from driftline.training import Pair, fit_network
 
 __all__ = ["network_step"]
@@ -42,44 +43,71 @@ def network_step(positions: Mapping[str, Position], windows: Mapping[str, Tensor
         for n in windows
     ]  # fmt: skip
     past = any(has_past(positions[n].psi) for n in windows)  # a first step has nothing to be consistent with
+    penalty = penalty_for(settings, min(len(window) for window in windows.values())) if past else 0.0
     info = fit_network(
-        module, pairs, settings.objective, settings.training, penalty=settings.penalty if past else 0.0, seed=seed,
-        split_seed=settings.seed, progress=settings.progress,
+        module, pairs, settings.objective, settings.training, penalty=penalty, seed=seed, split_seed=settings.seed,
+        progress=settings.progress,
     )  # fmt: skip
     steps = {}
     for name, pair in zip(windows, pairs, strict=True):
-        if settings.polish:
-            _polish(nets[name], pair, settings)
+        fit = _polish(nets[name], pair, settings) if settings.polish else None
         prev_num, prev_den = previous[name]
         log_num = nets[name](positions[name].window) - prev_num
         log_den = nets[name](windows[name]) - prev_den
         constant = bridge_constant(log_num, log_den, settings.objective)
         parameters = sum(p.numel() for p in module.parameters())
-        arrived = arrive(positions[name], windows[name], nets[name], constant, settings)
+        lag = reach(nets[name].standardizer(windows[name]), settings)
+        arrived = arrive(positions[name], windows[name], nets[name], constant, settings, lag)
+        if fit is not None and settings.normalizer == "telescoped":
+            arrived = arrived._replace(uncertainty=_uncertainty(positions[name], nets[name], pair, fit, lag))
         steps[name] = Step(arrived, info, log_num + constant, log_den + constant, parameters)
     return steps
 
 
-def _polish(net: Network, pair: Pair, settings: Settings) -> None:
+def _polish(net: Network, pair: Pair, settings: Settings) -> ConvexFit | None:
     """Solve the last linear layer exactly on both whole windows, the hidden layers kept.
 
     Early stopping shrinks every increment a little, and over many steps the little adds up; this takes it back.
     """
     module, objective = net.module, unnormalised(settings.objective)
     if not isinstance(module, MLP):  # of other modules we do not know which layer is the last
-        return
-    head, hidden = module.head, module.hidden
+        return None
     if not is_separable(objective):
-        return
+        return None
+    head = module.head
     with torch.no_grad():
         sides = []
-        for inputs, previous in ((pair.num, pair.prev_num), (pair.den, pair.prev_den)):
-            activations = hidden(inputs)
-            phi = (head(activations)[:, net.tau] - previous).double()
-            one = activations.new_ones(len(activations), 1)
-            sides.append((Dense(torch.cat([activations, one], 1).double()), phi))
+        for inputs, before in ((pair.num, pair.prev_num), (pair.den, pair.prev_den)):
+            design = last_layer(module, inputs)
+            phi = design[:, :-1] @ head.weight[net.tau].double() + head.bias[net.tau].double() - before.double()
+            sides.append((Dense(design), phi))
         shift = bridge_constant(sides[0][1], sides[1][1], settings.objective)
         fit = fit_convex(sides[0][0], sides[1][0], objective, offset_num=sides[0][1] + shift,
                          offset_den=sides[1][1] + shift, ridge=settings.ridge)  # fmt: skip
         head.weight[net.tau] += fit.coef[:-1].float()
         head.bias[net.tau] += (fit.coef[-1] + shift).float()
+    return fit
+
+
+def _uncertainty(
+    position: Position, net: Network, pair: Pair, fit: ConvexFit, lag: int
+) -> inference.Uncertainty | None:
+    """Errors of the last layer, its features taken as given; those of earlier steps carried over to its features."""
+    assert isinstance(net.module, MLP)
+    num, den = Dense(last_layer(net.module, pair.num)), Dense(last_layer(net.module, pair.den))
+    if not has_past(position.psi):
+        return inference.advance(None, num, num, den, fit, position.lag, lag)
+    before = design_of(position.psi, position.window)
+    if position.uncertainty is None or not isinstance(before, Dense):
+        return None
+    past = inference.transported(position.uncertainty, _onto(num.matrix, before.matrix))
+    return inference.advance(past, before, num, den, fit, position.lag, lag)
+
+
+def _onto(now: Tensor, before: Tensor) -> Tensor:
+    """The previous network's last hidden layer as a linear map of this one's: ``before ~ now @ onto``."""
+    gram = now.T @ now
+    jitter = 1e-6 * float(gram.diagonal().mean()) + 1e-12
+    gram.diagonal().add_(jitter)
+    onto: Tensor = torch.linalg.solve(gram, now.T @ before)
+    return onto

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,7 +15,18 @@ from driftline.models import LogLinear, ModuleFactory, Network, Psi, Standardize
 from driftline.objectives import Objective, log_mean_exp, logistic
 from driftline.training import Progress, Training
 
-__all__ = ["MODELS", "Position", "Settings", "Step", "arrive", "has_past", "is_network", "reach", "standardizer_of"]
+__all__ = [
+    "MODELS",
+    "Position",
+    "Settings",
+    "Step",
+    "arrive",
+    "has_past",
+    "is_network",
+    "penalty_for",
+    "reach",
+    "standardizer_of",
+]
 
 MODELS = ("auto", "linear", "mlp", "quadratic", "quadratic-full")
 
@@ -28,6 +40,7 @@ class Settings:
     hidden: tuple[int, ...] = (256, 256)
     normalizer: str = "telescoped"
     penalty: float = 0.0
+    penalty_shrinks: bool = False
     ridge: float = 1.0
     lag: int | None = None
     training: Training = field(default_factory=Training)
@@ -66,14 +79,17 @@ class Step(NamedTuple):
     note: str = ""
 
 
+def penalty_for(settings: Settings, rows: int) -> float:
+    """lambda_c for windows of that many rows: as set, or A / sqrt(n), with which the paper's Theorem 1 holds."""
+    return settings.penalty / math.sqrt(rows) if settings.penalty_shrinks else settings.penalty
+
+
 def is_network(model: str | ModuleFactory) -> bool:
     """Whether the model is fitted by the mini-batch loop."""
     return callable(model) or model == "mlp"
 
 
-def arrive(
-    position: Position, window: Tensor, psi: Psi, constant: float, settings: Settings, lag: int = 0
-) -> Position:
+def arrive(position: Position, window: Tensor, psi: Psi, constant: float, settings: Settings, lag: int = 0) -> Position:
     """The position after a step, its normaliser telescoped (c_t = c_{t-1} - constant) or taken on the window."""
     if settings.normalizer == "self":
         return Position(psi, float(log_mean_exp(psi(window))), window, lag=lag)

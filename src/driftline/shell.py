@@ -15,14 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from driftline import inference, storage
+from driftline.attribution import Attribution, attribute
 from driftline.continual import Info, State, Track
-from driftline.designs import Design, log_linear_design
+from driftline.designs import design_of
 from driftline.divergences import Generator
 from driftline.estimates import Estimate
 from driftline.inputs import MIN_ROWS, as_rows, resolve_device
 from driftline.models import LogLinear, ModuleFactory, Network
 from driftline.objectives import Objective, log_mean_exp, resolve
-from driftline.positions import MODELS, Settings, reach
+from driftline.positions import MODELS, Settings, has_past, reach
 from driftline.training import Progress, Training
 
 __all__ = ["Floats", "RatioEstimator", "UntrustedEstimateWarning", "at_least_zero"]
@@ -142,11 +143,9 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         values = position.log_ratio(rows).cpu().numpy()
         if not return_std:
             return cast(Floats, values)
-        if position.uncertainty is None:
+        design = None if position.uncertainty is None else design_of(position.psi, rows)
+        if position.uncertainty is None or design is None:
             return values, np.full_like(values, np.nan)
-        psi = position.psi
-        assert isinstance(psi, LogLinear)
-        design = log_linear_design(psi.features, psi.standardizer(rows))
         return values, inference.log_ratio_std(position.uncertainty, design).cpu().numpy()
 
     def _weights(self, X: Any, original: str | None) -> Floats:
@@ -176,14 +175,29 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         lag = position.lag if X is None else reach(psi.standardizer(rows), self._settings(self.seed_))
         if of_step and uncertainty is not None:
             uncertainty = inference.of_step(uncertainty)
-
-        def design() -> Design:
-            assert isinstance(psi, LogLinear)
-            return log_linear_design(psi.features, psi.standardizer(rows))
-
+        design = None if uncertainty is None else design_of(psi, rows)
         return inference.divergence_estimate(
             log_r.cpu().numpy(), kind, level, uncertainty, design, own_window=X is None, lag=lag, shared=not of_step
         )
+
+    def _attribution(self, original: str | None, level: float) -> list[Attribution]:
+        position = self._track(original).current
+        if not isinstance(position.psi, LogLinear) or position.uncertainty is None:
+            why = "no step has been taken yet" if not has_past(position.psi) else "this model has no such parts"
+            raise ValueError(
+                f"the divergence cannot be attributed to columns: {why} (it needs a log-linear model, 'auto', "
+                "'quadratic' or 'linear', with the telescoped normaliser, throughout)"
+            )
+        psi, design = position.psi, design_of(position.psi, position.window)
+        assert design is not None
+        found = attribute(psi.features, psi.coef, position.uncertainty, design, position.lag, level)
+        names = getattr(self, "feature_names_in_", range(len(found)))
+        total = sum(max(e.value, 0.0) for e in found)
+        parts = [
+            Attribution(name, max(e.value, 0.0) / total if total > 0.0 else 0.0, e)
+            for name, e in zip(names, found, strict=True)
+        ]
+        return sorted(parts, key=lambda part: -part.contribution.value)
 
     @staticmethod
     def _warn(info: Info, several: bool) -> None:

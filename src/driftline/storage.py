@@ -146,6 +146,9 @@ def _flatten_position(
         if not any(psi.module is m for m in modules):
             modules.append(psi.module)
         index = next(i for i, m in enumerate(modules) if m is psi.module)
+        if position.uncertainty is not None:
+            for part, value in position.uncertainty._asdict().items():
+                tensors[f"{key}.uncertainty.{part}"] = value
         return entry | {"kind": "network", "module": index, "tau": psi.tau, "heads": psi.heads}
     spare = _spare(psi.features) if position.evidence is not None else (0, 0)
     _flatten_log_linear(psi, spare, key, tensors)
@@ -153,9 +156,8 @@ def _flatten_position(
         at = _padded_positions(psi.features, spare)
         at = torch.cat([at, at.new_tensor([psi.features.size + sum(spare)])])
         for part, value in position.uncertainty._asdict().items():
-            tensors[f"{key}.uncertainty.{part}"] = (
-                value if value.ndim == 1 else _scatter(value, at, len(at) + sum(spare))
-            )
+            by_row = part == "score"
+            tensors[f"{key}.uncertainty.{part}"] = value if by_row else _scatter(value, at, len(at) + sum(spare))
     if position.evidence is not None:
         for part, value in position.evidence._asdict().items():
             tensors[f"{key}.evidence.{part}"] = value
@@ -235,7 +237,8 @@ def _restore_position(
     normalizer, lag = float(tensors[f"{key}.log_normalizer"]), int(tensors[f"{key}.lag"])
     if entry["kind"] == "network":
         psi = Network(standardizer, module(entry, window.shape[1]), entry["tau"], entry["heads"])
-        return Position(psi, normalizer, window, lag=lag)
+        uncertainty = Uncertainty(**_parts(tensors, key)) if entry["uncertainty"] else None
+        return Position(psi, normalizer, window, uncertainty, lag=lag)
     used = [int(v) for v in tensors[f"{key}.used"]]
     pairs, weight, bias = (tensors[f"{key}.{part}"] for part in ("pairs", "weight", "bias"))
     spare = pairs.shape[0] - used[0], bias.shape[0] - used[1]
@@ -248,10 +251,16 @@ def _restore_position(
     uncertainty = evidence = None
     if entry["uncertainty"]:
         square = torch.cat([at, torch.tensor([len(at) + sum(spare)])])
-        parts = {p: tensors[f"{key}.uncertainty.{p}"] for p in Uncertainty._fields}
-        uncertainty = Uncertainty(
-            **{p: v if v.ndim == 1 else v[square[:, None], square[None, :]].contiguous() for p, v in parts.items()}
-        )
+        parts = _parts(tensors, key)
+        for part, value in parts.items():
+            if part != "score":
+                at_all = (square[:, None], square[None, :]) if value.ndim == 2 else square
+                parts[part] = value[at_all].contiguous()
+        uncertainty = Uncertainty(**parts)
     if entry["evidence"]:
         evidence = screening.Evidence(*(tensors[f"{key}.evidence.{p}"] for p in screening.Evidence._fields))
     return Position(LogLinear(standardizer, features, coef), normalizer, window, uncertainty, evidence, lag)
+
+
+def _parts(tensors: Mapping[str, Tensor], key: str) -> dict[str, Tensor]:
+    return {part: tensors[f"{key}.uncertainty.{part}"] for part in Uncertainty._fields}

@@ -1,0 +1,314 @@
+r"""Alarms: estimates become decisions. Knows no models, keeps a few numbers.
+
+The user says what drift does not matter (``tolerance``, nats) and how long a quiet stream should run between false
+alarms (``run_length``, windows). The limit of each look is where the reading of a stream at the tolerance lies beyond
+with chance 1 / run length, *given the readings so far*: the original's share of the noise is drawn once and stays, so
+looks are not independent, and one original in a few would raise false alarms again and again. Earlier readings tell how
+large that share turned out, by Bayes' rule on a grid of its quantiles; then run lengths are geometric, with the mean
+that was promised.
+
+The cumulative divergence finds slow drift, the step's abrupt change; where both are looked at, each has half of the
+false alarms.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+
+from driftline.estimates import Estimate, Law, law_of, quantiles, tail
+
+__all__ = ["AlarmPolicy", "AlarmState", "Decision", "DriftAlarm", "Look", "Signal", "decide", "limit"]
+
+Floats = npt.NDArray[np.float64]
+
+_NODES = 48  # quantiles of the original's share of the noise
+
+
+class Signal(StrEnum):
+    """What a decision says."""
+
+    NORMAL = "normal"
+    WARNING = "warning"
+    ALARM = "alarm"
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmPolicy:
+    """What to promise.
+
+    Arguments:
+        tolerance: drift in nats that does not matter, 0 allowed.
+        run_length: expected windows between false alarms.
+        warning: the same for warnings; a tenth of ``run_length`` if not given.
+        persistence: windows in a row that must exceed the limit to raise an alarm, and that must be calm to end it.
+        warm_up: windows at the start that only watch.
+    """
+
+    tolerance: float = 0.0
+    run_length: float = 1000.0
+    warning: float | None = None
+    persistence: int = 1
+    warm_up: int = 0
+
+    def __post_init__(self) -> None:
+        if not (self.tolerance >= 0.0 and math.isfinite(self.tolerance)):
+            raise ValueError(f"tolerance={self.tolerance} must be a number of nats of at least 0")
+        if not self.run_length > 1.0:
+            raise ValueError(f"run_length={self.run_length} must be more than 1 window")
+        if self.warning is not None and not 1.0 < self.warning <= self.run_length:
+            raise ValueError(f"warning={self.warning} must lie between 1 and run_length={self.run_length}")
+        if self.persistence < 1 or self.warm_up < 0:
+            raise ValueError(
+                f"persistence={self.persistence} and warm_up={self.warm_up}: need at least 1 and 0 windows"
+            )
+
+    @property
+    def warning_length(self) -> float:
+        """Expected windows between false warnings."""
+        return max(1.5, self.run_length / 10.0) if self.warning is None else self.warning
+
+
+class AlarmState(NamedTuple):
+    """All that is remembered: windows seen, in a row beyond the limit, in a row calm, the signal that stands, and the
+    log-chances of how far the original's sample lies from its own distribution (empty before the first look).
+    """
+
+    seen: int = 0
+    streak: int = 0
+    calm: int = 0
+    signal: Signal = Signal.NORMAL
+    weights: tuple[float, ...] = ()
+
+
+class Look(NamedTuple):
+    """One divergence against its limits, in nats."""
+
+    value: float
+    warning: float
+    limit: float
+
+    @property
+    def signal(self) -> Signal:
+        """What this look alone would say."""
+        return (
+            Signal.ALARM if self.value > self.limit else Signal.WARNING if self.value > self.warning else Signal.NORMAL
+        )
+
+
+class Decision(NamedTuple):
+    """The signal after a window, why, and the looks behind it (``change`` is None where no step was given)."""
+
+    signal: Signal
+    reason: str
+    drift: Look
+    change: Look | None
+
+
+class _Quiet(NamedTuple):
+    """The law of a reading at the tolerance, given what earlier readings say about the original's share of the noise.
+
+    A reading is ``shift + scale |mu + e + w|^2``: e, of variance ``shared``, came with the original and stays, w comes
+    anew with each window, |mu|^2 is the tolerance. ``lengths`` are values of |mu + e|^2, ``weights`` their chances.
+    """
+
+    law: Law
+    fresh: float
+    lengths: Floats
+    weights: Floats
+
+    def above(self, reading: float) -> Floats:
+        """The chance to read more, for each of the lengths."""
+        x = max(reading - self.law.shift, 0.0) / self.law.scale
+        return tail(x / self.fresh, self.law.dof, self.lengths / self.fresh)
+
+    def limit(self, chance: float) -> float:
+        """The reading exceeded with that chance."""
+        width = self.law.scale * math.sqrt(2.0 * self.law.dof + 4.0 * float(self.lengths.max())) + self.law.scale
+        low = self.law.shift
+        high = low + self.law.scale * (self.law.dof + float(self.lengths.max())) + 4.0 * width
+
+        def excess(reading: float) -> float:
+            return math.log(max(float(self.above(reading) @ self.weights), 1e-300)) - math.log(chance)
+
+        while excess(high) > 0.0:
+            high += 4.0 * width
+        return float(brentq(excess, low, high, xtol=1e-4 * width)) if excess(low) > 0.0 else low
+
+    def learned(self, reading: float) -> tuple[float, ...]:
+        """The weights of the lengths after a reading, as logarithms."""
+        width = 0.05 * self.law.scale * math.sqrt(2.0 * self.law.dof * self.fresh)
+        density = np.maximum(self.above(reading - width) - self.above(reading + width), 1e-300)
+        logs = np.log(np.maximum(self.weights, 1e-300)) + np.log(density)
+        return tuple(float(v) for v in logs - logs.max())
+
+
+def _quiet(estimate: Estimate, tolerance: float, weights: tuple[float, ...]) -> _Quiet:
+    noise, variance = estimate.noise, estimate.noise_std**2
+    null = 2.0 * variance / noise  # the slope of the chi-square that fits the noise
+    slope = (null * noise + estimate.slope * tolerance) / (noise + tolerance)
+    law, shared = law_of(noise, variance, slope), min(max(estimate.shared, 0.0), 0.95)
+    extra = tolerance / law.scale
+    if shared < 0.01:
+        return _Quiet(law, 1.0, np.array([extra]), np.ones(1))
+    levels = (np.arange(_NODES) + 0.5) / _NODES
+    chances = np.exp(np.array(weights)) if weights else np.ones(_NODES)
+    return _Quiet(law, 1.0 - shared, shared * quantiles(levels, law.dof, extra / shared), chances / chances.sum())
+
+
+def _checked(estimate: Estimate) -> Estimate:
+    if not math.isfinite(estimate.std_error):
+        raise ValueError(
+            f"the estimate {estimate.value:.4g} has no standard error, so no false-alarm rate can be kept: use a "
+            "log-linear model ('auto', 'quadratic') or an MLP with polish=True, and the telescoped normaliser"
+        )
+    return estimate
+
+
+def limit(
+    estimate: Estimate, tolerance: float, run_length: float, persistence: int = 1, weights: tuple[float, ...] = ()
+) -> float:
+    """The value a stream at the tolerance exceeds, ``persistence`` times in a row, once per ``run_length`` windows.
+
+    Arguments:
+        weights: what earlier looks have taught about the original, from :class:`AlarmState`.
+
+    >>> quiet = Estimate(0.0, 0.01, 0.0, 0.02, 0.95, noise=0.02, noise_std=0.01, shared=0.5, slope=0.01)
+    >>> limit(quiet, 0.0, 100) < limit(quiet, 0.0, 1000) < limit(quiet, 0.05, 1000)
+    True
+    """
+    chance = _chance(run_length, persistence)
+    if not math.isfinite(_checked(estimate).noise):  # no law beyond the normal one
+        return tolerance + NormalDist().inv_cdf(1.0 - chance) * estimate.std_error
+    return _quiet(estimate, tolerance, weights).limit(chance) - estimate.noise
+
+
+@lru_cache
+def _chance(run_length: float, persistence: int) -> float:
+    """The chance of a single exceedance for which ``persistence`` in a row take that long on average."""
+    if persistence == 1:
+        return 1.0 / run_length
+
+    def excess(log_chance: float) -> float:
+        p = math.exp(log_chance)
+        return math.log((p**-persistence - 1.0) / (1.0 - p)) - math.log(run_length)
+
+    return math.exp(float(brentq(excess, -math.log(run_length) - 1.0, -1e-9)))
+
+
+def _look(
+    estimate: Estimate, policy: AlarmPolicy, share: float, persistence: int, weights: tuple[float, ...] = ()
+) -> Look:
+    lengths = policy.warning_length * share, policy.run_length * share
+    warning = limit(estimate, policy.tolerance, lengths[0], 1, weights)
+    beyond = limit(estimate, policy.tolerance, lengths[1], persistence, weights)
+    return Look(estimate.value, min(warning, beyond), beyond)
+
+
+def _learn(state: AlarmState, policy: AlarmPolicy, estimate: Estimate, look: Look) -> tuple[float, ...]:
+    """With no tolerance, readings that raise no alarm tell how far the original lies from its own distribution.
+
+    A tolerance allows for any drift below it, which would be mistaken for that: then nothing is learned.
+    """
+    if policy.tolerance > 0.0 or not math.isfinite(estimate.noise) or look.signal is Signal.ALARM:
+        return state.weights
+    quiet = _quiet(estimate, 0.0, state.weights)
+    return quiet.learned(estimate.value + estimate.noise) if len(quiet.weights) > 1 else state.weights
+
+
+def decide(
+    state: AlarmState, policy: AlarmPolicy, divergence: Estimate, step: Estimate | None = None
+) -> tuple[AlarmState, Decision]:
+    """The decision after a window, from its estimates alone.
+
+    Arguments:
+        divergence: between original and current, the sum of all drift.
+        step: of the last step, for abrupt change. It is seen once, so with ``persistence`` above 1 it can only warn.
+    """
+    both = step is not None and policy.persistence == 1
+    drift = _look(divergence, policy, 2.0 if both else 1.0, policy.persistence, state.weights)
+    change = None if step is None else _look(step, policy, 2.0, 1)
+    seen, weights = state.seen + 1, _learn(state, policy, divergence, drift)
+    if seen <= policy.warm_up:
+        reason = f"warming up, window {seen} of {policy.warm_up}"
+        return AlarmState(seen, 0, 0, Signal.NORMAL, weights), Decision(Signal.NORMAL, reason, drift, change)
+    looks = [drift.signal] if change is None else [drift.signal, change.signal]
+    streak = state.streak + 1 if drift.signal is Signal.ALARM else 0
+    calm = state.calm + 1 if all(look is Signal.NORMAL for look in looks) else 0
+    abrupt = both and change is not None and change.signal is Signal.ALARM
+    stands = state.signal is Signal.ALARM and calm < policy.persistence
+    if streak >= policy.persistence or abrupt or stands:
+        signal = Signal.ALARM
+    else:
+        signal = Signal.NORMAL if calm else Signal.WARNING
+    decision = Decision(signal, _reason(signal, drift, change, streak, policy), drift, change)
+    return AlarmState(seen, streak, calm, signal, weights), decision
+
+
+def _reason(signal: Signal, drift: Look, change: Look | None, streak: int, policy: AlarmPolicy) -> str:
+    parts = []
+    if drift.signal is not Signal.NORMAL:
+        bound = drift.limit if drift.signal is Signal.ALARM else drift.warning
+        parts.append(f"drift of {drift.value:.3g} nats is beyond {bound:.3g}")
+        if drift.signal is Signal.ALARM and policy.persistence > 1:
+            parts[-1] += f" ({streak} in a row, {policy.persistence} needed)"
+    if change is not None and change.signal is not Signal.NORMAL:
+        bound = change.limit if change.signal is Signal.ALARM else change.warning
+        parts.append(f"abrupt change: step of {change.value:.3g} nats is beyond {bound:.3g}")
+    if parts:
+        return "; ".join(parts)
+    if signal is Signal.ALARM:
+        return f"back below the limits, the alarm ends after {policy.persistence} such windows"
+    return f"drift of {drift.value:.3g} nats is within {drift.warning:.3g}"
+
+
+class DriftAlarm:
+    """A policy and its state: hand it each window's estimates, in order.
+
+    Arguments:
+        tolerance, run_length, warning, persistence, warm_up: as in :class:`AlarmPolicy`.
+
+    >>> import numpy as np
+    >>> from driftline import ContinualDensityRatio
+    >>> rng = np.random.default_rng(0)
+    >>> est = ContinualDensityRatio(random_state=0).fit(rng.normal(size=(2000, 4)))
+    >>> alarm = DriftAlarm(tolerance=0.01, run_length=500)
+    >>> for t in range(1, 7):
+    ...     est = est.partial_fit(rng.normal(0.1 * max(0, t - 3), 1.0, (2000, 4)))
+    ...     print(alarm.update(est.divergence(), est.step_divergence()).signal)
+    normal
+    normal
+    normal
+    warning
+    alarm
+    alarm
+    """
+
+    def __init__(
+        self,
+        tolerance: float = 0.0,
+        run_length: float = 1000.0,
+        *,
+        warning: float | None = None,
+        persistence: int = 1,
+        warm_up: int = 0,
+    ) -> None:
+        self.policy = AlarmPolicy(tolerance, run_length, warning, persistence, warm_up)
+        self.state = AlarmState()
+
+    def update(self, divergence: Estimate, step: Estimate | None = None) -> Decision:
+        """The decision after a window."""
+        self.state, decision = decide(self.state, self.policy, divergence, step)
+        return decision
+
+    def reset(self) -> None:
+        """Start anew, after a new original has been taken."""
+        self.state = AlarmState()

@@ -1,0 +1,147 @@
+"""Alarms: the promised run length holds for draws of the law, drift is found, state is small and obeys its rules."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from driftline import ContinualDensityRatio, DriftAlarm, Estimate
+from driftline.alarms import AlarmPolicy, AlarmState, Signal, decide, limit
+
+
+def quiet(value, *, noise=0.02, dof=10.0, shared=0.5):
+    scale = noise / dof
+    return Estimate(
+        value, scale * math.sqrt(2 * dof), 0.0, 1.0, 0.95, noise, scale * math.sqrt(2 * dof), shared, 4 * scale
+    )
+
+
+def run_lengths(count, policy, *, dof, shared, drift=0.0, most=100_000, seed=0):
+    """Looks until the first alarm, for streams drawn from the law: an original's share, then each window's."""
+    rng, noise, lengths = np.random.default_rng(seed), 0.02, []
+    scale = noise / dof
+    mean = np.zeros(int(dof))
+    mean[0] = math.sqrt(drift / scale)
+    for _ in range(count):
+        state, origin = AlarmState(), mean + math.sqrt(shared) * rng.standard_normal(int(dof))
+        for look in range(1, most + 1):
+            sample = origin + math.sqrt(1 - shared) * rng.standard_normal(int(dof))
+            state, decision = decide(state, policy, quiet(scale * sample @ sample - noise, dof=dof, shared=shared))
+            if decision.signal is Signal.ALARM:
+                break
+        lengths.append(look)
+    return np.array(lengths)
+
+
+@pytest.mark.parametrize(
+    ("dof", "shared", "persistence"), [(10.0, 0.5, 1), (3.0, 0.5, 1), (40.0, 0.1, 1), (10.0, 0.3, 2)]
+)
+def test_run_length_is_as_promised(dof, shared, persistence):
+    lengths = run_lengths(150, AlarmPolicy(run_length=20, persistence=persistence), dof=dof, shared=shared)
+    error = lengths.std() / math.sqrt(len(lengths))
+    assert abs(lengths.mean() - 20) < 3.5 * error + 2.0
+    assert np.median(lengths) > 0.4 * 20  # geometric: 0.69; not a few lucky originals that make up for the others
+
+
+def test_a_tolerance_is_kept_at_its_edge_and_found_beyond():
+    policy = AlarmPolicy(tolerance=0.05, run_length=20)
+    edge = run_lengths(100, policy, dof=10.0, shared=0.2, drift=0.05, most=400)
+    assert edge.mean() > 0.8 * 20
+    below = run_lengths(20, policy, dof=10.0, shared=0.2, drift=0.0, most=200)
+    assert (below == 200).all()
+    beyond = run_lengths(50, policy, dof=10.0, shared=0.2, drift=0.15, most=400)
+    assert beyond.mean() < 3
+
+
+def test_limits_grow_with_what_is_promised_and_tolerated():
+    estimate = quiet(0.0)
+    limits = [limit(estimate, 0.0, n) for n in (10, 100, 1000, 10_000)]
+    assert limits == sorted(limits)
+    assert limit(estimate, 0.1, 100) > 0.1
+    assert limit(estimate, 0.0, 100, persistence=3) < limit(estimate, 0.0, 100)
+    assert limit(quiet(0.0, shared=0.0), 0.0, 100) > 0
+    plain = Estimate(0.1, 0.01, 0.08, 0.12, 0.95)  # no law: normal
+    assert limit(plain, 0.05, 40) == pytest.approx(0.05 + 1.96 * 0.01, abs=1e-4)
+
+
+def test_states_persistence_warm_up_and_reset():
+    high, low = quiet(0.2), quiet(-0.005)
+    alarm = DriftAlarm(run_length=100, persistence=2, warm_up=1)
+    signals = [alarm.update(e).signal for e in (high, high, high, low, low, low)]
+    assert signals == ["normal", "warning", "alarm", "alarm", "normal", "normal"]
+    assert "warming up" in DriftAlarm(warm_up=2).update(high).reason
+    assert "(1 in a row, 2 needed)" in DriftAlarm(run_length=100, persistence=2).update(high).reason
+    alarm.update(high)
+    alarm.reset()
+    assert alarm.state == AlarmState()
+
+
+def test_abrupt_change_and_slow_drift_are_told_apart():
+    alarm = DriftAlarm(run_length=100)
+    decision = alarm.update(quiet(0.0), step=quiet(0.3, shared=0.0))
+    assert decision.signal is Signal.ALARM
+    assert decision.drift.signal is Signal.NORMAL
+    assert "abrupt change: step of 0.3 nats" in decision.reason
+    slow = DriftAlarm(run_length=100).update(quiet(0.3), step=quiet(0.0, shared=0.0))
+    assert slow.signal is Signal.ALARM
+    assert slow.reason.startswith("drift of 0.3 nats is beyond")
+    patient = DriftAlarm(run_length=100, persistence=2).update(quiet(0.0), step=quiet(0.3, shared=0.0))
+    assert patient.signal is Signal.WARNING
+
+
+def test_state_is_small_plain_and_resumable():
+    alarm = DriftAlarm(run_length=50)
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        alarm.update(quiet(0.002 * rng.standard_normal()))
+    text = json.dumps(alarm.state)
+    assert len(text) < 3000
+    seen, streak, calm, signal, weights = json.loads(text)
+    again = DriftAlarm(run_length=50)
+    again.state = AlarmState(seen, streak, calm, Signal(signal), tuple(weights))
+    assert again.update(quiet(0.01)) == alarm.update(quiet(0.01))
+
+
+def test_bad_policies_and_estimates_without_errors():
+    for arguments, message in [
+        ({"tolerance": -1}, "tolerance=-1 must be a number of nats"),
+        ({"tolerance": math.nan}, "tolerance=nan must be"),
+        ({"run_length": 1}, "run_length=1 must be more than 1 window"),
+        ({"run_length": 10, "warning": 20}, "warning=20 must lie between 1 and run_length=10"),
+        ({"persistence": 0}, "persistence=0 and warm_up=0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            DriftAlarm(**arguments)
+    with pytest.raises(ValueError, match="has no standard error"):
+        DriftAlarm().update(Estimate(0.1, math.nan, math.nan, math.nan, 0.95))
+
+
+def test_on_a_stream_that_stays_and_then_moves(seed):
+    rng = np.random.default_rng(seed)
+    est = ContinualDensityRatio(model="quadratic", random_state=0).fit(rng.normal(size=(2000, 5)))
+    alarm, signals = DriftAlarm(tolerance=0.005, run_length=1000), []
+    for t in range(1, 13):
+        est.partial_fit(rng.normal(0.25 * (t > 8), 1.0, (1000, 5)))
+        signals.append(alarm.update(est.divergence(), est.step_divergence()).signal)
+    assert "alarm" not in signals[:8]
+    assert signals[8:] == ["alarm"] * 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rho", [0.0, 0.6])
+def test_run_length_on_streams(rho):
+    """The whole way, from rows to the first false alarm, on independent and on AR(1) rows."""
+    from driftline.streams import GaussianStream
+
+    stream, lengths = GaussianStream(dim=3, delta=0.0, rho=rho), []
+    for seed in range(60):
+        rng = np.random.default_rng(40_000 + seed)
+        est = ContinualDensityRatio(model="quadratic", random_state=0).fit(stream.sample(0, 1500, rng))
+        alarm = DriftAlarm(run_length=20)
+        for t in range(1, 401):
+            est.partial_fit(stream.sample(0, 500, rng))
+            if alarm.update(est.divergence()).signal is Signal.ALARM:
+                break
+        lengths.append(t)
+    assert 0.5 < np.mean(lengths) / 20 < 2.0

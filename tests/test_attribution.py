@@ -1,0 +1,82 @@
+"""Attribution: columns that moved get what they moved, those that did not get nothing, and the parts add up."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from driftline import ContinualDensityRatio, DensityRatio, Training
+from driftline.attribution import shares
+from driftline.models import fit_features
+
+
+def moving(rng, n, t):
+    """Four columns: the first shifts to 0.3, the second shrinks to 0.85 at t = 4."""
+    x = rng.normal(size=(n, 4))
+    x[:, 0] += 0.075 * t
+    x[:, 1] *= 1 - 0.0375 * t
+    return x
+
+
+TRUTH = np.array([0.09, 0.5 * (0.85**2 + 0.85**-2) - 1.0, 0.0, 0.0])  # KL both ways, per column
+
+
+@pytest.mark.slow
+def test_parts_and_their_intervals():
+    found = []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        est = ContinualDensityRatio(model="quadratic", random_state=0).fit(moving(rng, 1500, 0))
+        for t in range(1, 5):
+            est.partial_fit(moving(rng, 1500, t))
+        parts = sorted(est.attribution(), key=lambda part: part.column)
+        found.append(
+            [(p.contribution.value, p.contribution.std_error, p.contribution.low, p.contribution.high) for p in parts]
+        )
+    values = np.array(found)
+    error = values[:, :, 0].std(0) / np.sqrt(len(found))
+    assert (np.abs(values[:, :, 0].mean(0) - TRUTH) < 4 * error).all()
+    inside = ((values[:, :, 2] <= TRUTH + 1e-12) & (values[:, :, 3] >= TRUTH)).mean(0)
+    assert (inside > 0.89).all()  # 95 % less three times 1.8 %
+    ratio = np.median(values[:, :, 1], 0) / values[:, :, 0].std(0)
+    assert ((ratio > 0.82) & (ratio < 1.2)).all()
+
+
+def test_columns_by_name_most_first(seed):
+    rng = np.random.default_rng(seed)
+    names = ["shifted", "shrunk", "still", "quiet"]
+    est = ContinualDensityRatio(random_state=0).fit(pd.DataFrame(moving(rng, 4000, 0), columns=names))
+    est.partial_fit(pd.DataFrame(moving(rng, 4000, 4), columns=names))
+    parts = est.attribution()
+    assert {parts[0].column, parts[1].column} == {"shifted", "shrunk"}
+    assert sum(part.share for part in parts) == pytest.approx(1.0)
+    assert parts[0].contribution.low > 0.0
+    assert parts[-1].contribution.low <= 0.0
+    both = est.divergence("kl").value + est.divergence("reverse_kl").value
+    assert sum(part.contribution.value for part in parts) == pytest.approx(both, rel=0.15)
+
+
+def test_correlation_belongs_to_both_columns(rng):
+    a = rng.normal(size=(6000, 3))
+    b = rng.normal(size=(6000, 3))
+    b[:, 1] = 0.6 * b[:, 0] + 0.8 * b[:, 1]
+    parts = DensityRatio(model="quadratic-full", random_state=0).fit(a, b).attribution()
+    assert {parts[0].column, parts[1].column} == {0, 1}
+    assert parts[0].share == pytest.approx(0.5, abs=0.05)
+
+
+def test_every_feature_is_shared_out_whole(rng):
+    z = torch.from_numpy(rng.normal(size=(50, 3)))
+    features = fit_features(
+        z, pairs=torch.tensor([[0, 2]]), weight=torch.rand(3, 4).double(), bias=torch.zeros(4).double()
+    )
+    assert torch.allclose(shares(features).sum(0), torch.ones(features.size).double())
+
+
+def test_models_without_parts_say_so(rng):
+    net = DensityRatio(model="mlp", hidden=(4,), training=Training(epochs=1), random_state=0)
+    net.fit(rng.normal(size=(200, 2)), rng.normal(size=(200, 2)))
+    with pytest.raises(ValueError, match="cannot be attributed to columns: this model has no such parts"):
+        net.attribution()
+    with pytest.raises(ValueError, match="no step has been taken yet"):
+        ContinualDensityRatio().fit(rng.normal(size=(200, 2))).attribution()

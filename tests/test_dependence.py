@@ -1,0 +1,86 @@
+"""Long-run covariances: right for autocorrelated rows, plain for independent ones."""
+
+import numpy as np
+import pytest
+import torch
+
+from driftline.dependence import choose_lag, long_run, long_run_variance, positive
+from driftline.designs import Dense, log_linear_design
+from driftline.models import fit_features
+from driftline.streams import GaussianStream
+
+
+def ar1(rng, n, dim, rho):
+    return torch.from_numpy(GaussianStream(dim=dim, rho=rho).sample(0, n, rng))
+
+
+def test_independent_rows_have_no_lag():
+    found = [choose_lag(ar1(np.random.default_rng(s), 2000, 5, 0.0)) for s in range(200)]
+    assert np.mean(np.array(found) > 0) <= 0.02
+
+
+def test_dependence_is_found_however_many_columns_are_still(rng):
+    rows = ar1(rng, 2000, 40, 0.0)
+    rows[:, 3] = ar1(rng, 2000, 1, 0.6)[:, 0]
+    assert 1 <= choose_lag(rows) <= 20
+    assert choose_lag(ar1(rng, 2000, 5, 0.6)) >= 4
+    volatile = ar1(rng, 4000, 1, 0.0) * (0.5 * ar1(rng, 4000, 1, 0.95)).exp()  # only the squares depend on each other
+    assert choose_lag(volatile / volatile.std()) >= 5
+
+
+def test_constant_short_and_extreme_rows():
+    assert choose_lag(torch.zeros(1000, 3)) == 0
+    assert choose_lag(torch.randn(20, 2)) == 0
+    assert choose_lag(torch.full((1000, 1), 1e30)) == 0
+    trend = torch.linspace(-1.7, 1.7, 1000)[:, None]
+    assert choose_lag(trend) == 50  # never dies out: the most that leaves ten blocks
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.6, 0.8])
+def test_variance_of_a_mean_of_ar1_rows(rho):
+    """Truth: (1 + rho) / (1 - rho) over n. 60 replicates of one estimate each know their mean to a few percent."""
+    n = 4000
+    found = []
+    for seed in range(60):
+        rows = ar1(np.random.default_rng(seed), n, 3, rho)
+        values = rows[:, 0] / n
+        found.append(long_run_variance(values, choose_lag(rows)))
+    truth = (1 + rho) / (1 - rho) / n
+    error = np.std(found) / np.sqrt(len(found))
+    assert abs(np.mean(found) - truth) < 4 * error + 0.05 * truth  # 5 %: what a finite lag may leave out
+    assert long_run_variance(values, 0) < 0.7 * truth  # the negative control: rows taken as independent
+
+
+def test_blocks_and_grams_agree_on_every_design(rng):
+    z = torch.from_numpy(rng.normal(size=(1003, 3)))
+    features = fit_features(
+        z, pairs=torch.tensor([[0, 1]]), weight=torch.ones(3, 2).double(), bias=torch.zeros(2).double()
+    )
+    fast, plain = log_linear_design(features, z), Dense(features.design(z))
+    weights = torch.from_numpy(rng.normal(size=1003))
+    for size in (1, 7, 1003, 5000):
+        expected = torch.stack([(weights[i : i + size, None] * plain.matrix[i : i + size]).sum(0)
+                                for i in range(0, 1003, size)])  # fmt: skip
+        for design in (fast, plain):
+            assert torch.allclose(design.sums(weights, size), expected, atol=1e-4)
+    form = torch.from_numpy(rng.normal(size=(9, 9)))
+    assert torch.allclose(fast.forms(form), plain.forms(form), atol=1e-3)
+    for lag in (0, 5):
+        a = long_run(fast, weights, fast, weights, lag)
+        b = long_run(plain, weights, Dense(plain.matrix.clone()), weights, lag)
+        assert torch.allclose(a, b, atol=2e-3 * float(a.abs().max()))
+
+
+def test_long_run_is_the_flat_top_sum(rng):
+    """Against the sum over lags written out, for a lag of whole blocks."""
+    values, lag = torch.from_numpy(rng.normal(size=400)), 4
+    values = values - values.mean()
+    gamma = [float(values[k:] @ values[: 400 - k]) for k in range(2 * lag + 1)]
+    weight = [1.0 if k <= lag else 2.0 - k / lag for k in range(2 * lag + 1)]
+    expected = gamma[0] + 2 * sum(w * g for w, g in zip(weight[1:], gamma[1:], strict=True))
+    assert long_run_variance(values, lag) == pytest.approx(expected)
+
+
+def test_positive_cuts_what_is_below_zero():
+    matrix = torch.diag(torch.tensor([2.0, -1.0])).double()
+    assert torch.equal(positive(matrix), torch.diag(torch.tensor([2.0, 0.0])).double())
