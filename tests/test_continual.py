@@ -373,3 +373,16 @@ def test_an_error_changes_nothing(bad, rng, tmp_path):
     est.save(tmp_path / "after")
     assert (tmp_path / "before").read_bytes() == (tmp_path / "after").read_bytes()
     assert est.t_ == 1
+
+
+def test_penalty_that_shrinks_with_the_rows(rng):
+    """lambda_c = A / sqrt(n): the same as the constant that it comes to."""
+    a, b, c = (rng.normal(0.2 * t, 1.0, (400, 2)) for t in range(3))
+    arguments = {"objective": "kliep", "model": "quadratic", "normalizer": "self", "random_state": 0}
+    shrinking = ContinualDensityRatio(penalty=40.0, penalty_rate="root-n", **arguments).fit(a)
+    constant = ContinualDensityRatio(penalty=2.0, **arguments).fit(a)
+    for est in (shrinking, constant):
+        est.partial_fit(b).partial_fit(c)
+    assert np.allclose(shrinking.log_ratio(c), constant.log_ratio(c))
+    with pytest.raises(ValueError, match="penalty_rate='n' is unknown"):
+        ContinualDensityRatio(penalty_rate="n").fit(a)

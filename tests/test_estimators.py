@@ -115,8 +115,9 @@ def test_divergences_over_window_or_rows_and_by_own_generator(rng):
     a, b = two(rng, 3000)
     est = fitted(ContinualDensityRatio, a, b)
     log_r = est.log_ratio(b)
-    assert est.divergence("reverse_kl").value == pytest.approx(-log_r.mean())
-    assert est.divergence("js", b).value == pytest.approx(est.divergence("js").value)
+    plain = est.divergence("reverse_kl")
+    assert 0 < -log_r.mean() - plain.value < 3 * plain.noise  # what like samples would read is taken off
+    assert est.divergence("js", b).value == pytest.approx(est.divergence("js").value, rel=0.05)
     own = est.divergence(lambda r: (r - 1) ** 2)
     assert own.value == pytest.approx(est.divergence("pearson").value)
     assert own.std_error == pytest.approx(est.divergence("pearson").std_error, rel=1e-3)
@@ -236,8 +237,9 @@ def test_generators_give_one_value_a_row(kind, rng):
 
 def test_exported_names():
     assert sorted(driftline.__all__) == [
-        "Attribution", "ContinualDensityRatio", "DensityRatio", "DriftAlarm", "Estimate", "FitDivergedError", "FitInfo", "Info", "OriginalInfo",
-        "Signal", "StateFileError", "Training", "UntrustedEstimateWarning", "__version__", "divergence",
+        "Attribution", "ContinualDensityRatio", "DensityRatio", "DriftAlarm", "Estimate", "FitDivergedError", "FitInfo",
+        "Info", "OriginalInfo", "Signal", "StateFileError", "Training", "UntrustedEstimateWarning",
+        "__version__", "divergence",
     ]  # fmt: skip
     for name in driftline.__all__:
         assert getattr(driftline, name) is not None

@@ -287,7 +287,7 @@ class DriftAlarm:
     normal
     normal
     normal
-    warning
+    normal
     alarm
     alarm
     """

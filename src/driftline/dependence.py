@@ -23,7 +23,7 @@ _QUIET = 3  # lags in a row without correlation end the search
 _PARTS = 4  # blocks per lag
 
 
-def choose_lag(z: Tensor, most: int | None = None) -> int:
+def choose_lag(z: Tensor) -> int:
     """The lag beyond which standardised rows (n, D) and their squares show no correlation; 0 for independent rows.
 
     >>> _ = torch.manual_seed(0)
@@ -44,7 +44,7 @@ def choose_lag(z: Tensor, most: int | None = None) -> int:
     # that of few independent ones
     enough = count * (1.0 + 12.0 / math.sqrt(min(count, 8)))
     lag, quiet = 0, 0
-    for k in range(1, (n // 20 if most is None else most) + 1):
+    for k in range(1, n // 20 + 1):
         rho = (series[k:] * series[:-k]).sum(0) / power
         if n * float(rho.square().sum()) > enough:
             lag, quiet = k, 0
@@ -52,7 +52,8 @@ def choose_lag(z: Tensor, most: int | None = None) -> int:
             quiet += 1
             if quiet == _QUIET:
                 break
-    return lag
+    # correlations too weak to be seen one by one still add up
+    return min(math.ceil(1.5 * lag) + 1, n // 20) if lag else 0
 
 
 def long_run(left: Design, left_values: Tensor, right: Design, right_values: Tensor, lag: int) -> Tensor:

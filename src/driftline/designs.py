@@ -57,6 +57,10 @@ class Design(Protocol):
         """Every so-manieth row."""
         ...
 
+    def take(self, start: int, stop: int, every: int) -> Tensor:
+        """Some of the rows as they are, (rows, p)."""
+        ...
+
 
 def _add_gram(out: Tensor, block: Tensor, weights: Tensor) -> None:
     # a factor of the weights' size is taken out so that squared per-row scores do not leave float32's range
@@ -120,6 +124,10 @@ class Dense(NamedTuple):
     def thin(self, every: int) -> Dense:
         """Every so-manieth row."""
         return Dense(self.matrix[::every])
+
+    def take(self, start: int, stop: int, every: int) -> Tensor:
+        """Some of the rows."""
+        return self.matrix[start:stop:every]
 
 
 class LogLinearDesign(NamedTuple):
@@ -219,6 +227,10 @@ class LogLinearDesign(NamedTuple):
     def thin(self, every: int) -> LogLinearDesign:
         """Every so-manieth row."""
         return LogLinearDesign(self.features, self.z[::every].contiguous(), self.extra[::every].contiguous())
+
+    def take(self, start: int, stop: int, every: int) -> Tensor:
+        """Some of the rows."""
+        return self.features.design(self.z[start:stop:every])
 
 
 def design_of(psi: Psi, x: Tensor) -> Design | None:

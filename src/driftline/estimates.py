@@ -24,7 +24,7 @@ __all__ = ["Estimate", "Law", "interval", "law_of", "normal_interval", "quantile
 
 Floats = npt.NDArray[np.float64]
 
-_EXACT = 20.0  # of degrees of freedom and noncentrality: beyond, a power of the variable is nearly normal
+_EXACT = 5.0  # of degrees of freedom and noncentrality: beyond, a power of the variable is nearly normal
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 _THIN = 4000  # rows that know a mean curvature well enough
+_DRAWS = 6  # of errors, where rows depend on each other and there is no formula
+_PAIRS = 400  # rows of each window that know what pairs of them do
 
 
 class Uncertainty(NamedTuple):
@@ -77,21 +79,27 @@ def advance(
     """
     factor, status = torch.linalg.cholesky_ex(fit.hessian)
     inverse = torch.cholesky_inverse(factor) if status == 0 else torch.linalg.pinv(fit.hessian, hermitian=True)
-    rows, size = design_num.shape[0] + design_den.shape[0], design_num.shape[1]
+    meat_num = long_run(design_num, fit.score_num, design_num, fit.score_num, lag_num)
+    meat = long_run(design_den, fit.score_den, design_den, fit.score_den, lag_den)
+    meat = positive(meat) if lag_den else meat
+    rows, size = float(design_num.shape[0] + design_den.shape[0]), design_num.shape[1]
+    if lag_num or lag_den:  # dependent rows are worth fewer
+        alone = design_num.gram(fit.score_num**2) + design_den.gram(fit.score_den**2)
+        rows *= min(1.0, float((inverse * alone).sum() / (inverse * (meat_num + meat)).sum().clamp_min(1e-300)))
     # a fit with p parameters to N rows leaves residuals short by 1 - p/N: the jackknife's correction, on average
     inverse = inverse.contiguous() / (1.0 - min(size / rows, 0.5))
-    meat_num = long_run(design_num, fit.score_num, design_num, fit.score_num, lag_num)
+    spread = inverse @ (meat_num + meat) @ inverse
     closed = inverse @ meat_num @ inverse
     if past is not None:
         both = long_run(design_past, past.score, design_num, fit.score_num, lag_num)
         cross = past.inverse_hessian @ both @ inverse
         closed = closed + cross + cross.T + past.inverse_hessian @ past.meat @ past.inverse_hessian.T
-    closed = positive(closed) if lag_num else 0.5 * (closed + closed.T)
-    if past is not None:
-        closed = closed + past.covariance
-    meat = long_run(design_den, fit.score_den, design_den, fit.score_den, lag_den)
-    meat = positive(meat) if lag_den else meat
-    spread = inverse @ (meat_num + meat) @ inverse
+        twice = _bilinear(
+            _Side(design_num, fit.num, lag_num, inverse @ meat_num @ inverse),
+            _Side(design_den, fit.den, lag_den, inverse @ meat @ inverse),
+            inverse,
+        )
+        closed = positive(closed + past.covariance - inverse @ twice @ inverse)
     step_bias = inverse @ (_pull(design_num, fit.num, inverse, spread) + _pull(design_den, fit.den, inverse, spread))
     if past is not None:
         bias, origin, origin_spread = step_bias + past.bias, past.origin, past.origin_spread
@@ -100,6 +108,58 @@ def advance(
         bias, origin = step_bias, -inverse @ long_run(design_num, fit.score_num, design_num, one, lag_num)
         origin_spread = long_run(design_num, one, design_num, one, lag_num)
     return Uncertainty(closed, inverse, meat, meat_num, fit.score_den, bias, step_bias, origin, origin_spread)
+
+
+class _Side(NamedTuple):
+    """One window of a step: design, derivatives, reach of dependence, its part in the covariance of the fit."""
+
+    design: Design
+    scores: Scores
+    lag: int
+    spread: Tensor
+
+
+def _bilinear(num: _Side, den: _Side, inverse: Tensor) -> Tensor:
+    r"""Variance of what the windows of a step do together: :math:`\delta H_a H^{-1} g_b + \delta H_b H^{-1} g_a`.
+
+    Curvatures are off by sampling, so a window's two roles do not cancel in full. What is left is a product of both
+    windows' errors, which each window's influence holds in full: added up over windows it counts twice, as it does in
+    the jackknife (Efron and Stein, *The jackknife estimate of variance*, 1981). This is what to take off once.
+    """
+    rows_a, score_a, bend_a = _paired(num)
+    rows_b, score_b, bend_b = _paired(den)
+    kernel = (rows_b @ inverse @ score_a.T) * (score_b @ inverse @ rows_a.T)
+    both = (rows_b * bend_b[:, None]).T @ kernel @ (rows_a * bend_a[:, None])
+    return _bent(num, den.spread) + _bent(den, num.spread) + both + both.T
+
+
+def _bent(side: _Side, spread: Tensor) -> Tensor:
+    """Covariance of a window's curvature times errors of that covariance."""
+    design, bend = side.design, side.scores.second
+    if side.lag == 0:
+        every = max(1, design.shape[0] // max(_THIN, 4 * design.shape[1]))
+        thin, bend = (design.thin(every) if every > 1 else design), bend[::every]
+        mean = thin.gram(bend)
+        total = thin.gram(bend**2 * thin.forms(spread)) - mean @ spread @ mean / thin.shape[0]
+        return total * (design.shape[0] / thin.shape[0])
+    values, vectors = torch.linalg.eigh(0.5 * (spread + spread.T))
+    noise = torch.randn(len(spread), _DRAWS, generator=torch.Generator().manual_seed(0), dtype=spread.dtype)
+    draws = (vectors * values.clamp_min(0.0).sqrt()) @ noise.to(spread.device)
+    errors = [bend * design.dot(draw) for draw in draws.T]
+    return torch.stack([long_run(design, e, design, e, side.lag) for e in errors]).mean(0)
+
+
+def _paired(side: _Side) -> tuple[Tensor, Tensor, Tensor]:
+    """Some rows T, the scores g (T - mean) of them and of what depends on them, and their curvatures, scaled up."""
+    n, lag = side.design.shape[0], side.lag
+    every = 1 if lag else max(1, n // _PAIRS)
+    stop = min(n, 2 * _PAIRS + 4 * lag) if lag else n
+    rows = side.design.take(0, stop, every)
+    pulled = (rows - rows.mean(0)) * side.scores.first[:stop:every, None]
+    if lag:
+        near = torch.nn.functional.pad(pulled, (0, 0, lag + 1, lag)).cumsum(0)
+        pulled = near[2 * lag + 1 :] - near[: -2 * lag - 1]
+    return rows, pulled, side.scores.second[:stop:every] * (n / rows.shape[0])
 
 
 def _pull(design: Design, scores: Scores, inverse: Tensor, spread: Tensor) -> Tensor:
