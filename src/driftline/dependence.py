@@ -18,7 +18,7 @@ from driftline.designs import Dense, Design
 
 __all__ = ["choose_lag", "long_run", "long_run_variance", "positive"]
 
-_ROWS = 16384  # enough to see how far dependence reaches
+_ROWS = 8192  # enough to see how far dependence reaches
 _QUIET = 3  # lags in a row without correlation end the search
 _PARTS = 4  # blocks per lag
 
@@ -61,7 +61,9 @@ def long_run(left: Design, left_values: Tensor, right: Design, right_values: Ten
     n = left.shape[0]
     if lag == 0:
         product = left_values * right_values
-        means = torch.outer(left.pull(left_values), right.pull(right_values)) / n
+        mean = left.pull(left_values)
+        same = right is left and right_values is left_values
+        means = torch.outer(mean, mean if same else right.pull(right_values)) / n
         if left is right:
             return left.gram(product) - means
         assert isinstance(left, Dense)

@@ -34,7 +34,8 @@ __all__ = [
     "transported",
 ]
 
-_THIN = 4000  # rows that know a mean curvature well enough
+_KNOWN = 6000  # rows that know a variance to two percent, which is enough for a standard error
+_THIN = 3000  # rows that know a mean curvature well enough
 _DRAWS = 6  # of errors, where rows depend on each other and there is no formula
 _PAIRS = 400  # rows of each window that know what pairs of them do
 
@@ -79,28 +80,27 @@ def advance(
     """
     factor, status = torch.linalg.cholesky_ex(fit.hessian)
     inverse = torch.cholesky_inverse(factor) if status == 0 else torch.linalg.pinv(fit.hessian, hermitian=True)
-    meat_num = long_run(design_num, fit.score_num, design_num, fit.score_num, lag_num)
-    meat = long_run(design_den, fit.score_den, design_den, fit.score_den, lag_den)
+    meat_num = _meat(design_num, fit.score_num, design_num, fit.score_num, lag_num)
+    meat = _meat(design_den, fit.score_den, design_den, fit.score_den, lag_den)
     meat = positive(meat) if lag_den else meat
     rows, size = float(design_num.shape[0] + design_den.shape[0]), design_num.shape[1]
     if lag_num or lag_den:  # dependent rows are worth fewer
-        alone = design_num.gram(fit.score_num**2) + design_den.gram(fit.score_den**2)
-        rows *= min(1.0, float((inverse * alone).sum() / (inverse * (meat_num + meat)).sum().clamp_min(1e-300)))
+        free = design_num.gram(fit.score_num**2) + design_den.gram(fit.score_den**2)
+        rows *= min(1.0, float((inverse * free).sum() / (inverse * (meat_num + meat)).sum().clamp_min(1e-300)))
     # a fit with p parameters to N rows leaves residuals short by 1 - p/N: the jackknife's correction, on average
     inverse = inverse.contiguous() / (1.0 - min(size / rows, 0.5))
-    spread = inverse @ (meat_num + meat) @ inverse
-    closed = inverse @ meat_num @ inverse
+    num = _side(design_num, fit.num, lag_num, inverse @ meat_num @ inverse)
+    den = _side(design_den, fit.den, lag_den, inverse @ meat @ inverse)
+    closed = num.spread
     if past is not None:
-        both = long_run(design_past, past.score, design_num, fit.score_num, lag_num)
+        # all three from the same rows, so that what cancels does; the features may be more than they were
+        alone = _meat(design_past, past.score, design_past, past.score, lag_num, like=design_num)
+        both = _meat(design_past, past.score, design_num, fit.score_num, lag_num, like=design_num)
         cross = past.inverse_hessian @ both @ inverse
-        closed = closed + cross + cross.T + past.inverse_hessian @ past.meat @ past.inverse_hessian.T
-        twice = _bilinear(
-            _Side(design_num, fit.num, lag_num, inverse @ meat_num @ inverse),
-            _Side(design_den, fit.den, lag_den, inverse @ meat @ inverse),
-            inverse,
-        )
-        closed = positive(closed + past.covariance - inverse @ twice @ inverse)
-    step_bias = inverse @ (_pull(design_num, fit.num, inverse, spread) + _pull(design_den, fit.den, inverse, spread))
+        closed = closed + cross + cross.T + past.inverse_hessian @ alone @ past.inverse_hessian.T
+        closed = positive(closed + past.covariance - inverse @ _bilinear(num, den, inverse) @ inverse)
+    spread = num.spread + den.spread
+    step_bias = inverse @ (_pull(num, inverse, spread) + _pull(den, inverse, spread))
     if past is not None:
         bias, origin, origin_spread = step_bias + past.bias, past.origin, past.origin_spread
     else:
@@ -110,13 +110,40 @@ def advance(
     return Uncertainty(closed, inverse, meat, meat_num, fit.score_den, bias, step_bias, origin, origin_spread)
 
 
+def _meat(
+    left: Design, left_values: Tensor, right: Design, right_values: Tensor, lag: int, like: Design | None = None
+) -> Tensor:
+    """The long-run covariance, from as many rows as it needs (those that the design ``like`` would need)."""
+    n, size = (right if like is None else like).shape
+    every = 1 if lag else max(1, n // max(_KNOWN, 40 * size))
+    if every == 1:
+        return long_run(left, left_values, right, right_values, lag)
+    thin = left.thin(every)
+    other, values = thin if right is left else right.thin(every), left_values[::every]
+    others = values if right_values is left_values else right_values[::every]
+    return long_run(thin, values, other, others, lag) * (n / thin.shape[0])
+
+
 class _Side(NamedTuple):
-    """One window of a step: design, derivatives, reach of dependence, its part in the covariance of the fit."""
+    """One window of a step: design, derivatives, reach of dependence, its part in the covariance of the fit.
+
+    ``thin`` and ``few`` are some of its rows and their derivatives, ``every`` so-manieth.
+    """
 
     design: Design
     scores: Scores
     lag: int
     spread: Tensor
+    thin: Design
+    few: Scores
+    every: float
+
+
+def _side(design: Design, scores: Scores, lag: int, spread: Tensor) -> _Side:
+    every = max(1, design.shape[0] // max(_THIN, 4 * design.shape[1]))
+    thin = design.thin(every) if every > 1 else design
+    few = Scores(*(part[::every] for part in scores))
+    return _Side(design, scores, lag, spread, thin, few, design.shape[0] / thin.shape[0])
 
 
 def _bilinear(num: _Side, den: _Side, inverse: Tensor) -> Tensor:
@@ -135,18 +162,16 @@ def _bilinear(num: _Side, den: _Side, inverse: Tensor) -> Tensor:
 
 def _bent(side: _Side, spread: Tensor) -> Tensor:
     """Covariance of a window's curvature times errors of that covariance."""
-    design, bend = side.design, side.scores.second
     if side.lag == 0:
-        every = max(1, design.shape[0] // max(_THIN, 4 * design.shape[1]))
-        thin, bend = (design.thin(every) if every > 1 else design), bend[::every]
+        bend, thin = side.few.second, side.thin
         mean = thin.gram(bend)
         total = thin.gram(bend**2 * thin.forms(spread)) - mean @ spread @ mean / thin.shape[0]
-        return total * (design.shape[0] / thin.shape[0])
+        return total * side.every
     values, vectors = torch.linalg.eigh(0.5 * (spread + spread.T))
     noise = torch.randn(len(spread), _DRAWS, generator=torch.Generator().manual_seed(0), dtype=spread.dtype)
     draws = (vectors * values.clamp_min(0.0).sqrt()) @ noise.to(spread.device)
-    errors = [bend * design.dot(draw) for draw in draws.T]
-    return torch.stack([long_run(design, e, design, e, side.lag) for e in errors]).mean(0)
+    errors = [side.scores.second * side.design.dot(draw) for draw in draws.T]
+    return torch.stack([long_run(side.design, e, side.design, e, side.lag) for e in errors]).mean(0)
 
 
 def _paired(side: _Side) -> tuple[Tensor, Tensor, Tensor]:
@@ -162,7 +187,7 @@ def _paired(side: _Side) -> tuple[Tensor, Tensor, Tensor]:
     return rows, pulled, side.scores.second[:stop:every] * (n / rows.shape[0])
 
 
-def _pull(design: Design, scores: Scores, inverse: Tensor, spread: Tensor) -> Tensor:
+def _pull(side: _Side, inverse: Tensor, spread: Tensor) -> Tensor:
     r"""A window's part in the bias of an M-estimator, before :math:`H^{-1}`.
 
     .. math:: \sum_i g_i g_i' (T_i^\top H^{-1} T_i) T_i - \tfrac12 \sum_i g_i'' (T_i^\top \Sigma T_i) T_i
@@ -170,11 +195,9 @@ def _pull(design: Design, scores: Scores, inverse: Tensor, spread: Tensor) -> Te
     Reference: Rilstone, Srivastava, Ullah, *The second-order bias and mean squared error of nonlinear estimators*,
     1996.
     """
-    every = max(1, design.shape[0] // max(_THIN, 4 * design.shape[1]))
-    thin = design.thin(every) if every > 1 else design
-    first, second, third = (part[::every] for part in scores)
-    weights = first * second * thin.forms(inverse) - 0.5 * third * thin.forms(spread)
-    return thin.pull(weights) * (design.shape[0] / thin.shape[0])
+    first, second, third = side.few
+    weights = first * second * side.thin.forms(inverse) - 0.5 * third * side.thin.forms(spread)
+    return side.thin.pull(weights) * side.every
 
 
 def placed(past: Uncertainty, positions: Tensor, size: int) -> Uncertainty:
