@@ -45,8 +45,9 @@ class Uncertainty(NamedTuple):
 
     ``meat`` and ``meat_num`` are the scores' covariances in the last step, on its denominator and its numerator.
     ``bias`` is what (coefficients, constant) are off on average, to second order, over all steps; ``step_bias`` in the
-    last one. ``origin_spread`` is the covariance of the original's feature means, ``origin`` that of (coefficients,
-    constant) with them. Shapes for p features: score (n,), both biases (p+1,), all others (p+1, p+1).
+    last one. ``first`` is the original's part in the covariance, ``origin_spread`` the covariance of its feature means,
+    ``origin`` that of (coefficients, constant) with them. ``slack`` is 1 - parameters/rows, by which inverse_hessian has
+    been divided. Shapes for p features: score (n,), both biases (p+1,), slack (), all others (p+1, p+1).
     """
 
     covariance: Tensor
@@ -56,8 +57,10 @@ class Uncertainty(NamedTuple):
     score: Tensor
     bias: Tensor
     step_bias: Tensor
+    first: Tensor
     origin: Tensor
     origin_spread: Tensor
+    slack: Tensor
 
 
 def advance(
@@ -88,7 +91,8 @@ def advance(
         free = design_num.gram(fit.score_num**2) + design_den.gram(fit.score_den**2)
         rows *= min(1.0, float((inverse * free).sum() / (inverse * (meat_num + meat)).sum().clamp_min(1e-300)))
     # a fit with p parameters to N rows leaves residuals short by 1 - p/N: the jackknife's correction, on average
-    inverse = inverse.contiguous() / (1.0 - min(size / rows, 0.5))
+    slack = 1.0 - min(size / rows, 0.5)
+    inverse = inverse.contiguous() / slack
     num = _side(design_num, fit.num, lag_num, inverse @ meat_num @ inverse)
     den = _side(design_den, fit.den, lag_den, inverse @ meat @ inverse)
     closed = num.spread
@@ -102,12 +106,16 @@ def advance(
     spread = num.spread + den.spread
     step_bias = inverse @ (_pull(num, inverse, spread) + _pull(den, inverse, spread))
     if past is not None:
-        bias, origin, origin_spread = step_bias + past.bias, past.origin, past.origin_spread
+        bias, first, origin, origin_spread = step_bias + past.bias, past.first, past.origin, past.origin_spread
     else:
+        first = closed
         one = torch.full_like(fit.score_num, 1.0 / design_num.shape[0])
         bias, origin = step_bias, -inverse @ long_run(design_num, fit.score_num, design_num, one, lag_num)
         origin_spread = long_run(design_num, one, design_num, one, lag_num)
-    return Uncertainty(closed, inverse, meat, meat_num, fit.score_den, bias, step_bias, origin, origin_spread)
+    return Uncertainty(
+        closed, inverse, meat, meat_num, fit.score_den, bias, step_bias, first, origin, origin_spread,
+        closed.new_tensor(slack),
+    )  # fmt: skip
 
 
 def _meat(
@@ -218,6 +226,7 @@ def placed(past: Uncertainty, positions: Tensor, size: int) -> Uncertainty:
         inverse_hessian=place(past.inverse_hessian),
         meat=place(past.meat),
         bias=bias,
+        first=place(past.first),
         origin=place(past.origin),
         origin_spread=place(past.origin_spread),
     )
@@ -229,6 +238,7 @@ def transported(past: Uncertainty, onto: Tensor) -> Uncertainty:
         covariance=onto @ past.covariance @ onto.T,
         inverse_hessian=onto @ past.inverse_hessian,
         bias=onto @ past.bias,
+        first=onto @ past.first @ onto.T,
         origin=onto @ past.origin,
     )
 
@@ -241,7 +251,8 @@ def optimism(uncertainty: Uncertainty) -> float:
 def of_step(uncertainty: Uncertainty) -> Uncertainty:
     """The uncertainty of the last step's ratio alone, its numerator taken as an original."""
     a = uncertainty.inverse_hessian
-    return uncertainty._replace(covariance=a @ uncertainty.meat_num @ a, bias=uncertainty.step_bias)
+    alone = a @ uncertainty.meat_num @ a
+    return uncertainty._replace(covariance=alone, first=alone, bias=uncertainty.step_bias)
 
 
 def covariance(uncertainty: Uncertainty) -> Tensor:
@@ -285,16 +296,16 @@ def divergence_estimate(
         return normal_interval(reading, float(np.sqrt(max(variance, 0.0))), level)
     quadratic = _second_order(log_r, kind, uncertainty, design, own_window, lag)
     reading -= quadratic.bias + float(gradient @ uncertainty.bias) - quadratic.noise
-    return interval(reading, variance, quadratic.noise, quadratic.variance, quadratic.closed if shared else 0.0, level)
+    return interval(reading, variance, quadratic.noise, quadratic.variance, quadratic.shared if shared else 0.0, level)
 
 
 class _Quadratic(NamedTuple):
-    """Of a divergence's quadratic part: bias of the reading, mean and variance of it near no drift, closed share."""
+    """Of a divergence's quadratic part: bias of the reading, its mean and variance near no drift, original's share."""
 
     bias: float
     noise: float
     variance: float
-    closed: float
+    shared: float
 
 
 def _second_order(
@@ -306,7 +317,9 @@ def _second_order(
     The bias is :math:`\frac12 E[f''\,T^\top\Sigma T]`, less on the window itself what its rows pull the fit towards
     themselves. Mean and variance near no drift are :math:`\frac12\operatorname{tr}(B\Sigma)` and
     :math:`\frac12\operatorname{tr}(B\Sigma B\Sigma)`, :math:`B = E[f_0'' T T']`, for the member :math:`f_0` of
-    :math:`f + c(r-1)` with no slope at r = 1, whose first-order part vanishes with the drift.
+    :math:`f + c(r-1)` with no slope at r = 1, whose first-order part vanishes with the drift; :math:`\Sigma` is that of
+    the original and the last window. Windows in between do not move the mean, since step constants telescope, and add
+    what their errors do together with the last window's.
     """
     n, device = log_r.size, uncertainty.covariance.device
     every = max(1, n // max(_THIN, 10 * rows.shape[1]))
@@ -322,14 +335,17 @@ def _second_order(
         part = thin if lag == 0 else rows
         slopes = torch.as_tensor(slope(log_r, kind)[::step], device=device)
         pulled = long_run(part, slopes, part, uncertainty.score[::step], lag)
-        bias -= float((uncertainty.inverse_hessian * pulled).sum()) / part.shape[0]
+        bias -= float(uncertainty.slack * (uncertainty.inverse_hessian * pulled).sum()) / part.shape[0]
     flat = -float(slope(np.zeros(1), kind)[0])
     tilted = bend + flat * np.exp(np.minimum(calm, 30.0))
     matrix = thin.gram(torch.as_tensor(tilted, device=device)) / len(tilted)
-    total = matrix @ spread
-    noise = 0.5 * float(total.trace())
-    closed = 0.5 * float((matrix * uncertainty.covariance).sum())
-    return _Quadratic(bias, noise, 0.5 * float((total * total.T).sum()), closed / noise if noise > 0.0 else np.nan)
+    last = matrix @ (spread - uncertainty.covariance)
+    ends = matrix @ uncertainty.first + last
+    between = matrix @ (uncertainty.covariance - uncertainty.first)
+    noise = 0.5 * float(ends.trace())
+    variance = 0.5 * float((ends * ends.T).sum()) + max(float((between * last.T).sum()), 0.0)
+    share = 0.5 * float((matrix * uncertainty.first).sum()) / noise if noise > 0.0 else np.nan
+    return _Quadratic(bias, noise, variance, share)
 
 
 def effective_sample_size(log_weights: Tensor) -> float:

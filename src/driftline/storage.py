@@ -156,7 +156,7 @@ def _flatten_position(
         at = _padded_positions(psi.features, spare)
         at = torch.cat([at, at.new_tensor([psi.features.size + sum(spare)])])
         for part, value in position.uncertainty._asdict().items():
-            by_row = part == "score"
+            by_row = part in ("score", "slack")
             tensors[f"{key}.uncertainty.{part}"] = value if by_row else _scatter(value, at, len(at) + sum(spare))
     if position.evidence is not None:
         for part, value in position.evidence._asdict().items():
@@ -253,7 +253,7 @@ def _restore_position(
         square = torch.cat([at, torch.tensor([len(at) + sum(spare)])])
         parts = _parts(tensors, key)
         for part, value in parts.items():
-            if part != "score":
+            if part not in ("score", "slack"):
                 at_all = (square[:, None], square[None, :]) if value.ndim == 2 else square
                 parts[part] = value[at_all].contiguous()
         uncertainty = Uncertainty(**parts)
