@@ -11,14 +11,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import accuracy, speed
+from benchmarks import accuracy, alarms, coverage, speed, theory
 from benchmarks.results import Result, table
 
 BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     **{case.name: partial(accuracy.run, case) for case in accuracy.CASES},
     "no-drift": accuracy.null,
     "originals": accuracy.originals,
+    **{case.name: partial(coverage.run, case) for case in coverage.CASES},
+    "corollary": theory.corollary,
+    "alarms": alarms.run,
     "steps": speed.steps,
+    "error-bars": speed.error_bars,
     "static": speed.static,
     "scoring": speed.scoring,
 }

@@ -19,7 +19,7 @@ from benchmarks.scenarios import RUN_LENGTH, SCENARIOS, Scenario
 from driftline import ContinualDensityRatio, DriftAlarm, Signal, UntrustedEstimateWarning
 
 RUNS = 200
-LIMIT = 20  # promised run lengths after which a run is given up
+LIMIT = 10  # promised run lengths after which a run is given up
 PEERS = Path(__file__).parent / "peers.json"
 
 

@@ -12,7 +12,15 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.results import Result
-from driftline import ContinualDensityRatio, DensityRatio, Training, UntrustedEstimateWarning
+from driftline import (
+    ContinualDensityRatio,
+    DensityRatio,
+    Training,
+    UntrustedEstimateWarning,
+    convex,
+    fitting,
+    inference,
+)
 from driftline.streams import GaussianStream
 
 ROWS = 50_000
@@ -43,6 +51,44 @@ def _stepper(estimator: ContinualDensityRatio, windows: list[np.ndarray]) -> flo
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UntrustedEstimateWarning)
         return float(np.median([_seconds(lambda w=w: estimator.partial_fit(w)) for w in windows[1:]]))
+
+
+def error_bars(seeds: int) -> Iterator[Result]:
+    """What error bars add to a step: the same steps with the uncertainty left out, turn by turn."""
+    stream, empty = GaussianStream(), torch.zeros(0)
+    real = {
+        "advance": inference.advance,
+        "optimism": inference.optimism,
+        "reach": convex.reach,
+        "third": fitting._third,
+    }
+
+    def switch(on: bool) -> None:
+        inference.advance = real["advance"] if on else lambda *parts: None
+        inference.optimism = real["optimism"] if on else lambda uncertainty: 0.0
+        convex.reach = real["reach"] if on else lambda z, settings: 0
+        fitting._third = real["third"] if on else lambda *parts: (empty, empty)
+
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        windows = [stream.sample(t, ROWS, rng) for t in range(12)]
+        estimators = {
+            on: ContinualDensityRatio(model="quadratic", random_state=seed).fit(windows[0]) for on in (True, False)
+        }
+        times: dict[bool, list[float]] = {True: [], False: []}
+        asked = []
+        for window in windows[1:]:
+            for on, estimator in estimators.items():
+                switch(on)
+                times[on].append(_seconds(partial(estimator.partial_fit, window)))
+            asked.append(_seconds(estimators[True].divergence))
+        switch(True)
+        bare = float(np.median(times[False]))
+        added = float(np.median(times[True])) / bare - 1.0
+        yield Result("error bars, quadratic, 50,000 x 64: added to a step", seed, added, 0.3)
+        yield Result(
+            "error bars: seconds of a divergence / of a step without", seed, float(np.median(asked)) / bare, None
+        )
 
 
 def _expand(x: np.ndarray) -> np.ndarray:

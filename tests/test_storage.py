@@ -195,10 +195,11 @@ def test_foreign_files_are_refused(tmp_path, monkeypatch):
     (tmp_path / "pickle").write_bytes(b"\x80\x04\x95")
     with pytest.raises(StateFileError):
         ContinualDensityRatio.load(tmp_path / "pickle")
-    monkeypatch.setattr(storage, "VERSION", storage.VERSION + 1)
+    now = storage.VERSION
+    monkeypatch.setattr(storage, "VERSION", now + 1)
     saved(tmp_path)
     monkeypatch.undo()
-    with pytest.raises(StateFileError, match="written as version 2, this driftline reads version 1"):
+    with pytest.raises(StateFileError, match=f"written as version {now + 1}, this driftline reads version {now}"):
         ContinualDensityRatio.load(path)
 
 

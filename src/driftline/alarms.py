@@ -7,8 +7,8 @@ looks are not independent, and one original in a few would raise false alarms ag
 large that share turned out, by Bayes' rule on a grid of its quantiles; then run lengths are geometric, with the mean
 that was promised.
 
-The cumulative divergence finds slow drift, the step's abrupt change; where both are looked at, each has half of the
-false alarms.
+The cumulative divergence finds slow drift, the step's abrupt change; where both are looked at, they share the false
+alarms.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ __all__ = ["AlarmPolicy", "AlarmState", "Decision", "DriftAlarm", "Look", "Signa
 
 Floats = npt.NDArray[np.float64]
 
+_TOGETHER = 1.7  # times the run length for each of two looks: 2 if they were independent, but they share a window
 _NODES = 48  # quantiles of the original's share of the noise
 
 
@@ -234,8 +235,8 @@ def decide(
         step: of the last step, for abrupt change. It is seen once, so with ``persistence`` above 1 it can only warn.
     """
     both = step is not None and policy.persistence == 1
-    drift = _look(divergence, policy, 2.0 if both else 1.0, policy.persistence, state.weights)
-    change = None if step is None else _look(step, policy, 2.0, 1)
+    drift = _look(divergence, policy, _TOGETHER if both else 1.0, policy.persistence, state.weights)
+    change = None if step is None else _look(step, policy, _TOGETHER, 1)
     seen, weights = state.seen + 1, _learn(state, policy, divergence, drift)
     if seen <= policy.warm_up:
         reason = f"warming up, window {seen} of {policy.warm_up}"

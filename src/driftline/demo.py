@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from driftline.alarms import DriftAlarm, Signal
 from driftline.estimates import Estimate
 from driftline.estimators import ContinualDensityRatio, UntrustedEstimateWarning
 from driftline.streams import GaussianStream
@@ -21,6 +22,8 @@ from driftline.streams import GaussianStream
 __all__ = ["Row", "draw", "run"]
 
 _BARS = "▁▂▃▄▅▆▇█"
+_COLOURS = {"normal": "green", "warning": "yellow", "alarm": "red"}
+_TOLERANCE = 0.1  # nats
 
 
 class Row(NamedTuple):
@@ -30,6 +33,7 @@ class Row(NamedTuple):
     truth: float
     estimate: Estimate
     step: Estimate
+    signal: str
     error: float
     size: float
     seconds: float
@@ -42,9 +46,10 @@ def run(*, windows: int, rows: int, model: str, figure: str, seed: int) -> list[
     console.print(
         f"\n[bold]driftline demo[/]: {windows} windows of {rows:,} rows × {stream.dim} columns. In every column the "
         "mean rises and the spread shrinks by 0.02 a window. The first window is where it began; once the next has "
-        "come, it is thrown away. How far have we drifted, in nats of KL(current‖original)?\n"
+        "come, it is thrown away. How far have we drifted, in nats of KL(current‖original)? The alarm tolerates "
+        f"{_TOLERANCE} nats and promises one false alarm in 1,000 windows.\n"
     )
-    estimator = ContinualDensityRatio(model=model, random_state=seed)
+    estimator, alarm = ContinualDensityRatio(model=model, random_state=seed), DriftAlarm(_TOLERANCE, run_length=1000)
     estimator.fit(stream.sample(0, rows, rng))
     results: list[Row] = []
     progress = Progress(TextColumn("windows"), BarColumn(), MofNCompleteColumn(), console=console)
@@ -60,7 +65,8 @@ def run(*, windows: int, rows: int, model: str, figure: str, seed: int) -> list[
             error = float(np.abs(estimator.log_ratio(fresh) - stream.log_ratio(fresh, t)).mean())
             size = estimator.info_.originals["original"].effective_sample_size
             estimate, step = estimator.divergence("reverse_kl"), estimator.step_divergence("reverse_kl")
-            results.append(Row(t, stream.reverse_kl(t), estimate, step, error, size, seconds))
+            signal = alarm.update(estimate, step).signal if np.isfinite(estimate.std_error) else Signal.NORMAL
+            results.append(Row(t, stream.reverse_kl(t), estimate, step, signal, error, size, seconds))
             progress.advance(task)
             live.update(_screen(results, progress))
     last = results[-1]
@@ -76,7 +82,7 @@ def run(*, windows: int, rows: int, model: str, figure: str, seed: int) -> list[
 
 def _screen(results: list[Row], progress: Progress) -> Group:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
-    for title in ("t", "truth", "estimate ± s.e.", "this step", "error of log r", "rows' worth", "seconds"):
+    for title in ("t", "truth", "estimate ± s.e.", "this step", "alarm", "error of log r", "rows' worth", "seconds"):
         table.add_column(title, justify="right", no_wrap=True)
     for row in results:
         table.add_row(
@@ -84,6 +90,7 @@ def _screen(results: list[Row], progress: Progress) -> Group:
             f"{row.truth:.3f}",
             f"{row.estimate.value:.3f} ± {row.estimate.std_error:.3f}",
             f"{row.step.value:.3f}",
+            f"[{_COLOURS[row.signal]}]{row.signal}[/]",
             f"{row.error:.3f}",
             f"{row.size:,.0f}",
             f"{row.seconds:.2f}",

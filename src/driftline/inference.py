@@ -46,8 +46,8 @@ class Uncertainty(NamedTuple):
     ``meat`` and ``meat_num`` are the scores' covariances in the last step, on its denominator and its numerator.
     ``bias`` is what (coefficients, constant) are off on average, to second order, over all steps; ``step_bias`` in the
     last one. ``first`` is the original's part in the covariance, ``origin_spread`` the covariance of its feature means,
-    ``origin`` that of (coefficients, constant) with them. ``slack`` is 1 - parameters/rows, by which inverse_hessian has
-    been divided. Shapes for p features: score (n,), both biases (p+1,), slack (), all others (p+1, p+1).
+    ``origin`` that of (coefficients, constant) with them. ``slack`` is 1 - parameters/rows, which inverse_hessian has
+    been divided by. Shapes for p features: score (n,), both biases (p+1,), slack (), all others (p+1, p+1).
     """
 
     covariance: Tensor

@@ -23,7 +23,7 @@ from driftline.positions import Position
 
 __all__ = ["VERSION", "StateFileError", "read", "write"]
 
-VERSION = 1
+VERSION = 2
 _FORMAT = "driftline-state"
 
 
