@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-slow lint format bench clean
+.PHONY: setup demo test test-slow lint format bench bench-peers clean
 
 setup: $(STAMP)
 
@@ -38,6 +38,13 @@ format: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+# alibi-detect's online detectors on the same streams, in an environment of their own; about an hour and a half
+PEERS := .venv-peers
+bench-peers:
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check 'alibi-detect==0.13.*' 'torch>=2.6,<2.14'
+	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m benchmarks.alibi_online --out benchmarks/peers.json
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
