@@ -108,7 +108,11 @@ def test_far_away_weights_and_heavy_divergences_warn(rng):
     with pytest.warns(UntrustedEstimateWarning, match=r"weights rest on \d"):
         est.weights(b)
     with pytest.warns(UntrustedEstimateWarning, match="rests on"):
-        est.divergence("kl")
+        est.divergence("pearson")
+    with pytest.warns(UntrustedEstimateWarning, match="rests on"):
+        est.divergence("kl", b)  # over given rows there is no way around importance weights
+    forward = est.divergence("kl")  # from the constant: KL(N(0,1), N(1,0.8)) is 0.839 nats a column
+    assert abs(forward.value - 8 * (0.5 * (2 / 0.64 - 1) + np.log(0.8))) < 4 * forward.std_error
 
 
 def test_divergences_over_window_or_rows_and_by_own_generator(rng):

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from driftline import ContinualDensityRatio, DensityRatio, Training
-from driftline.inference import covariance, effective_sample_size
+from driftline.inference import covariance
+from driftline.readings import effective_sample_size
 from driftline.streams import GaussianStream
 
 

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from driftline.fitting import FitInfo
 from driftline.increments import initial, take
-from driftline.inference import effective_sample_size
 from driftline.models import LogLinear, Network, fit_standardizer
 from driftline.objectives import log_mean_exp
 from driftline.positions import Position, Settings, Step
+from driftline.readings import effective_sample_size
 
 __all__ = ["Info", "OriginalInfo", "Policy", "State", "Track", "join", "start", "step"]
 

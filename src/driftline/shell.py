@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from driftline import inference, storage
+from driftline import inference, readings, storage
 from driftline.attribution import Attribution, attribute
 from driftline.continual import Info, State, Track
 from driftline.designs import design_of
@@ -39,7 +39,7 @@ class UntrustedEstimateWarning(UserWarning):
 
 def _warn_of_few(log_r: Tensor, what: str, advice: str) -> None:
     """Warn where averages of ratios rest on a few rows; called by a method that a public one calls."""
-    size = inference.effective_sample_size(log_r)
+    size = readings.effective_sample_size(log_r)
     if size < min(50.0, 0.1 * len(log_r)):
         rows = f"{size:.1f} of the {len(log_r)} rows (effective sample size)"
         warnings.warn(f"{what} {rows}: {advice}", UntrustedEstimateWarning, stacklevel=4)
@@ -146,7 +146,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         design = None if position.uncertainty is None else design_of(position.psi, rows)
         if position.uncertainty is None or design is None:
             return values, np.full_like(values, np.nan)
-        return values, inference.log_ratio_std(position.uncertainty, design).cpu().numpy()
+        return values, readings.log_ratio_std(position.uncertainty, design).cpu().numpy()
 
     def _weights(self, X: Any, original: str | None) -> Floats:
         position = self._track(original).current
@@ -167,16 +167,22 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
             log_r = track.step_log_ratio
         else:
             log_r = position.log_ratio(rows)
+        psi, uncertainty = position.psi, position.uncertainty
+        assert isinstance(psi, LogLinear | Network)
+        design = None if uncertainty is None else design_of(psi, rows)
+        if kind == "kl" and X is None and not of_step and uncertainty is not None and isinstance(psi, LogLinear):
+            assert design is not None
+            constant, logs = -position.log_normalizer, log_r.cpu().numpy()
+            exact = readings.forward_kl(psi.coef, constant, logs, level, uncertainty, design, position.lag)
+            if exact is not None:
+                return exact
         if callable(kind) or kind in _HEAVY:
             advice = "too small in all likelihood; reverse_kl, js and hellinger do not depend on the largest ratios"
             _warn_of_few(log_r, "this divergence rests on", advice)
-        psi, uncertainty = position.psi, position.uncertainty
-        assert isinstance(psi, LogLinear | Network)
         lag = position.lag if X is None else reach(psi.standardizer(rows), self._settings(self.seed_))
         if of_step and uncertainty is not None:
             uncertainty = inference.of_step(uncertainty)
-        design = None if uncertainty is None else design_of(psi, rows)
-        return inference.divergence_estimate(
+        return readings.divergence_estimate(
             log_r.cpu().numpy(), kind, level, uncertainty, design, own_window=X is None, lag=lag, shared=not of_step
         )
 
