@@ -99,10 +99,22 @@ def test_state_is_small_plain_and_resumable():
         alarm.update(quiet(0.002 * rng.standard_normal()))
     text = json.dumps(alarm.state)
     assert len(text) < 3000
-    seen, streak, calm, signal, weights = json.loads(text)
     again = DriftAlarm(run_length=50)
-    again.state = AlarmState(seen, streak, calm, Signal(signal), tuple(weights))
+    again.state = AlarmState(*json.loads(text))
     assert again.update(quiet(0.01)) == alarm.update(quiet(0.01))
+    standing = DriftAlarm(run_length=100, persistence=2)
+    for value in (0.2, 0.2):
+        standing.update(quiet(value))
+    again = DriftAlarm(run_length=100, persistence=2)
+    again.state = AlarmState(*json.loads(json.dumps(standing.state)))
+    assert again.update(quiet(-0.005)).signal == standing.update(quiet(-0.005)).signal == "alarm"
+
+
+def test_extreme_promises_have_limits():
+    for run_length in (1.5, 1e12):
+        for persistence in (1, 40) if run_length > 2 else (1,):
+            for estimate in (quiet(0.0), quiet(0.0, shared=1.0), quiet(0.0, dof=2000.0), quiet(0.0, dof=1.0)):
+                assert math.isfinite(limit(estimate, 0.0, run_length, persistence))
 
 
 def test_bad_policies_and_estimates_without_errors():
@@ -110,6 +122,9 @@ def test_bad_policies_and_estimates_without_errors():
         ({"tolerance": -1}, "tolerance=-1 must be a number of nats"),
         ({"tolerance": math.nan}, "tolerance=nan must be"),
         ({"run_length": 1}, "run_length=1 must be more than 1 window"),
+        ({"run_length": math.inf}, "run_length=inf must be"),
+        ({"persistence": 1.5}, "persistence=1.5 must be a whole number"),
+        ({"persistence": 3, "run_length": 2}, "persistence=3 must be less than run_length=2"),
         ({"run_length": 10, "warning": 20}, "warning=20 must lie between 1 and run_length=10"),
         ({"persistence": 0}, "persistence=0 and warm_up=0"),
     ]:

@@ -80,3 +80,23 @@ def test_models_without_parts_say_so(rng):
         net.attribution()
     with pytest.raises(ValueError, match="no step has been taken yet"):
         ContinualDensityRatio().fit(rng.normal(size=(200, 2))).attribution()
+
+
+def test_features_that_joined_later_have_their_part(seed):
+    """Two columns move, then become correlated: the product joins late, centred on another window than the original."""
+    rng = np.random.default_rng(seed)
+
+    def window(t):
+        x, rho = rng.normal(size=(6000, 3)), 0.1 * max(0, t - 3)
+        x[:, 1] = rho * x[:, 0] + np.sqrt(1 - rho**2) * x[:, 1]
+        x[:, :2] += 0.2 * min(t, 3)
+        return x
+
+    est = ContinualDensityRatio(random_state=0).fit(window(0))
+    for t in range(1, 9):
+        est.partial_fit(window(t))
+    assert est._state.tracks["original"].current.psi.features.pairs.shape[0] > 0
+    inverse = np.linalg.inv([[1, 0.5], [0.5, 1]])
+    shift = np.full(2, 0.6)
+    truth = 0.5 * (np.trace(inverse) + 2 - 4 + shift @ inverse @ shift + shift @ shift)  # KL both ways
+    assert sum(part.contribution.value for part in est.attribution()) == pytest.approx(truth, rel=0.1)

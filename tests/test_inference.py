@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from driftline import ContinualDensityRatio, DensityRatio, Training
+from driftline import ContinualDensityRatio, DensityRatio, Training, UntrustedEstimateWarning
 from driftline.inference import covariance
 from driftline.readings import effective_sample_size
 from driftline.streams import GaussianStream
@@ -140,6 +140,36 @@ def test_intervals_cover_on_independent_and_dependent_rows(rho):
     assert np.mean(inside) > 0.87  # 95 % less four times 2 %
 
 
+def test_total_variation_holds_nothing_when_nothing_moved():
+    """Its kink is where the others have a curvature: near no drift its interval goes with the root of theirs."""
+    held = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        a, b = rng.normal(size=(500, 5)), rng.normal(size=(500, 5))
+        drift = DensityRatio(model="quadratic", random_state=0).fit(a, b).divergence("total_variation")
+        held.append(drift.low <= 0.0 <= drift.value <= drift.high)
+    assert np.mean(held) > 0.85
+    rng = np.random.default_rng(0)
+    moved = DensityRatio(model="quadratic", random_state=0).fit(
+        rng.normal(size=(4000, 3)), rng.normal(0.3, 1, (4000, 3))
+    )
+    found = moved.divergence("total_variation")
+    assert abs(found.value - math.erf(0.3 * math.sqrt(3) / 2 / math.sqrt(2))) < 4 * found.std_error
+
+
+def test_heavy_tails_give_a_warning_not_nonsense():
+    def windows(t):
+        return np.random.default_rng(t).normal(1.0 * t, 1.0, (300, 2))
+
+    est = ContinualDensityRatio(model="quadratic", random_state=0).fit(windows(0))
+    for t in range(1, 5):
+        est.partial_fit(windows(t))
+    with pytest.warns(UntrustedEstimateWarning, match="the noise of 'neyman' cannot be told"):
+        assert est.divergence("neyman").value >= 0.0
+    for kind, most in (("js", math.log(2)), ("hellinger", 1.0), ("total_variation", 1.0)):
+        assert est.divergence(kind, level=0.999).high <= most
+
+
 def test_dependent_rows_widen_the_interval(seed):
     """The lag is found and reported; taking the rows as independent is the negative control."""
     rng = np.random.default_rng(seed)
@@ -156,6 +186,8 @@ def test_dependent_rows_widen_the_interval(seed):
     assert errors[20] == pytest.approx(errors["auto"], rel=0.3)
     with pytest.raises(ValueError, match="lag=-1 must be 'auto' or a number of rows"):
         ContinualDensityRatio(lag=-1).fit(windows[0])
+    with pytest.raises(ValueError, match="lag=500 is too long for 2000 rows: at most 250"):
+        ContinualDensityRatio(lag=500).fit(windows[0])
 
 
 def test_effective_sample_size():

@@ -225,5 +225,5 @@ def test_header_is_json_without_paths(tmp_path):
     header = json.loads(content[8 : 8 + length])
     meta = json.loads(header["__metadata__"]["driftline"])
     assert meta["format"] == "driftline-state"
-    assert meta["version"] == 1
+    assert meta["version"] == storage.VERSION
     assert str(tmp_path) not in json.dumps(header)

@@ -169,7 +169,7 @@ def test_error_bars_of_a_step_are_those_of_the_theory(seed):
     n, mu = 200_000, 0.5
     position, back = fit(np.random.default_rng(seed), mu, n, n)
     found = n * back @ inference.covariance(position.uncertainty).numpy()[:2, :2] @ back.T
-    assert found == pytest.approx(gaussian_mean_shift(mu), rel=0.06)
+    assert found == pytest.approx(gaussian_mean_shift(mu), rel=0.1)
     assert found[1, 1] < 0.93 * gaussian_mean_shift(mu, as_printed=True)[1, 1]
 
 

@@ -63,10 +63,15 @@ class AlarmPolicy:
     def __post_init__(self) -> None:
         if not (self.tolerance >= 0.0 and math.isfinite(self.tolerance)):
             raise ValueError(f"tolerance={self.tolerance} must be a number of nats of at least 0")
-        if not self.run_length > 1.0:
-            raise ValueError(f"run_length={self.run_length} must be more than 1 window")
+        if not 1.0 < self.run_length <= 1e12:
+            raise ValueError(f"run_length={self.run_length} must be more than 1 window, and at most 1e12")
         if self.warning is not None and not 1.0 < self.warning <= self.run_length:
             raise ValueError(f"warning={self.warning} must lie between 1 and run_length={self.run_length}")
+        for name in ("persistence", "warm_up"):
+            if not isinstance(getattr(self, name), int | np.integer):
+                raise ValueError(f"{name}={getattr(self, name)!r} must be a whole number of windows")
+        if self.persistence >= self.run_length:
+            raise ValueError(f"persistence={self.persistence} must be less than run_length={self.run_length}")
         if self.persistence < 1 or self.warm_up < 0:
             raise ValueError(
                 f"persistence={self.persistence} and warm_up={self.warm_up}: need at least 1 and 0 windows"
@@ -165,11 +170,15 @@ def _quiet(estimate: Estimate, tolerance: float, weights: tuple[float, ...]) -> 
     return _Quiet(law, 1.0 - shared, shared * quantiles(levels, law.dof, extra / shared), chances / chances.sum())
 
 
+def _has_law(estimate: Estimate) -> bool:
+    return estimate.noise > 0.0 and estimate.noise_std > 0.0
+
+
 def _checked(estimate: Estimate) -> Estimate:
     if not math.isfinite(estimate.std_error):
         raise ValueError(
-            f"the estimate {estimate.value:.4g} has no standard error, so no false-alarm rate can be kept: use a "
-            "log-linear model ('auto', 'quadratic') or an MLP with polish=True, and the telescoped normaliser"
+            f"the estimate {estimate.value:.4g} has no standard error, so no false-alarm rate can be kept: take a step "
+            "first, with a log-linear model ('auto', 'quadratic') or an MLP with polish=True, and telescoped normaliser"
         )
     return estimate
 
@@ -187,7 +196,7 @@ def limit(
     True
     """
     chance = _chance(run_length, persistence)
-    if not math.isfinite(_checked(estimate).noise):  # no law beyond the normal one
+    if not _has_law(_checked(estimate)):  # none beyond the normal one
         return tolerance + NormalDist().inv_cdf(1.0 - chance) * estimate.std_error
     return _quiet(estimate, tolerance, weights).limit(chance) - estimate.noise
 
@@ -199,10 +208,11 @@ def _chance(run_length: float, persistence: int) -> float:
         return 1.0 / run_length
 
     def excess(log_chance: float) -> float:
-        p = math.exp(log_chance)
-        return math.log((p**-persistence - 1.0) / (1.0 - p)) - math.log(run_length)
+        all_in_a_row = math.exp(persistence * log_chance)
+        waiting = -persistence * log_chance + math.log1p(-all_in_a_row) - math.log1p(-math.exp(log_chance))
+        return waiting - math.log(run_length)
 
-    return math.exp(float(brentq(excess, -math.log(run_length) - 1.0, -1e-9)))
+    return math.exp(float(brentq(excess, -math.log(run_length) - 1.0, -1e-6)))
 
 
 def _look(
@@ -219,7 +229,7 @@ def _learn(state: AlarmState, policy: AlarmPolicy, estimate: Estimate, look: Loo
 
     A tolerance allows for any drift below it, which would be mistaken for that: then nothing is learned.
     """
-    if policy.tolerance > 0.0 or not math.isfinite(estimate.noise) or look.signal is Signal.ALARM:
+    if policy.tolerance > 0.0 or not _has_law(estimate) or look.signal == Signal.ALARM:
         return state.weights
     quiet = _quiet(estimate, 0.0, state.weights)
     return quiet.learned(estimate.value + estimate.noise) if len(quiet.weights) > 1 else state.weights
@@ -242,10 +252,10 @@ def decide(
         reason = f"warming up, window {seen} of {policy.warm_up}"
         return AlarmState(seen, 0, 0, Signal.NORMAL, weights), Decision(Signal.NORMAL, reason, drift, change)
     looks = [drift.signal] if change is None else [drift.signal, change.signal]
-    streak = state.streak + 1 if drift.signal is Signal.ALARM else 0
-    calm = state.calm + 1 if all(look is Signal.NORMAL for look in looks) else 0
-    abrupt = both and change is not None and change.signal is Signal.ALARM
-    stands = state.signal is Signal.ALARM and calm < policy.persistence
+    streak = state.streak + 1 if drift.signal == Signal.ALARM else 0
+    calm = state.calm + 1 if all(look == Signal.NORMAL for look in looks) else 0
+    abrupt = both and change is not None and change.signal == Signal.ALARM
+    stands = state.signal == Signal.ALARM and calm < policy.persistence
     if streak >= policy.persistence or abrupt or stands:
         signal = Signal.ALARM
     else:
@@ -256,17 +266,17 @@ def decide(
 
 def _reason(signal: Signal, drift: Look, change: Look | None, streak: int, policy: AlarmPolicy) -> str:
     parts = []
-    if drift.signal is not Signal.NORMAL:
-        bound = drift.limit if drift.signal is Signal.ALARM else drift.warning
+    if drift.signal != Signal.NORMAL:
+        bound = drift.limit if drift.signal == Signal.ALARM else drift.warning
         parts.append(f"drift of {drift.value:.3g} nats is beyond {bound:.3g}")
-        if drift.signal is Signal.ALARM and policy.persistence > 1:
+        if drift.signal == Signal.ALARM and policy.persistence > 1:
             parts[-1] += f" ({streak} in a row, {policy.persistence} needed)"
-    if change is not None and change.signal is not Signal.NORMAL:
-        bound = change.limit if change.signal is Signal.ALARM else change.warning
+    if change is not None and change.signal != Signal.NORMAL:
+        bound = change.limit if change.signal == Signal.ALARM else change.warning
         parts.append(f"abrupt change: step of {change.value:.3g} nats is beyond {bound:.3g}")
     if parts:
         return "; ".join(parts)
-    if signal is Signal.ALARM:
+    if signal == Signal.ALARM:
         return f"back below the limits, the alarm ends after {policy.persistence} such windows"
     return f"drift of {drift.value:.3g} nats is within {drift.warning:.3g}"
 

@@ -4,7 +4,8 @@ For :math:`\log r = \theta^\top T - c` the sum of both Kullback-Leibler divergen
 
 .. math:: \mathrm{KL}(p\|q) + \mathrm{KL}(q\|p) = \sum_j \theta_j \big(E_p T_j - E_q T_j\big),
 
-with :math:`E_p T_j` known from the start, since features are centred on the original. A column gets what its features
+with :math:`E_p T_j` known from the start, since features are centred on the original; for features that joined later
+(``auto``) it is estimated by importance weights, whose error the bars do not hold. A column gets what its features
 carry; a product of two columns is shared between them, a ridge unit by its squared weights.
 """
 
@@ -21,7 +22,7 @@ from driftline.estimates import Estimate, interval
 from driftline.inference import Uncertainty, covariance
 from driftline.models import Features
 
-__all__ = ["Attribution", "attribute", "shares"]
+__all__ = ["Attribution", "attribute", "joined_later", "shares"]
 
 _THIN = 4000  # rows that know the covariances of feature means well enough
 
@@ -47,19 +48,27 @@ def shares(features: Features) -> Tensor:
     return torch.cat([eye, eye, pairs, units] if features.squares else [eye, pairs, units], 1)
 
 
+def joined_later(coef: Tensor, uncertainty: Uncertainty) -> Tensor:
+    """Which features in use were not there when the original was, so that its mean of them is not known; (p,)."""
+    return (uncertainty.origin_spread.diagonal()[:-1] <= 0.0) & (coef != 0.0)
+
+
 def attribute(
-    features: Features, coef: Tensor, uncertainty: Uncertainty, design: Design, lag: int, level: float
+    features: Features, coef: Tensor, uncertainty: Uncertainty, design: Design, log_r: Tensor, lag: int, level: float
 ) -> list[Estimate]:
     """The contribution of each column, in their order.
 
     Arguments:
         coef: of the features, (p,).
         design: of the current window, with its column of ones, (n, p+1).
+        log_r: log-ratios of its rows, (n,).
         lag: reach of the dependence between its rows.
     """
     n = design.shape[0]
     means = design.pull(torch.full((n,), 1.0 / n, dtype=coef.dtype, device=coef.device))[:-1]
-    moved = -means  # E_p T - E_q T, the former being 0
+    # E_p T - E_q T; the former is 0, or by importance weights for features that were not there then
+    weighted = design.pull(torch.softmax(log_r, 0))[:-1]
+    moved = torch.where(joined_later(coef, uncertainty), weighted, torch.zeros_like(means)) - means
     every = 1 if lag else max(1, n // max(_THIN, 10 * design.shape[1]))
     part = design.thin(every) if every > 1 else design
     score, one = uncertainty.score[::every], torch.full_like(uncertainty.score[::every], 1.0 / n)

@@ -24,6 +24,7 @@ __all__ = ["Estimate", "Law", "interval", "law_of", "normal_interval", "quantile
 
 Floats = npt.NDArray[np.float64]
 
+_MOST_NOISE = 1.0  # a fit that reads a nat without drift is not one to expand around
 _EXACT = 5.0  # of degrees of freedom and noncentrality: beyond, a power of the variable is nearly normal
 
 
@@ -140,7 +141,9 @@ def interval(
     (0.28, True)
     """
     _checked(level)
-    if not (noise > 0.0 and noise_variance > 0.0 and math.isfinite(noise + noise_variance)):
+    usable = 0.0 < noise < _MOST_NOISE and noise_variance > 0.0 and max(noise_variance, variance) < 1e100
+    if not usable or reading < noise - 6.0 * math.sqrt(noise_variance):
+        # heavy tails or too few rows: what was taken for noise is not
         return normal_interval(reading, math.sqrt(max(variance, 0.0)), level)
     slope = max(variance, 0.0) / max(reading, noise)
     value = reading - noise

@@ -27,6 +27,7 @@ __all__ = [
     "transported",
 ]
 
+_CARRIES = 20.0  # times the mean square: a score this large means that few rows matter
 _KNOWN = 6000  # rows that know a variance to two percent, which is enough for a standard error
 _THIN = 3000  # rows that know a mean curvature well enough
 _DRAWS = 6  # of errors, where rows depend on each other and there is no formula
@@ -76,8 +77,12 @@ def advance(
     """
     factor, status = torch.linalg.cholesky_ex(fit.hessian)
     inverse = torch.cholesky_inverse(factor) if status == 0 else torch.linalg.pinv(fit.hessian, hermitian=True)
-    meat_num = _meat(design_num, fit.score_num, design_num, fit.score_num, lag_num)
-    meat = _meat(design_den, fit.score_den, design_den, fit.score_den, lag_den)
+    roles = [fit.score_num] if past is None else [fit.score_num, past.score]
+    every = _thinning(design_num, roles, lag_num)  # one for both roles, so that what cancels does
+    meat_num = _meat(design_num, fit.score_num, design_num, fit.score_num, lag_num, every)
+    meat = _meat(
+        design_den, fit.score_den, design_den, fit.score_den, lag_den, _thinning(design_den, [fit.score_den], lag_den)
+    )
     meat = positive(meat) if lag_den else meat
     rows, size = float(design_num.shape[0] + design_den.shape[0]), design_num.shape[1]
     if lag_num or lag_den:  # dependent rows are worth fewer
@@ -90,9 +95,9 @@ def advance(
     den = _side(design_den, fit.den, lag_den, inverse @ meat @ inverse)
     closed = num.spread
     if past is not None:
-        # all three from the same rows, so that what cancels does; the features may be more than they were
-        alone = _meat(design_past, past.score, design_past, past.score, lag_num, like=design_num)
-        both = _meat(design_past, past.score, design_num, fit.score_num, lag_num, like=design_num)
+        # the features may be more than they were, so this is not the meat that was kept
+        alone = _meat(design_past, past.score, design_past, past.score, lag_num, every)
+        both = _meat(design_past, past.score, design_num, fit.score_num, lag_num, every)
         cross = past.inverse_hessian @ both @ inverse
         closed = closed + cross + cross.T + past.inverse_hessian @ alone @ past.inverse_hessian.T
         closed = positive(closed + past.covariance - inverse @ _bilinear(num, den, inverse) @ inverse)
@@ -111,18 +116,22 @@ def advance(
     )  # fmt: skip
 
 
-def _meat(
-    left: Design, left_values: Tensor, right: Design, right_values: Tensor, lag: int, like: Design | None = None
-) -> Tensor:
-    """The long-run covariance, from as many rows as it needs (those that the design ``like`` would need)."""
-    n, size = (right if like is None else like).shape
-    every = 1 if lag else max(1, n // max(_KNOWN, 40 * size))
+def _thinning(design: Design, scores: list[Tensor], lag: int) -> int:
+    """Of how many rows one is enough for a covariance: all are needed where they depend or a few carry the score."""
+    squares = [score.square() for score in scores]
+    if lag or any(float(s.max()) > _CARRIES * float(s.mean()) for s in squares):
+        return 1
+    return max(1, design.shape[0] // max(_KNOWN, 40 * design.shape[1]))
+
+
+def _meat(left: Design, left_values: Tensor, right: Design, right_values: Tensor, lag: int, every: int) -> Tensor:
+    """The long-run covariance of sums over rows, from one in so many of them."""
     if every == 1:
         return long_run(left, left_values, right, right_values, lag)
     thin = left.thin(every)
     other, values = thin if right is left else right.thin(every), left_values[::every]
     others = values if right_values is left_values else right_values[::every]
-    return long_run(thin, values, other, others, lag) * (n / thin.shape[0])
+    return long_run(thin, values, other, others, lag) * (left.shape[0] / thin.shape[0])
 
 
 class _Side(NamedTuple):

@@ -98,7 +98,14 @@ def arrive(position: Position, window: Tensor, psi: Psi, constant: float, settin
 
 def reach(z: Tensor, settings: Settings) -> int:
     """How far standardised rows depend on each other: as set, or as they show."""
-    return choose_lag(z) if settings.lag is None else settings.lag
+    if settings.lag is None:
+        return choose_lag(z)
+    if settings.lag > z.shape[0] // 8:
+        raise ValueError(
+            f"lag={settings.lag} is too long for {z.shape[0]} rows: at most {z.shape[0] // 8}, so that there are "
+            "independent stretches to compare"
+        )
+    return settings.lag
 
 
 def has_past(psi: Psi) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +21,7 @@ __all__ = ["divergence_estimate", "effective_sample_size", "forward_kl", "log_ra
 
 Floats = npt.NDArray[np.float64]
 
+_MOST = {"js": math.log(2.0), "hellinger": 1.0, "total_variation": 1.0}
 _THIN = 3000  # rows that know a mean curvature well enough
 
 
@@ -53,11 +56,21 @@ def divergence_estimate(
     if own_window:
         own = own - uncertainty.score * design.dot(uncertainty.inverse_hessian @ gradient)
     variance = long_run_variance(own, lag) + float(gradient @ spread @ gradient)
-    if kind == "total_variation":  # has a kink where the others have a curvature
-        return normal_interval(reading, float(np.sqrt(max(variance, 0.0))), level)
-    quadratic = _second_order(log_r, kind, uncertainty, design, own_window, lag)
-    reading -= quadratic.bias + float(gradient @ uncertainty.bias) - quadratic.noise
-    return interval(reading, variance, quadratic.noise, quadratic.variance, quadratic.shared if shared else 0.0, level)
+    if kind == "total_variation":
+        smooth = divergence_estimate(
+            log_r, "reverse_kl", level, uncertainty, design, own_window=own_window, lag=lag, shared=shared
+        )
+        _, _, calm, wobble = _calm(log_r, design, covariance(uncertainty))
+        found = _kinked(log_r, reading, variance, smooth, level, np.sqrt(np.maximum(wobble, 0.0)), calm)
+    else:
+        quadratic = _second_order(log_r, kind, uncertainty, design, own_window, lag)
+        corrected = reading - quadratic.bias - float(gradient @ uncertainty.bias)
+        share = quadratic.shared if shared else 0.0
+        found = interval(corrected + quadratic.noise, variance, quadratic.noise, quadratic.variance, share, level)
+        if np.isnan(found.noise):  # no law that fits: the reading as it is
+            found = normal_interval(reading, float(np.sqrt(max(variance, 0.0))), level)
+    most = _MOST.get(kind, np.inf) if isinstance(kind, str) else np.inf
+    return replace(found, value=min(found.value, most), low=min(found.low, most), high=min(found.high, most))
 
 
 def forward_kl(
@@ -78,7 +91,8 @@ def forward_kl(
     quadratic = _second_order(log_r, "reverse_kl", uncertainty, design, True, lag)
     bias = float(uncertainty.bias[-1] + uncertainty.origin[:-1, :-1].trace())
     reading = constant - bias + quadratic.noise
-    return interval(reading, float(variance), quadratic.noise, quadratic.variance, quadratic.shared, level)
+    found = interval(reading, float(variance), quadratic.noise, quadratic.variance, quadratic.shared, level)
+    return None if np.isnan(found.noise) else found
 
 
 class _Quadratic(NamedTuple):
@@ -103,13 +117,8 @@ def _second_order(
     the original and the last window. Windows in between do not move the mean, since step constants telescope, and add
     what their errors do together with the last window's.
     """
-    n, device = log_r.size, uncertainty.covariance.device
-    every = max(1, n // max(_THIN, 10 * rows.shape[1]))
-    thin = rows.thin(every) if every > 1 else rows
-    spread = covariance(uncertainty)
-    wobble = thin.forms(spread).cpu().numpy()
-    # the estimated log-ratio varies more than the true one, by its errors: curvatures are those of the true one
-    calm = log_r[::every] * np.sqrt(np.clip(1.0 - wobble.mean() / max(float(log_r.var()), 1e-300), 0.0, 1.0))
+    device, spread = uncertainty.covariance.device, covariance(uncertainty)
+    thin, every, calm, wobble = _calm(log_r, rows, spread)
     bend = curvature(calm, kind)
     bias = 0.5 * float((wobble * bend).mean())
     if own_window:
@@ -127,7 +136,38 @@ def _second_order(
     noise = 0.5 * float(ends.trace())
     variance = 0.5 * float((ends * ends.T).sum()) + max(float((between * last.T).sum()), 0.0)
     share = 0.5 * float((matrix * uncertainty.first).sum()) / noise if noise > 0.0 else np.nan
-    return _Quadratic(bias, noise, variance, share)
+    return _Quadratic(bias, noise, variance, min(max(share, 0.0), 1.0))
+
+
+def _calm(log_r: Floats, rows: Design, spread: Tensor) -> tuple[Design, int, Floats, Floats]:
+    """Some of the rows, one in so many, with log-ratios as variable as the true ones, and the variance of their errors.
+
+    The estimated log-ratio varies more than the true one, by its errors.
+    """
+    every = max(1, log_r.size // max(_THIN, 10 * rows.shape[1]))
+    thin = rows.thin(every) if every > 1 else rows
+    wobble = thin.forms(spread).cpu().numpy()
+    share = np.clip(1.0 - wobble.mean() / max(float(log_r.var()), 1e-300), 0.0, 1.0)
+    return thin, every, log_r[::every] * np.sqrt(share), wobble
+
+
+def _kinked(
+    log_r: Floats, reading: float, variance: float, smooth: Estimate, level: float, errors: Floats, calm: Floats
+) -> Estimate:
+    """The total variation, which has a kink at r = 1 and no curvature there.
+
+    Near no drift it goes with the root of the other divergences, and so do its ends; further away its bias is what
+    errors of the log-ratio (standard deviations ``errors``) do to it on average.
+    """
+    if smooth.value < smooth.noise + 4.0 * smooth.noise_std:
+        factor = reading / math.sqrt(max(-float(log_r.mean()), 1e-300))
+        value, low, high = (factor * math.sqrt(max(v, 0.0)) for v in (smooth.value, smooth.low, smooth.high))
+        width = normal_interval(0.0, 1.0, level).high
+        return Estimate(value, (high - low) / (2.0 * width), low, high, level)
+    points, weights = np.polynomial.hermite_e.hermegauss(15)
+    moved = terms(calm[:, None] + errors[:, None] * points, "total_variation") @ (weights / weights.sum())
+    bias = float((moved - terms(calm, "total_variation")).mean())
+    return normal_interval(reading - bias, math.sqrt(max(variance, 0.0)), level)
 
 
 def effective_sample_size(log_weights: Tensor) -> float:

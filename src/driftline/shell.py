@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from driftline import inference, readings, storage
-from driftline.attribution import Attribution, attribute
+from driftline.attribution import Attribution, attribute, joined_later
 from driftline.continual import Info, State, Track
 from driftline.designs import design_of
 from driftline.divergences import Generator
@@ -182,9 +182,17 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         lag = position.lag if X is None else reach(psi.standardizer(rows), self._settings(self.seed_))
         if of_step and uncertainty is not None:
             uncertainty = inference.of_step(uncertainty)
-        return readings.divergence_estimate(
+        estimate = readings.divergence_estimate(
             log_r.cpu().numpy(), kind, level, uncertainty, design, own_window=X is None, lag=lag, shared=not of_step
         )
+        if np.isfinite(estimate.std_error) and np.isnan(estimate.noise) and kind != "total_variation":
+            warnings.warn(
+                f"the noise of {kind!r} cannot be told, so it is not subtracted and the interval is a rough one: heavy "
+                "tails, or too few rows",
+                UntrustedEstimateWarning,
+                stacklevel=3,
+            )
+        return estimate
 
     def _attribution(self, original: str | None, level: float) -> list[Attribution]:
         position = self._track(original).current
@@ -196,7 +204,10 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
             )
         psi, design = position.psi, design_of(position.psi, position.window)
         assert design is not None
-        found = attribute(psi.features, psi.coef, position.uncertainty, design, position.lag, level)
+        log_r = position.log_ratio(position.window)
+        if bool(joined_later(psi.coef, position.uncertainty).any()):
+            _warn_of_few(log_r, "features that joined later rest on", "their parts cannot be trusted")
+        found = attribute(psi.features, psi.coef, position.uncertainty, design, log_r, position.lag, level)
         names = getattr(self, "feature_names_in_", range(len(found)))
         total = sum(max(e.value, 0.0) for e in found)
         parts = [
