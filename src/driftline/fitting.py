@@ -166,12 +166,7 @@ def fit_convex(
 
     hessian, factor, known_at = eye, None, float("inf")
     if start is None and min(design_num.shape[0], design_den.shape[0]) > _SAMPLE * max(20 * p, 500):
-        # an eighth of the rows finds the neighbourhood, and a curvature good enough to walk to the solution in it
-        part = [None if o is None else o[::_SAMPLE] for o in (offset_num, offset_den)]
-        near = fit_convex(
-            design_num.thin(_SAMPLE), design_den.thin(_SAMPLE), objective, offset_num=part[0], offset_den=part[1],
-            ridge=ridge / _SAMPLE, start=coef, tol=1e-4,
-        )  # fmt: skip
+        near = _neighbourhood(design_num, design_den, objective, offset_num, offset_den, ridge, coef)
         coef, factor = near.coef, _factor(near.hessian)
     loss, s_num, s_den, c_num, c_den = at(coef)
     if not torch.isfinite(loss):
@@ -212,6 +207,18 @@ def fit_convex(
     info = FitInfo("newton", converged, steps, float(loss), float("nan"), size, time.perf_counter() - began, message)
     third_num, third_den = _third(objective, *phi(coef))
     return ConvexFit(coef, hessian, Scores(s_num, c_num, third_num), Scores(s_den, c_den, third_den), info)
+
+
+def _neighbourhood(
+    num: Design, den: Design, objective: Objective, offset_num: Tensor | None, offset_den: Tensor | None, ridge: float,
+    start: Tensor,
+) -> ConvexFit:  # fmt: skip
+    """The fit to an eighth of the rows: near the solution, with a curvature good enough to walk there."""
+    part = [None if o is None else o[::_SAMPLE] for o in (offset_num, offset_den)]
+    return fit_convex(
+        num.thin(_SAMPLE), den.thin(_SAMPLE), objective, offset_num=part[0], offset_den=part[1], ridge=ridge / _SAMPLE,
+        start=start, tol=1e-4,
+    )  # fmt: skip
 
 
 def _curvature(
