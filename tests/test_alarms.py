@@ -130,8 +130,14 @@ def test_bad_policies_and_estimates_without_errors():
     ]:
         with pytest.raises(ValueError, match=message):
             DriftAlarm(**arguments)
+    blind = Estimate(0.1, math.nan, math.nan, math.nan, 0.95)
     with pytest.raises(ValueError, match="has no standard error"):
-        DriftAlarm().update(Estimate(0.1, math.nan, math.nan, math.nan, 0.95))
+        DriftAlarm().update(blind)
+    alarm = DriftAlarm(run_length=100)
+    alarm.update(quiet(0.3))
+    decision = alarm.update(blind)
+    assert decision.signal == "alarm"
+    assert "no error bar for this window" in decision.reason
 
 
 def test_on_a_stream_that_stays_and_then_moves(seed):

@@ -170,6 +170,16 @@ def test_heavy_tails_give_a_warning_not_nonsense():
         assert est.divergence(kind, level=0.999).high <= most
 
 
+def test_too_few_rows_for_the_parameters_have_no_error_bar(rng):
+    """41 parameters, 200 rows in all: where a fit is this loose, nothing is claimed."""
+    est = ContinualDensityRatio(model="quadratic", random_state=0).fit(rng.normal(size=(100, 20)))
+    est.partial_fit(rng.normal(size=(100, 20)))
+    assert math.isnan(est.divergence().std_error)
+    assert math.isnan(est.attribution()[0].contribution.std_error)
+    est.partial_fit(rng.normal(size=(1000, 20)))
+    assert est.divergence().std_error > 0.0
+
+
 def test_dependent_rows_widen_the_interval(seed):
     """The lag is found and reported; taking the rows as independent is the negative control."""
     rng = np.random.default_rng(seed)

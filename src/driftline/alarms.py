@@ -240,10 +240,16 @@ def decide(
 ) -> tuple[AlarmState, Decision]:
     """The decision after a window, from its estimates alone.
 
+    A window without error bars (too few rows for the model) leaves the signal as it is; the first look must have them.
+
     Arguments:
         divergence: between original and current, the sum of all drift.
         step: of the last step, for abrupt change. It is seen once, so with ``persistence`` above 1 it can only warn.
     """
+    if state.seen and not math.isfinite(divergence.std_error + (0.0 if step is None else step.std_error)):
+        blind = Look(divergence.value, math.nan, math.nan)
+        reason = f"no error bar for this window, so nothing was decided: {state.signal} stands"
+        return state._replace(seen=state.seen + 1), Decision(Signal(state.signal), reason, blind, None)
     both = step is not None and policy.persistence == 1
     drift = _look(divergence, policy, _TOGETHER if both else 1.0, policy.persistence, state.weights)
     change = None if step is None else _look(step, policy, _TOGETHER, 1)

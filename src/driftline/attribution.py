@@ -18,8 +18,8 @@ from torch import Tensor
 
 from driftline.dependence import long_run
 from driftline.designs import Design
-from driftline.estimates import Estimate, interval
-from driftline.inference import Uncertainty, covariance
+from driftline.estimates import Estimate, interval, normal_interval
+from driftline.inference import LEAST_SLACK, Uncertainty, covariance
 from driftline.models import Features
 
 __all__ = ["Attribution", "attribute", "joined_later", "shares"]
@@ -90,4 +90,6 @@ def attribute(
     readings = by_moved @ moved - by_coef @ uncertainty.bias[:-1]
     closed = share @ uncertainty.origin[:-1, :-1].diagonal() / noise.clamp_min(1e-300)
     parts = [part.tolist() for part in (readings, linear, noise, curved, closed)]
+    if float(uncertainty.slack) < LEAST_SLACK:
+        return [normal_interval(reading, float("nan"), level) for reading in parts[0]]
     return [interval(a, b, c, d, e, level) for a, b, c, d, e in zip(*parts, strict=True)]

@@ -18,6 +18,7 @@ from driftline.designs import Design
 from driftline.fitting import ConvexFit, Scores
 
 __all__ = [
+    "LEAST_SLACK",
     "Uncertainty",
     "advance",
     "covariance",
@@ -27,6 +28,7 @@ __all__ = [
     "transported",
 ]
 
+LEAST_SLACK = 0.8  # with more parameters than a fifth of the rows, expansions around the truth no longer hold
 _CARRIES = 20.0  # times the mean square: a score this large means that few rows matter
 _KNOWN = 6000  # rows that know a variance to two percent, which is enough for a standard error
 _THIN = 3000  # rows that know a mean curvature well enough

@@ -15,7 +15,7 @@ from driftline.dependence import long_run, long_run_variance
 from driftline.designs import Design
 from driftline.divergences import Generator, curvature, slope, terms
 from driftline.estimates import Estimate, interval, normal_interval
-from driftline.inference import Uncertainty, covariance
+from driftline.inference import LEAST_SLACK, Uncertainty, covariance
 
 __all__ = ["divergence_estimate", "effective_sample_size", "forward_kl", "log_ratio_std"]
 
@@ -47,7 +47,7 @@ def divergence_estimate(
     """
     values = terms(log_r, kind)
     reading, n = float(values.mean()), values.size
-    if uncertainty is None or design is None:
+    if uncertainty is None or design is None or float(uncertainty.slack) < LEAST_SLACK:
         return normal_interval(reading, float("nan"), level)
     device = uncertainty.covariance.device
     gradient = design.pull(torch.as_tensor(slope(log_r, kind), device=device)) / n
@@ -85,7 +85,7 @@ def forward_kl(
         log_r, design, lag: of the current window.
     """
     means = uncertainty.origin_spread[:-1, :-1]
-    if bool(((means.diagonal() <= 0.0) & (coef != 0.0)).any()):
+    if float(uncertainty.slack) < LEAST_SLACK or bool(((means.diagonal() <= 0.0) & (coef != 0.0)).any()):
         return None
     variance = covariance(uncertainty)[-1, -1] + coef @ means @ coef + 2.0 * (uncertainty.origin[-1, :-1] @ coef)
     quadratic = _second_order(log_r, "reverse_kl", uncertainty, design, True, lag)
