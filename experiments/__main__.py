@@ -1,0 +1,107 @@
+"""``python -m experiments NAME|all [--scale quick|paper] [--seeds N] [--out DIR]``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import types
+import typing
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from experiments.catalogue import EXPERIMENTS
+from experiments.experiment import Experiment
+from experiments.running import UnitsFailedError, execute
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Parse, run, say where the results are."""
+    options = _parser().parse_args(argv)
+    console = Console()
+    names = list(EXPERIMENTS) if options.name == "all" else [options.name]
+    failed = False
+    for name in names:
+        began = time.perf_counter()
+        try:
+            args = _arguments(EXPERIMENTS[name], options)
+            execute(EXPERIMENTS[name], args, options.out, jobs=options.jobs, fresh=options.fresh, console=console)
+        except UnitsFailedError as error:
+            console.print(f"[red]{error}[/]")
+            failed = True
+            continue
+        except KeyboardInterrupt:
+            console.print("\nInterrupted. What was finished is kept: the same command goes on from there.")
+            return 130
+        folder = options.out / name
+        console.print(f"[bold]{name}[/] ({time.perf_counter() - began:.0f} s): {folder}/figure.png, .pdf, results.csv")
+        console.print(folder.joinpath("verdict.md").read_text(encoding="utf-8"), style="dim", highlight=False)
+    return int(failed)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m experiments", description="The paper's experiments, and ours.")
+    names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
+    everything = names.add_parser("all", help="all of them, one after the other")
+    _common(everything)
+    for experiment in EXPERIMENTS.values():
+        own = names.add_parser(experiment.name, help=f"{experiment.title} ({experiment.paper})")
+        _common(own)
+        _own(own, experiment)
+    return parser
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--scale", choices=("quick", "paper"), default="quick", help="default: %(default)s")
+    parser.add_argument("--seeds", type=_positive, help="how many")
+    parser.add_argument("--out", type=Path, default=Path("runs"), help="folder to write to (default: %(default)s)")
+    parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
+    parser.add_argument("--fresh", action="store_true", help="run again what is finished")
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} must be at least 1")
+    return value
+
+
+def _own(parser: argparse.ArgumentParser, experiment: Experiment) -> None:
+    """A flag for each field of the experiment's arguments; its default is the scale's."""
+    quick, paper = experiment.presets["quick"], experiment.presets["paper"]
+    hints = typing.get_type_hints(type(quick))
+    group = parser.add_argument_group("of this experiment (defaults: quick, paper)")
+    for field in fields(quick):
+        if field.name == "seeds":
+            continue
+        kind: Any = hints[field.name]
+        several = typing.get_origin(kind) is tuple
+        if several:
+            kind = typing.get_args(kind)[0]
+        if typing.get_origin(kind) is types.UnionType:
+            kind = next(t for t in typing.get_args(kind) if t is not types.NoneType)
+        defaults = f"{_shown(getattr(quick, field.name))}, {_shown(getattr(paper, field.name))}"
+        group.add_argument(
+            "--" + field.name.replace("_", "-"), dest=f"own_{field.name}", type=kind, nargs="+" if several else None,
+            metavar=kind.__name__.upper(), help=defaults,
+        )  # fmt: skip
+
+
+def _shown(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _arguments(experiment: Experiment, options: argparse.Namespace) -> Any:
+    """The scale's preset with what the command line says instead."""
+    given = {key.removeprefix("own_"): value for key, value in vars(options).items() if key.startswith("own_")}
+    given["seeds"] = options.seeds
+    changes = {key: tuple(v) if isinstance(v, list) else v for key, v in given.items() if v is not None}
+    return replace(experiment.presets[options.scale], **changes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

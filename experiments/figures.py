@@ -1,0 +1,74 @@
+"""How figures look: one style, bands over seeds, a caption under each, PNG and PDF."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from experiments.files import write_atomically
+
+__all__ = ["COLORS", "band", "canvas", "save", "style"]
+
+# Okabe and Ito's colours: told apart by most colour-blind readers, and in grey by their order here
+COLORS = {
+    "truth": "#000000", "driftline": "#0072B2", "red": "#D55E00", "orange": "#E69F00", "green": "#009E73",
+    "pink": "#CC79A7", "sky": "#56B4E9", "grey": "#7F7F7F",
+}  # fmt: skip
+
+_STYLE: Any = {
+    "font.size": 8.5, "axes.titlesize": 9.5, "axes.labelsize": 9, "legend.fontsize": 8, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.grid": True, "grid.color": "#e4e4e4", "grid.linewidth": 0.6,
+    "axes.axisbelow": True, "lines.linewidth": 1.5, "lines.markersize": 4, "legend.frameon": False,
+    "pdf.fonttype": 42, "figure.constrained_layout.use": True,
+}  # fmt: skip
+_DPI = 200
+_CAPTION_SIZE = 7.5  # points
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """The rc settings of all our figures."""
+    with mpl.rc_context(_STYLE):
+        yield
+
+
+def canvas(
+    rows: int = 1, columns: int = 2, *, width: float = 7.0, height: float = 2.9, **kwargs: Any
+) -> tuple[Figure, Any]:
+    """A figure and its axes (an array unless there is one), in inches of a paper's text width."""
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, **kwargs)
+
+
+def band(axes: Axes, frame: pd.DataFrame, x: str, y: str, label: str, color: str, **kwargs: Any) -> None:
+    """The mean over seeds as a line, with a band of one standard deviation between seeds."""
+    grouped = frame.groupby(x)[y]
+    mean, spread = grouped.mean(), grouped.std().fillna(0.0)
+    axes.plot(mean.index, mean.to_numpy(), label=label, color=color, **{"marker": "o", **kwargs})
+    axes.fill_between(mean.index, mean - spread, mean + spread, color=color, alpha=0.18, linewidth=0)
+
+
+def save(figure: Figure, folder: Path, caption: str) -> None:
+    """``figure.png`` and ``figure.pdf``, the caption set below the panels."""
+    width, height = figure.get_size_inches()
+    lines = textwrap.wrap(caption, width=int(width * 72 / _CAPTION_SIZE * 2.0))
+    room = (1.35 * _CAPTION_SIZE * len(lines) + 8) / 72
+    figure.set_size_inches(width, height + room)
+    engine: Any = figure.get_layout_engine()
+    if engine is not None:
+        engine.set(rect=(0, room / (height + room), 1, height / (height + room)))
+    figure.text(0.01, 2 / 72 / (height + room), "\n".join(lines), fontsize=_CAPTION_SIZE, va="bottom", linespacing=1.3,
+                color="#333333")  # fmt: skip
+    for kind in ("png", "pdf"):
+        write_atomically(folder / f"figure.{kind}", partial(figure.savefig, format=kind, dpi=_DPI))
