@@ -40,7 +40,7 @@ def replicated(mu: float, n: int, count: int, rng: np.random.Generator) -> tuple
 
 def _fits(mu: float, n: int, count: int, rng: np.random.Generator) -> Floats:
     """Newton's method for many KLIEP problems of two coefficients at once, begun at the truth; (count, 2)."""
-    lattice: Floats = _SPACING * np.arange(round(-_REACH / _SPACING), round((mu + _REACH) / _SPACING) + 1)
+    lattice = _SPACING * np.arange(round(-_REACH / _SPACING), round((mu + _REACH) / _SPACING) + 1, dtype=np.float64)
     powers = lattice[:, None] ** np.arange(5)
     target = _counts(lattice, n, count, rng) @ powers[:, 1:3] / n
     den = _counts(lattice - mu, n, count, rng)
