@@ -53,6 +53,26 @@ def test_newton_and_lbfgs_agree(objective):
     torch.testing.assert_close(newton.coef, other.coef, atol=1e-4, rtol=1e-3)
 
 
+def test_a_sample_without_a_minimum_does_not_stop_a_fit_that_has_one():
+    """KLIEP needs the numerator's mean inside of the denominator's rows: here not so for every eighth row."""
+    x, y = gaussians(n=20_000, m=20_000, d=1)
+    y = y.clone()
+    y[::8] = y[::8].clamp_min(0.1)  # the eighth that the start is found on lies above the numerator's mean, the rest not
+    start = torch.zeros(2, dtype=torch.float64)
+    with pytest.raises(FitDivergedError, match="no minimum"):
+        fit_convex(design(x[::8]), design(y[::8]), nwj, ridge=0.0, start=start)
+    found = fit_convex(design(x), design(y), nwj, ridge=0.0, tol=1e-9)
+    whole = fit_convex(design(x), design(y), nwj, ridge=0.0, tol=1e-9, start=start)
+    assert found.info.converged
+    torch.testing.assert_close(found.coef, whole.coef, atol=1e-7, rtol=0)
+
+
+def test_constants_of_kliep_and_lsif_are_finite_where_ratios_are_not():
+    num, den = torch.tensor([1e4, 1e4 + 1.0], dtype=torch.float64), torch.tensor([-2e3, 3e3], dtype=torch.float64)
+    assert bridge_constant(num, den, kliep) == pytest.approx(math.log(2) - 3e3)
+    assert bridge_constant(num, den, lsif) == pytest.approx(1e4 + math.log((1 + math.e) / 2) + math.log(2) - 6e3)
+
+
 def test_large_windows_go_by_a_sample_and_arrive_at_the_same_place():
     x, y = gaussians(n=20_000, m=20_000)
     thin = fit_convex(design(x), design(y), logistic, tol=1e-9)

@@ -19,10 +19,10 @@ from torch import Tensor
 from driftline.dependence import long_run
 from driftline.designs import Design
 from driftline.estimates import Estimate, interval, normal_interval
-from driftline.inference import LEAST_SLACK, Uncertainty, covariance
+from driftline.inference import LEAST_SLACK, Uncertainty, covariance, joined_later
 from driftline.models import Features
 
-__all__ = ["Attribution", "attribute", "joined_later", "shares"]
+__all__ = ["Attribution", "attribute", "shares"]
 
 _THIN = 4000  # rows that know the covariances of feature means well enough
 
@@ -46,11 +46,6 @@ def shares(features: Features) -> Tensor:
     squared = features.weight.square()
     units = squared / squared.sum(0).clamp_min(1e-300) if u else eye.new_zeros(d, 0)
     return torch.cat([eye, eye, pairs, units] if features.squares else [eye, pairs, units], 1)
-
-
-def joined_later(coef: Tensor, uncertainty: Uncertainty) -> Tensor:
-    """Which features in use were not there when the original was, so that its mean of them is not known; (p,)."""
-    return (uncertainty.origin_spread.diagonal()[:-1] <= 0.0) & (coef != 0.0)
 
 
 def attribute(

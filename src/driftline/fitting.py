@@ -11,7 +11,7 @@ from torch import Tensor
 
 from driftline.designs import Dense, Design
 from driftline.models import Features
-from driftline.objectives import Objective, logistic, unnormalised
+from driftline.objectives import Objective, log_mean_exp, logistic, lsif, nwj, unnormalised
 
 __all__ = [
     "ConvexFit",
@@ -167,7 +167,8 @@ def fit_convex(
     hessian, factor, known_at = eye, None, float("inf")
     if start is None and min(design_num.shape[0], design_den.shape[0]) > _SAMPLE * max(20 * p, 500):
         near = _neighbourhood(design_num, design_den, objective, offset_num, offset_den, ridge, coef)
-        coef, factor = near.coef, _factor(near.hessian)
+        if near is not None:
+            coef, factor = near.coef, _factor(near.hessian)
     loss, s_num, s_den, c_num, c_den = at(coef)
     if not torch.isfinite(loss):
         raise FitDivergedError(
@@ -199,8 +200,8 @@ def fit_convex(
         message = f"gradient {size:.1e} after {max_iter} iterations"
     if not converged and (float(coef.abs().max()) > _RUNAWAY or float(loss) < -_RUNAWAY):
         raise FitDivergedError(
-            "the objective has no minimum on these windows (LSIF and NWJ have none where a numerator row lies outside "
-            "of the denominator's): take larger windows, smaller steps, or objective='logistic'"
+            "the objective has no minimum on these windows (KLIEP, LSIF and NWJ have none where the numerator lies "
+            "outside of the denominator's rows): take larger windows, smaller steps, or objective='logistic'"
         )
     if known_at > _NEAR:
         hessian = design_num.gram(c_num) + design_den.gram(c_den) + weight * eye
@@ -212,13 +213,19 @@ def fit_convex(
 def _neighbourhood(
     num: Design, den: Design, objective: Objective, offset_num: Tensor | None, offset_den: Tensor | None, ridge: float,
     start: Tensor,
-) -> ConvexFit:  # fmt: skip
-    """The fit to an eighth of the rows: near the solution, with a curvature good enough to walk there."""
+) -> ConvexFit | None:  # fmt: skip
+    """The fit to an eighth of the rows: near the solution, with a curvature good enough to walk there.
+
+    None where the eighth has no minimum: all rows may still have one.
+    """
     part = [None if o is None else o[::_SAMPLE] for o in (offset_num, offset_den)]
-    return fit_convex(
-        num.thin(_SAMPLE), den.thin(_SAMPLE), objective, offset_num=part[0], offset_den=part[1], ridge=ridge / _SAMPLE,
-        start=start, tol=1e-4,
-    )  # fmt: skip
+    try:
+        return fit_convex(
+            num.thin(_SAMPLE), den.thin(_SAMPLE), objective, offset_num=part[0], offset_den=part[1],
+            ridge=ridge / _SAMPLE, start=start, tol=1e-4,
+        )  # fmt: skip
+    except FitDivergedError:
+        return None
 
 
 def _curvature(
@@ -314,6 +321,11 @@ def fit_features_lbfgs(
 def bridge_constant(phi_num: Tensor, phi_den: Tensor, objective: Objective) -> float:
     """The constant to add to log-ratios: the objective's own minimiser, or the bridge estimate if it has none."""
     own = unnormalised(objective)
+    # in closed form where there is one: Newton's method would leave the finite numbers where ratios do
+    if own is nwj:
+        return -float(log_mean_exp(phi_den))
+    if own is lsif:
+        return float(log_mean_exp(phi_num) - log_mean_exp(2.0 * phi_den))
     if not is_separable(own):
         own = logistic
     ones = (Dense(phi_num.new_ones(len(phi_num), 1)), Dense(phi_den.new_ones(len(phi_den), 1)))

@@ -22,6 +22,7 @@ __all__ = [
     "Uncertainty",
     "advance",
     "covariance",
+    "joined_later",
     "of_step",
     "optimism",
     "placed",
@@ -257,6 +258,11 @@ def of_step(uncertainty: Uncertainty) -> Uncertainty:
     a = uncertainty.inverse_hessian
     alone = a @ uncertainty.meat_num @ a
     return uncertainty._replace(covariance=alone, first=alone, bias=uncertainty.step_bias)
+
+
+def joined_later(coef: Tensor, uncertainty: Uncertainty) -> Tensor:
+    """Which features in use were not there when the original was, so that its mean of them is not known; (p,)."""
+    return (uncertainty.origin_spread.diagonal()[:-1] <= 0.0) & (coef != 0.0)
 
 
 def covariance(uncertainty: Uncertainty) -> Tensor:

@@ -15,7 +15,7 @@ from driftline.dependence import long_run, long_run_variance
 from driftline.designs import Design
 from driftline.divergences import Generator, curvature, slope, terms
 from driftline.estimates import Estimate, interval, normal_interval
-from driftline.inference import LEAST_SLACK, Uncertainty, covariance
+from driftline.inference import LEAST_SLACK, Uncertainty, covariance, joined_later
 
 __all__ = ["divergence_estimate", "effective_sample_size", "forward_kl", "log_ratio_std"]
 
@@ -85,7 +85,7 @@ def forward_kl(
         log_r, design, lag: of the current window.
     """
     means = uncertainty.origin_spread[:-1, :-1]
-    if float(uncertainty.slack) < LEAST_SLACK or bool(((means.diagonal() <= 0.0) & (coef != 0.0)).any()):
+    if float(uncertainty.slack) < LEAST_SLACK or bool(joined_later(coef, uncertainty).any()):
         return None
     variance = covariance(uncertainty)[-1, -1] + coef @ means @ coef + 2.0 * (uncertainty.origin[-1, :-1] @ coef)
     quadratic = _second_order(log_r, "reverse_kl", uncertainty, design, True, lag)

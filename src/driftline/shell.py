@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from driftline import inference, readings, storage
-from driftline.attribution import Attribution, attribute, joined_later
+from driftline.attribution import Attribution, attribute
 from driftline.continual import Info, State, Track
 from driftline.designs import design_of
 from driftline.divergences import Generator
@@ -205,7 +205,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         psi, design = position.psi, design_of(position.psi, position.window)
         assert design is not None
         log_r = position.log_ratio(position.window)
-        if bool(joined_later(psi.coef, position.uncertainty).any()):
+        if bool(inference.joined_later(psi.coef, position.uncertainty).any()):
             _warn_of_few(log_r, "features that joined later rest on", "their parts cannot be trusted")
         found = attribute(psi.features, psi.coef, position.uncertainty, design, log_r, position.lag, level)
         names = getattr(self, "feature_names_in_", range(len(found)))
