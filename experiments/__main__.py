@@ -16,6 +16,7 @@ from rich.console import Console
 
 from experiments.catalogue import EXPERIMENTS
 from experiments.experiment import Experiment
+from experiments.publishing import publish
 from experiments.running import UnitsFailedError, execute
 
 
@@ -23,13 +24,20 @@ def main(argv: list[str] | None = None) -> int:
     """Parse, run, say where the results are."""
     options = _parser().parse_args(argv)
     console = Console()
+    if options.name == "publish":
+        for name in publish(options.out, options.page, list(EXPERIMENTS)):
+            console.print(f"{name}: figure and verdict are in {options.page}")
+        return 0
     names = list(EXPERIMENTS) if options.name == "all" else [options.name]
     failed = False
     for name in names:
         began = time.perf_counter()
         try:
             args = _arguments(EXPERIMENTS[name], options)
-            execute(EXPERIMENTS[name], args, options.out, jobs=options.jobs, fresh=options.fresh, console=console)
+            execute(
+                EXPERIMENTS[name], args, options.out, jobs=options.jobs, command=_command(name, options),
+                fresh=options.fresh, console=console,
+            )  # fmt: skip
         except UnitsFailedError as error:
             console.print(f"[red]{error}[/]")
             failed = True
@@ -43,11 +51,28 @@ def main(argv: list[str] | None = None) -> int:
     return int(failed)
 
 
+def _command(name: str, options: argparse.Namespace) -> str:
+    """What to type to get the same rows."""
+    words = ["python -m experiments", name, "--scale", options.scale]
+    if options.seeds is not None:
+        words += ["--seeds", str(options.seeds)]
+    for key, value in vars(options).items():
+        if key.startswith("own_") and value is not None:
+            words += [
+                f"--{key.removeprefix('own_').replace('_', '-')}",
+                _shown(tuple(value) if isinstance(value, list) else value),
+            ]
+    return " ".join(words)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m experiments", description="The paper's experiments, and ours.")
     names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
     everything = names.add_parser("all", help="all of them, one after the other")
     _common(everything)
+    publishing = names.add_parser("publish", help="put figures and verdicts of finished runs into the docs")
+    publishing.add_argument("--out", type=Path, default=Path("runs"), help="folder of the runs (default: %(default)s)")
+    publishing.add_argument("--page", type=Path, default=Path("docs/reproduction.md"), help="default: %(default)s")
     for experiment in EXPERIMENTS.values():
         own = names.add_parser(experiment.name, help=f"{experiment.title} ({experiment.paper})")
         _common(own)

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from experiments import variance
+from experiments import ablation, covariate_shift, step_size, tracing_multiple, tracing_single, variance
 from experiments.experiment import Experiment
 
 __all__ = ["EXPERIMENTS"]
 
-EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in (variance.EXPERIMENT,)}
+_ALL = (
+    variance,
+    covariate_shift,
+    tracing_single,
+    tracing_multiple,
+    step_size,
+    ablation,
+)
+
+EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _ALL}

@@ -62,7 +62,7 @@ def band(axes: Axes, frame: pd.DataFrame, x: str, y: str, label: str, color: str
 def save(figure: Figure, folder: Path, caption: str) -> None:
     """``figure.png`` and ``figure.pdf``, the caption set below the panels."""
     width, height = figure.get_size_inches()
-    lines = textwrap.wrap(caption, width=int(width * 72 / _CAPTION_SIZE * 2.0))
+    lines = textwrap.wrap(caption, width=int(width * 72 / _CAPTION_SIZE * 1.88))
     room = (1.35 * _CAPTION_SIZE * len(lines) + 8) / 72
     figure.set_size_inches(width, height + room)
     engine: Any = figure.get_layout_engine()

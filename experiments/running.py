@@ -33,11 +33,19 @@ class UnitsFailedError(RuntimeError):
 
 
 def execute(
-    experiment: Experiment, args: Any, out: Path, *, jobs: int, fresh: bool = False, console: Console | None = None
+    experiment: Experiment,
+    args: Any,
+    out: Path,
+    *,
+    jobs: int,
+    command: str,
+    fresh: bool = False,
+    console: Console | None = None,
 ) -> pd.DataFrame:
     """Run what is not finished yet and write ``results.csv``, ``figure.png``, ``figure.pdf`` and ``verdict.md``.
 
-    A unit is finished when its part, named after its arguments, lies in ``parts``; ``fresh`` runs it again.
+    A unit is finished when its part, named after its arguments, lies in ``parts``; ``fresh`` runs it again. ``command``
+    is what to type to get the same, noted beside the arguments.
     """
     folder, console = out / experiment.name, console or Console()
     units = experiment.units(args)
@@ -48,13 +56,13 @@ def execute(
         _run_all(experiment, args, folder, todo, jobs, console)
     parts = [pd.read_csv(part_path(folder, args, unit)) for unit in units]
     table = pd.concat(parts, ignore_index=True)
-    _write_up(experiment, args, folder, table)
+    _write_up(experiment, args, folder, table, command)
     return table
 
 
-def _write_up(experiment: Experiment, args: Any, folder: Path, table: pd.DataFrame) -> None:
+def _write_up(experiment: Experiment, args: Any, folder: Path, table: pd.DataFrame, command: str) -> None:
     write_atomically(folder / "results.csv", lambda path: table.to_csv(path, index=False))
-    arguments = json.dumps(asdict(args), indent=1, default=str)
+    arguments = json.dumps({"command": command, **asdict(args)}, indent=1, default=str)
     write_atomically(folder / "args.json", lambda path: path.write_text(arguments))
     verdict = " ".join(experiment.verdict(table, args).split()) + "\n"
     write_atomically(folder / "verdict.md", lambda path: path.write_text(verdict, encoding="utf-8"))

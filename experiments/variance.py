@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from benchmarks.theory import replicated, rows
 from matplotlib.figure import Figure
 
+from benchmarks.theory import replicated, rows
 from driftline.theory import gaussian_mean_shift
 from experiments.experiment import Experiment, Report, Row, Unit
 from experiments.figures import COLORS, canvas, style

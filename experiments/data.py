@@ -1,0 +1,75 @@
+"""Real data for the experiments, found through the environment variable ``DRIFTLINE_DATA``.
+
+``python -m experiments.data FOLDER`` downloads the electricity table from OpenML to where ``DRIFTLINE_DATA=FOLDER``
+finds it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.files import write_atomically
+
+__all__ = ["DataMissingError", "download_electricity", "electricity", "electricity_missing"]
+
+_VARIABLE = "DRIFTLINE_DATA"
+_ELECTRICITY = Path("electricity") / "electricity.zip"
+_COLUMNS = ["date", "day", "period", "nswprice", "nswdemand", "vicprice", "vicdemand", "transfer", "class"]
+_OPENML_ELECTRICITY = 151
+
+
+class DataMissingError(FileNotFoundError):
+    """Data that an experiment needs is not on this machine; the message says what to do."""
+
+
+def electricity_missing() -> str:
+    """Why the electricity table cannot be read, in a few words; empty if it is there."""
+    folder = os.environ.get(_VARIABLE)
+    if not folder:
+        return f"{_VARIABLE} is not set; let it name a folder that holds {_ELECTRICITY.as_posix()}"
+    if not (Path(folder) / _ELECTRICITY).is_file():
+        return f"the folder that {_VARIABLE} names holds no {_ELECTRICITY.as_posix()}"
+    return ""
+
+
+def electricity() -> pd.DataFrame:
+    """The New South Wales electricity market, 45,312 half-hours in time order from May 1996 to December 1998.
+
+    Columns are scaled to [0, 1] by whoever published it, but for ``day`` (1 to 7) and ``class`` (UP or DOWN: the price
+    against its mean of the last 24 hours).
+    """
+    if reason := electricity_missing():
+        raise DataMissingError(f"no electricity table: {reason} (python -m experiments.data FOLDER downloads it)")
+    table = pd.read_csv(Path(os.environ[_VARIABLE]) / _ELECTRICITY)
+    return _checked(table, "electricity.zip")
+
+
+def _checked(table: pd.DataFrame, source: str) -> pd.DataFrame:
+    if missing := [column for column in _COLUMNS if column not in table]:
+        raise ValueError(f"{source} lacks the columns {missing}")
+    table = table[_COLUMNS].astype({"day": int, "class": str})
+    if unknown := sorted(set(table["class"]) - {"UP", "DOWN"}):
+        raise ValueError(f"{source} has classes other than UP and DOWN: {unknown}")
+    return table
+
+
+def download_electricity(folder: Path) -> Path:
+    """Fetch the table from OpenML and write it where ``DRIFTLINE_DATA=folder`` finds it; returns the file."""
+    from sklearn.datasets import fetch_openml
+
+    table = _checked(fetch_openml(data_id=_OPENML_ELECTRICITY, as_frame=True).frame, "OpenML's table")
+    path = folder / _ELECTRICITY
+    compression = {"method": "zip", "archive_name": "electricity.csv"}
+    write_atomically(path, partial(table.to_csv, index=False, compression=compression))
+    return path
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m experiments.data FOLDER")
+    print(download_electricity(Path(sys.argv[1])))

@@ -1,0 +1,153 @@
+import math
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from driftline.continual import Policy, start, step
+from driftline.fitting import FitDivergedError
+from driftline.positions import Settings
+from driftline.streams import GaussianStream
+from experiments import ablation
+from experiments.ablation import (
+    FRESH,
+    PENALISED,
+    SELF,
+    SHARED,
+    TELESCOPED,
+    Args,
+    figure,
+    renewed,
+    run,
+    units,
+    verdict,
+    worth,
+)
+
+TINY = Args(seeds=2, slow_seeds=1, rows=800, dim=3, delta=0.08, last=4, every=1, network_every=2, epochs=2)
+
+
+def rows_of(args, unit):
+    return [{"case": unit.case, "seed": unit.seed, **row} for row in run(args, unit, lambda text: None)]
+
+
+@cache
+def table():
+    return pd.DataFrame([row for unit in units(TINY) for row in rows_of(TINY, unit)])
+
+
+def window(t, seed, n=800):
+    return torch.from_numpy(GaussianStream(3, 0.08).sample(t, n, np.random.default_rng([seed, t])))
+
+
+def test_units_announce_their_rows_and_cross_all_choices():
+    counts = table().groupby(["case", "seed"]).size()
+    assert {(u.case, u.seed): u.rows for u in units(TINY)} == counts.to_dict()
+    convex = table()[(table().model == "quadratic") & (table().seed == 0) & (table().t == 4)]
+    assert len(convex) == 3 * 3 * 2
+    network = table()[(table().model == "mlp") & (table().t == 4)]
+    assert len(network) == 2 * 3 * 2
+
+
+def test_default_beats_knowing_nothing():
+    last = table()[(table().t == 4) & (table().model == "quadratic") & (table().objective == "logistic")]
+    ours = last[(last.normalizer == TELESCOPED) & (last.windows == SHARED)]
+    assert len(ours) == 2
+    assert (ours.mae < 0.5 * ours.true_kl).all()
+
+
+def test_one_fit_serves_both_normalizers():
+    """The rows for "self" taken from a telescoped fit are those of a fit that normalises itself."""
+    for model in ("quadratic", "mlp"):
+        got = []
+        for settings in (
+            Settings(model=model, seed=3, lag=0, training=ablation.Training(epochs=2)),
+            Settings(model=model, seed=3, lag=0, training=ablation.Training(epochs=2), normalizer="self"),
+        ):
+            state = start(window(0, 5), settings)
+            for t in (1, 2):
+                state, _ = step(state, {"original": window(t, 5)}, settings, Policy())
+            name = SELF if settings.normalizer == "telescoped" else TELESCOPED
+            got.append(ablation._log_ratio(state, window(2, 6), name))
+        np.testing.assert_allclose(got[0], got[1], atol=1e-9)
+
+
+def test_renewed_reference_is_the_numerator_of_the_next_step():
+    settings = Settings(model="quadratic", lag=0)
+    state, _ = step(start(window(0, 1), settings), {"original": window(1, 1)}, settings, Policy())
+    same = renewed(state, state.tracks["original"].reference.window)
+    other = renewed(state, window(1, 2))
+    after = [step(s, {"original": window(2, 1)}, settings, Policy())[0] for s in (state, same, other)]
+    test = window(2, 3)
+    values = [s.tracks["original"].current.log_ratio(test) for s in after]
+    torch.testing.assert_close(values[0], values[1])  # the same rows: the same step
+    assert float((values[0] - values[2]).abs().max()) > 1e-3
+    past = state.tracks["original"].current
+    fit = values[2] - past.log_ratio(test)
+    alone, _ = step(start(window(1, 2), settings), {"original": window(2, 1)}, settings, Policy())
+    direct = alone.tracks["original"].current.log_ratio(test)  # a static fit from the fresh rows is the same increment
+    torch.testing.assert_close(fit, direct, atol=0.02, rtol=0.02)
+    assert after[2].tracks["original"].current.uncertainty is None  # errors without the lost window are not claimed
+
+
+def test_a_fit_without_minimum_is_recorded(monkeypatch):
+    def failing(state, *args):
+        if state.t == 1:
+            raise FitDivergedError("no minimum here")
+        return step(state, *args)
+
+    monkeypatch.setattr(ablation, "step", failing)
+    unit = next(u for u in units(TINY) if u.case == "quadratic lsif shared")
+    rows = rows_of(TINY, unit)
+    assert len(rows) == unit.rows
+    assert [math.isnan(row["mae"]) for row in rows] == [False, False] + 6 * [True]
+    assert "t=2: no minimum here" in rows[-1]["reason"]
+    others = with_errors(lambda r: 1.0)
+    frame = pd.concat([others[(others.case != unit.case) | (others.seed != unit.seed)], pd.DataFrame(rows)])
+    assert "LSIF fits without a minimum: telescoped 1 of 4" in " ".join(verdict(frame, TINY).split())
+    figure(frame, TINY).canvas.draw()
+
+
+def with_errors(factor):
+    """All choices at MAE 1, times what ``factor(row)`` says."""
+    frame = table().copy()
+    frame["mae"] = [factor(row) for row in frame.itertuples()]
+    return frame
+
+
+def test_worth_is_the_ratio_with_all_else_the_same():
+    frame = with_errors(lambda r: (3.0 if r.windows == FRESH else 1.0) * (7.0 if r.objective == "kliep" else 1.0))
+    last = frame[frame.t == 4]
+    assert worth(last, "windows", FRESH, SHARED) == pytest.approx((3.0, 3.0, 3.0))
+    assert worth(last, "objective", "kliep", "logistic") == pytest.approx((7.0, 7.0, 7.0))
+    assert worth(last, "normalizer", SELF, TELESCOPED) == pytest.approx((1.0, 1.0, 1.0))
+    assert math.isnan(worth(last[last.windows == FRESH], "windows", FRESH, SHARED)[0])
+
+
+def test_verdict_turns_with_the_numbers():
+    def lead(factor):
+        return verdict(with_errors(factor), TINY).split("**")[1]
+
+    assert lead(lambda r: 5.0 if r.normalizer != TELESCOPED else 1.0) == "Telescoping is worth most."
+    assert lead(lambda r: 5.0 if r.windows == FRESH else 1.0) == "Sharing windows is worth most."
+    assert lead(lambda r: 5.0 if r.objective == "kliep" else 1.0) == "Logistic instead of KLIEP is worth most."
+    against = {TELESCOPED: 9.0, SELF: 1.0, PENALISED: 1.0}
+    assert "none helps" in lead(
+        lambda r: against[r.normalizer] * (0.9 if r.windows == FRESH else 1) * (0.9 if r.objective == "kliep" else 1)
+    )
+    assert "(no pair of fits to compare)" in verdict(with_errors(lambda r: math.nan), TINY)
+
+
+def test_figure_draws_with_labelled_axes():
+    fig = figure(table(), TINY)
+    fig.canvas.draw()
+    assert all(ax.get_xlabel() for ax in fig.axes)
+    assert "[nats]" in fig.axes[0].get_ylabel()
+
+
+def test_caption_says_what_was_shortened():
+    presets = ablation.EXPERIMENT.presets
+    assert "rows a window 20,000 instead of 50,000" in ablation.caption(presets["quick"])
+    assert "Shortened" not in ablation.caption(presets["paper"])

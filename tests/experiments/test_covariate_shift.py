@@ -1,0 +1,163 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments import covariate_shift as shift
+from experiments import data, electricity
+from experiments.experiment import Unit
+
+TINY = shift.Args(seeds=2, rows=1500, epochs=1, splits=2, split_weeks=2, split_windows=3)
+
+
+def silent(text):
+    pass
+
+
+def rows(args, case, seeds):
+    frames = [
+        pd.DataFrame([{"case": case, "seed": seed, **row} for row in shift.run(args, Unit(case, seed, 0), silent)])
+        for seed in range(seeds)
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def market(weeks, rng, moved=0.0):
+    """A table whose demand drifts up and whose price is a curve of it; with ``moved`` that curve drifts as well."""
+    n = weeks * 336
+    step = np.arange(n)
+    way = step / n
+    demand = np.clip(0.3 + 0.25 * way + 0.1 * rng.standard_normal(n), 0.0, 1.0)
+    price = 0.02 + 0.3 * (demand - 0.4) ** 2 + 0.004 * rng.random(n) + moved * way
+    return pd.DataFrame({
+        "date": way, "day": 1 + step // 48 % 7, "period": step % 48 / 47, "nswprice": price, "nswdemand": demand,
+        "vicprice": 0.0, "vicdemand": 0.0, "transfer": 0.0,
+        "class": np.where(price + 0.002 * rng.standard_normal(n) > np.median(price), "UP", "DOWN"),
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def synthetic():
+    network = rows(replace(TINY, rows=300), shift.CKLIEP, 1)  # nothing is asked of its error
+    return pd.concat([rows(TINY, shift.DRIFTLINE, 2), network, rows(TINY, shift.REFERENCES, 2)])
+
+
+@pytest.fixture(scope="module")
+def real():
+    table = market(26, np.random.default_rng(1000), moved=0.05)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data, "electricity", lambda: table)
+        once = rows(TINY, shift.ELECTRICITY, 1)
+    # a second split takes seconds and shows nothing new
+    return pd.concat([once, once.assign(seed=1, error=1.01 * once["error"])], ignore_index=True)
+
+
+def test_true_weights_are_a_density_ratio_with_enough_rows():
+    x, _ = shift.sample(10, 200_000, np.random.default_rng(1000))
+    weights = shift.true_weights(x, 10)
+    assert weights.mean() == pytest.approx(1.0, abs=0.02)
+    assert weights.sum() ** 2 / (weights**2).sum() / len(x) > 0.05
+    assert np.average(x[:, 0], weights=weights) == pytest.approx(shift.moments(1)[0], abs=0.01)
+
+
+def test_driftline_halves_the_error_and_is_near_true_weights(synthetic):
+    error = synthetic[synthetic.t == 10].groupby("method")["mse"].mean()
+    assert error[shift.DRIFTLINE] <= 0.5 * error[shift.PLAIN]
+    assert error[shift.DRIFTLINE] <= 1.1 * error[shift.TRUE]
+    assert error[shift.FIRST] <= 1.05 * error[shift.DRIFTLINE]
+
+
+def test_methods_share_windows_and_test_rows(synthetic):
+    # the line trained on D_1 is one line, and units of one seed see the same data
+    first = synthetic[synthetic.method == shift.FIRST]
+    assert (first.groupby("seed")["mse"].nunique() == 1).all()
+    again = pd.DataFrame(shift.run(TINY, Unit(shift.REFERENCES, 0, 0), silent))
+    old = synthetic[(synthetic.case == shift.REFERENCES) & (synthetic.seed == 0)]
+    np.testing.assert_array_equal(again["mse"], old["mse"])
+
+
+def test_units_leave_the_real_table_out_when_it_is_absent(monkeypatch, tmp_path):
+    monkeypatch.delenv("DRIFTLINE_DATA", raising=False)
+    assert shift.ELECTRICITY not in {unit.case for unit in shift.units(TINY)}
+    assert "not run: DRIFTLINE_DATA" in shift.caption(TINY)
+    (tmp_path / "electricity").mkdir()
+    (tmp_path / "electricity" / "electricity.zip").touch()
+    monkeypatch.setenv("DRIFTLINE_DATA", str(tmp_path))
+    assert [unit.case for unit in shift.units(TINY)].count(shift.ELECTRICITY) == TINY.splits
+    assert "not run" not in shift.caption(TINY)
+
+
+def test_units_foresee_their_rows(synthetic, real):
+    expected = {unit.case: unit.rows for unit in shift.units(TINY)} | {shift.ELECTRICITY: electricity.ROWS}
+    counts = pd.concat([synthetic, real]).groupby(["case", "seed"]).size()
+    for (case, _), count in counts.items():
+        assert count == expected[case]
+
+
+def test_windows_are_whole_weeks_in_order_and_splits_differ():
+    table = market(40, np.random.default_rng(1000))
+    first, second = (electricity.windows(table, split, 2, 3) for split in (0, 1))
+    assert [len(window.x) for window in first] == [672] * 3
+    np.testing.assert_array_equal(first[0].x["demand"], table["nswdemand"][:672])
+    np.testing.assert_array_equal(second[0].x["demand"], table["nswdemand"][3360:4032])
+    assert first[0].x["weekend"].mean() == pytest.approx(2 / 7)
+    with pytest.raises(ValueError, match="weeks"):
+        electricity.windows(table, 0, 20, 3)
+
+
+def test_weights_help_a_line_when_only_covariates_move(monkeypatch):
+    monkeypatch.setattr(electricity, "MODELS", ("linear",))
+    table = market(8, np.random.default_rng(1001))
+    frame = pd.DataFrame([{"seed": 0, **row} for row in electricity.errors(table, 0, 2, 4, silent)])
+    error = frame[frame.target == electricity.PRICE].set_index(["model", "method"])["error"]
+    assert error["linear", "weighted"] < 0.7 * error["linear", "unweighted"]
+    assert error["linear", "weighted"] < 0.7 * error["linear", "permuted"]
+    assert error["boosting", "told apart"] == pytest.approx(error["boosting", "pooled"], rel=0.05)
+
+
+def test_a_price_that_moves_given_the_covariates_is_told_from_one_that_does_not(real):
+    error = real[real.target == electricity.PRICE].groupby("method")["error"].mean()
+    assert error["told apart"] < 0.8 * error["pooled"]
+    assert error["first"] < 0.5 * error["weighted"]
+
+
+def test_the_figure_labels_its_axes_with_and_without_the_real_table(synthetic, real):
+    for frame, panels in ((synthetic, 3), (pd.concat([synthetic, real]), 6)):
+        drawn = shift.figure(frame, TINY)
+        assert len(drawn.axes) == panels
+        assert all(ax.get_xlabel() and ax.get_ylabel() and ax.get_title() for ax in drawn.axes)
+
+
+def test_the_synthetic_verdict_turns_with_the_numbers(synthetic, monkeypatch):
+    monkeypatch.delenv("DRIFTLINE_DATA", raising=False)
+    good = shift.verdict(synthetic, TINY)
+    assert good.startswith("**Confirmed on")
+    assert "not run: DRIFTLINE_DATA" in good
+    doctored = synthetic.copy()
+    ours = doctored.method == shift.DRIFTLINE
+    doctored.loc[ours, "mse"] *= 1.3
+    assert shift.verdict(doctored, TINY).startswith("**Confirmed in part")
+    doctored.loc[ours, "mse"] *= 100.0
+    assert shift.verdict(doctored, TINY).startswith("**Contradicted")
+    doctored.loc[doctored.method == shift.CKLIEP, "mse"] = 100.0
+    assert "contradicts the claim" in shift.verdict(doctored, TINY)
+
+
+def test_the_real_verdict_turns_with_the_numbers(real):
+    def with_weighted(values):
+        """All kinds of model at error 0.4 but for weights, whose errors by split are given."""
+        frame = real.copy()
+        frame["error"] = 0.4 + 0.001 * frame["seed"]
+        for seed, value in enumerate(values):
+            frame.loc[(frame.method == "weighted") & (frame.seed == seed), "error"] = value
+        return electricity.words(frame)
+
+    assert "weights help, clearly" in with_weighted((0.3, 0.302))
+    assert "weights harm, clearly" in with_weighted((0.5, 0.502))
+    assert "do not help beyond chance" in with_weighted((0.3, 0.5))
+    assert "moved too is not shown" in with_weighted((0.3, 0.5))
+    frame = real.copy()
+    frame.loc[frame.method == "told apart", "error"] = 0.01 + 0.001 * frame["seed"]
+    frame.loc[frame.method == "pooled", "error"] = 0.4 + 0.001 * frame["seed"]
+    assert "not shown" not in electricity.words(frame)

@@ -1,0 +1,38 @@
+"""Publishing: figures and verdicts come between the marks, and only there."""
+
+import json
+
+import pytest
+
+from experiments.publishing import publish
+
+
+@pytest.fixture
+def finished(tmp_path):
+    folder = tmp_path / "runs" / "one"
+    folder.mkdir(parents=True)
+    (folder / "verdict.md").write_text("**It holds** with \\1 and $x$.\n", encoding="utf-8")
+    (folder / "figure.png").write_bytes(b"picture")
+    (folder / "args.json").write_text(json.dumps({"command": "python -m experiments one --scale quick"}))
+    return tmp_path
+
+
+def test_marks_are_filled_again_and_again(finished):
+    page = finished / "page.md"
+    page.write_text("before\n<!-- begin one -->stale<!-- end one -->\nafter <!-- begin two --><!-- end two -->")
+    for _ in range(2):
+        assert list(publish(finished / "runs", page, ["one", "two"])) == ["one"]
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before\n<!-- begin one -->\n```sh\npython -m experiments one --scale quick\n```")
+    assert text.count("**It holds** with \\1 and $x$.") == 1
+    assert text.endswith("<!-- end one -->\nafter <!-- begin two --><!-- end two -->")
+    assert "stale" not in text
+    assert (finished / "figures" / "one.png").read_bytes() == b"picture"
+
+
+def test_a_page_without_marks_is_told_and_kept(finished):
+    page = finished / "page.md"
+    page.write_text("nothing here")
+    with pytest.raises(ValueError, match=r"no marks <!-- begin one --> and <!-- end one -->"):
+        list(publish(finished / "runs", page, ["one"]))
+    assert page.read_text() == "nothing here"

@@ -1,0 +1,168 @@
+"""The runner: what is finished stays finished, what fails is told, nothing half-written is left."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from experiments import catalogue, running
+from experiments.__main__ import _arguments, _parser, main
+from experiments.experiment import Experiment, Unit
+from experiments.figures import band, canvas, save, style
+from experiments.files import write_atomically
+from experiments.running import finished_part, part_path, run_unit
+
+
+@dataclass(frozen=True)
+class Args:
+    seeds: int = 2
+    factor: float = 1.0
+    sizes: tuple[int, ...] = (1, 2)
+
+
+def toy(run) -> Experiment:
+    return Experiment(
+        "toy", "Fig. 0", "a toy", {"quick": Args(), "paper": Args(seeds=10)},
+        units=lambda args: [Unit("one", seed, 2) for seed in range(args.seeds)],
+        run=run, figure=lambda frame, args: Figure(), caption=lambda args: "toy", verdict=lambda frame, args: "fine",
+    )  # fmt: skip
+
+
+def rows(args, unit, report):
+    report("busy")
+    for t in range(2):
+        yield {"t": t, "value": args.factor * (10 * unit.seed + t)}
+
+
+def test_a_unit_is_written_whole_with_its_case_and_seed(tmp_path):
+    run_unit(toy(rows), Args(), Unit("one", 1, 2), tmp_path)
+    frame = pd.read_csv(part_path(tmp_path, Args(), Unit("one", 1, 2)))
+    assert list(frame.columns) == ["case", "seed", "t", "value"]
+    assert frame.value.tolist() == [10.0, 11.0]
+
+
+def test_a_part_is_of_its_arguments_but_not_of_the_number_of_seeds(tmp_path):
+    unit = Unit("one", 0, 2)
+    run_unit(toy(rows), Args(), unit, tmp_path)
+    assert finished_part(tmp_path, Args(seeds=7), unit) is not None
+    assert finished_part(tmp_path, Args(factor=2.0), unit) is None
+    assert finished_part(tmp_path, Args(sizes=(1,)), unit) is None
+    assert finished_part(tmp_path, Args(), unit._replace(seed=1)) is None
+
+
+def test_cases_that_look_alike_as_file_names_do_not_collide(tmp_path):
+    assert part_path(tmp_path, Args(), Unit("a b", 0, 1)) != part_path(tmp_path, Args(), Unit("a, b", 0, 1))
+
+
+def test_an_interrupted_unit_leaves_nothing(tmp_path):
+    def broken(args, unit, report):
+        yield {"t": 0, "value": 1.0}
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_unit(toy(broken), Args(), Unit("one", 0, 2), tmp_path)
+    assert not list(tmp_path.rglob("*.csv"))
+
+
+def test_a_unit_without_rows_is_an_error(tmp_path):
+    with pytest.raises(RuntimeError, match="one, seed 0 yielded no rows"):
+        run_unit(toy(lambda args, unit, report: iter(())), Args(), Unit("one", 0, 2), tmp_path)
+
+
+def test_a_failed_write_keeps_the_old_file(tmp_path):
+    path = tmp_path / "kept.txt"
+    write_atomically(path, lambda p: p.write_text("old"))
+
+    def fail(p):
+        p.write_text("half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(path, fail)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_flags_replace_what_the_scale_says(monkeypatch):
+    monkeypatch.setattr("experiments.__main__.EXPERIMENTS", {"toy": toy(rows)})
+    given = _parser().parse_args(["toy", "--scale", "paper", "--sizes", "3", "4"])
+    assert _arguments(toy(rows), given) == Args(seeds=10, sizes=(3, 4))
+    given = _parser().parse_args(["toy", "--seeds", "1", "--scale", "quick"])
+    assert _arguments(toy(rows), given) == replace(Args(), seeds=1)
+
+
+@pytest.mark.parametrize("bad", [["nothing"], ["variance", "--seeds", "0"], ["variance", "--scale", "big"], []])
+def test_bad_arguments_are_told(bad, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(bad)
+    assert stopped.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_command_runs_resumes_and_writes_everything(tmp_path):
+    command = [sys.executable, "-m", "experiments", "variance", "--out", str(tmp_path), "--means", "3",
+               "--replicates", "60", "--jobs", "1"]  # fmt: skip
+    first = subprocess.run([*command], capture_output=True, text=True, check=True)
+    folder = tmp_path / "variance"
+    for name in ("results.csv", "figure.png", "figure.pdf", "verdict.md", "caption.md", "args.json"):
+        assert (folder / name).stat().st_size > 0
+    assert "Corollary" in (folder / "caption.md").read_text(encoding="utf-8")
+    assert "finished already" not in first.stdout
+    before = (folder / "results.csv").read_bytes()
+    next(folder.joinpath("parts").glob("limit-*.csv")).unlink()  # as if interrupted in between
+    again = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "1 of 2 units are finished already" in again.stdout
+    assert (folder / "results.csv").read_bytes() == before
+    assert json.loads((folder / "args.json").read_text())["means"] == 3
+
+
+def test_a_failing_unit_is_named_and_the_others_are_kept(tmp_path):
+    """mu needs at least one row: the sample's fits fail, those of the limit do not."""
+    command = [sys.executable, "-m", "experiments", "variance", "--out", str(tmp_path), "--means", "2",
+               "--replicates", "20", "--rows", "0", "--jobs", "1"]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "1 of 2 units of variance failed" in done.stdout
+    assert "sample, seed 0" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    assert [p.name.split("-")[0] for p in (tmp_path / "variance" / "parts").iterdir()] == ["limit"]
+
+
+def test_presets_and_names():
+    for name, experiment in catalogue.EXPERIMENTS.items():
+        assert experiment.name == name
+        assert set(experiment.presets) == {"quick", "paper"}
+        for args in experiment.presets.values():
+            units = experiment.units(args)
+            assert units, name
+            assert len(set(units)) == len(units), name
+            assert {u.seed for u in units} == set(range(args.seeds)), name
+            assert experiment.caption(args)
+    assert running.part_path.__doc__
+
+
+def test_bands_are_mean_and_spread_over_seeds():
+    frame = pd.DataFrame({"t": [1, 1, 2, 2], "y": [1.0, 3.0, 5.0, 5.0]})
+    with style():
+        _, ax = canvas(1, 1)
+        band(ax, frame, "t", "y", "y", "#000000")
+    assert ax.lines[0].get_ydata().tolist() == [2.0, 5.0]
+    reach = ax.collections[0].get_datalim(ax.transData)
+    assert reach.y0 == pytest.approx(2.0 - 2.0**0.5)
+
+
+def test_long_captions_stay_on_the_page(tmp_path):
+    with style():
+        fig, _ = canvas(1, 2)
+        save(fig, tmp_path, "What is measured here and how, word for word. " * 12)
+    page, text = fig.bbox, fig.texts[-1].get_window_extent()
+    assert text.x1 <= page.x1
+    assert text.y0 >= 0
+    lowest = min(ax.get_tightbbox().y0 for ax in fig.axes)
+    assert text.y1 <= lowest

@@ -1,0 +1,150 @@
+"""Fig. 3c: who is closer with several originals, and words that follow the numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments import tracing_multiple as tm
+
+# steps large enough that the drift stands out of the noise of so few rows
+ARGS = tm.Args(seeds=1, originals=3, dim=4, delta=0.08, rows=2000, test_rows=2000, epochs=3, rate=1e-3, times=(1, 3, 9))
+
+
+def rows_of(args: tm.Args, case: str) -> pd.DataFrame:
+    words: list[str] = []
+    unit = next(unit for unit in tm.units(args) if unit.case == case)
+    frame = pd.DataFrame([{"case": case, "seed": unit.seed, **row} for row in tm.run(args, unit, words.append)])
+    assert len(frame) == unit.rows
+    assert any("t=3" in text for text in words)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    return pd.concat([rows_of(ARGS, case) for case in (tm.CKLIEP, tm.KLIEP, tm.CONVEX, tm.OURS)], ignore_index=True)
+
+
+def doctored(ckliep: float, kliep: float, convex: float = 0.3, ours: float = 0.31, seeds: int = 2) -> pd.DataFrame:
+    """Two times and seeds at a truth of 0.3 nats; the last time has these KLs, and log-ratio errors to match."""
+    said = {tm.CKLIEP: ckliep, tm.KLIEP: kliep, tm.CONVEX: convex, tm.OURS: ours}
+    return pd.DataFrame(
+        [
+            {"case": case, "seed": seed, "t": t, "kl": kl if t == 3 else 0.3, "mae": abs(kl - 0.3), "true_kl": 0.3,
+             "each_off": abs(kl - 0.3), "exact_kl": 0.3, "window_kl": kl,
+             "window_error": 0.02 if case == tm.OURS else np.nan}
+            for case, kl in said.items() for seed in range(seeds) for t in (1, 3)
+        ]
+    )  # fmt: skip
+
+
+def test_every_method_is_measured_on_the_same_truth(frame: pd.DataFrame) -> None:
+    assert frame.groupby("t")[["true_kl", "exact_kl"]].nunique().to_numpy().max() == 1
+    assert sorted(frame[frame.case == tm.OURS].t) == [1, 2, 3]
+    assert sorted(frame[frame.case == tm.KLIEP].t) == [1, 3]  # not the 9: there are three originals only
+
+
+def test_the_truth_is_the_average_over_originals_that_joined_one_by_one(frame: pd.DataFrame) -> None:
+    stream = tm.Data(ARGS, 0).stream(2)
+    expected = np.mean([stream.reverse_kl(moved) for moved in (1, 2, 3)])
+    assert frame[frame.t == 3].exact_kl.iloc[0] == pytest.approx(expected)
+    assert frame[frame.t == 3].true_kl.iloc[0] == pytest.approx(expected, rel=0.15)
+
+
+def test_default_beats_the_networks_where_its_model_holds_the_ratio(frame: pd.DataFrame) -> None:
+    last = frame[frame.t == 3].set_index("case")
+    off = (last.kl - last.true_kl).abs()
+    assert off[tm.OURS] < 0.15 * last.true_kl.iloc[0]
+    assert last.mae[tm.OURS] < min(last.mae[tm.CKLIEP], last.mae[tm.KLIEP])
+
+
+def test_averaging_hides_errors_of_single_originals(frame: pd.DataFrame) -> None:
+    assert ((frame.kl - frame.true_kl).abs() <= frame.each_off + 1e-12).all()
+
+
+def test_first_step_of_ckliep_is_kliep(frame: pd.DataFrame) -> None:
+    """With one original and no past they are the same fit."""
+    first = frame[frame.t == 1].set_index("case")
+    assert first.kl[tm.CKLIEP] == pytest.approx(first.kl[tm.KLIEP])
+    assert first.mae[tm.CKLIEP] == pytest.approx(first.mae[tm.KLIEP])
+
+
+def test_only_the_default_has_error_bars(frame: pd.DataFrame) -> None:
+    ours = frame[frame.case == tm.OURS]
+    assert (ours.window_error > 0).all()
+    assert ((ours.window_kl - ours.exact_kl).abs() < 4 * ours.window_error).all()
+    assert frame[frame.case == tm.CKLIEP].window_error.isna().all()
+
+
+def test_data_differ_between_seeds_originals_and_roles() -> None:
+    one, other = tm.Data(ARGS, 0), tm.Data(ARGS, 1)
+    assert not np.array_equal(one.window(1, 1), other.window(1, 1))
+    assert not np.array_equal(one.window(1, 1)[:2000], one.test(1, 1))
+    assert not np.allclose(one.window(1, 0) - 2.0, one.window(2, 0) - 4.0)
+    assert len(one.window(1, 1)) == 2400  # 2000 and their validation rows
+    assert one.window(2, 0).mean() == pytest.approx(4.0, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("ckliep", "kliep", "lead"),
+    [(0.32, 0.5, "**Confirmed for"), (0.5, 0.32, "**Contradicted for"), (0.4, 0.4, "**Not settled for")],
+)
+def test_verdict_turns_with_the_numbers(ckliep: float, kliep: float, lead: str) -> None:
+    text = tm.verdict(doctored(ckliep, kliep), ARGS)
+    assert text.startswith(lead)
+    assert f"{ckliep:.3f}" in text
+    assert f"{kliep:.3f}" in text
+
+
+def test_verdict_is_not_settled_where_seeds_disagree() -> None:
+    table = doctored(0.32, 0.5)
+    table.loc[(table.case == tm.CKLIEP) & (table.seed == 1), "kl"] = 0.9
+    assert tm.verdict(table, ARGS).startswith("**Not settled for averaged KL, confirmed for log-ratios")
+
+
+def test_verdict_judges_single_originals_on_their_own() -> None:
+    table = doctored(0.32, 0.5)
+    assert "single original the claim is confirmed" in tm.verdict(table, ARGS)
+    table.loc[table.case == tm.CKLIEP, "each_off"] = 0.9
+    assert "single original the claim is contradicted" in tm.verdict(table, ARGS)
+
+
+def test_verdict_says_who_is_closest_and_why_and_counts_intervals() -> None:
+    good = tm.verdict(doctored(0.35, 0.5, convex=0.4, ours=0.31), ARGS)
+    bad = tm.verdict(doctored(0.35, 0.5, convex=0.6, ours=0.37), ARGS)
+    assert "the closest of all" in good
+    assert "4 of 4 hold the truth" in good
+    assert "closer than its network, whose" in good
+    assert "not the closest: that is CKLIEP" in bad
+    assert "0 of 4 hold the truth" in bad
+    assert "no closer than its network" in bad
+
+
+def test_one_seed_has_no_spread() -> None:
+    assert "±" not in tm.verdict(doctored(0.35, 0.5, seeds=1), ARGS)
+
+
+def test_figure_has_labelled_axes_and_all_methods(frame: pd.DataFrame) -> None:
+    fig = tm.figure(frame, ARGS)
+    kl, mae = fig.axes
+    assert all("[nats]" in ax.get_ylabel() and ax.get_xlabel() for ax in (kl, mae))
+    labels = [text.get_text() for text in kl.get_legend().get_texts()]
+    assert labels[0] == "truth"
+    assert len(labels) == 5
+    fig.canvas.draw()
+
+
+def test_caption_says_what_was_shortened() -> None:
+    paper = tm.EXPERIMENT.presets["paper"]
+    assert "Unlike the paper" not in tm.caption(paper)
+    assert "3 epochs a fit instead of up to 5000" in tm.caption(replace(paper, epochs=3))
+    assert "rows a window" in tm.caption(ARGS)
+
+
+def test_units_are_every_method_and_seed() -> None:
+    units = tm.units(replace(ARGS, seeds=2))
+    assert len(set(units)) == len(units) == 8
+    assert tm.Unit(tm.CKLIEP, 1, 3) in units
