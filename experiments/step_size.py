@@ -117,7 +117,7 @@ def units(args: Args) -> list[Unit]:
 
 
 def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
-    """Errors after each window seen; once a fit has no minimum, no number for what comes after it."""
+    """Errors after each window seen; once a fit has failed, no number for what comes after it."""
     plan, stream = plans(args)[unit.case], GaussianStream(args.dim, args.delta)
     rows = methods.without_validation(args.rows) if plan.method.is_paper else args.rows
 
@@ -214,7 +214,7 @@ def caption(args: Args) -> str:
     return (
         f"Error at t={args.last} on the {args.dim}-D Gaussian stream (Δ={args.delta}, {args.rows:,} rows a window, a "
         f"fifth more for CKLIEP to validate on) against the step size d; only every d-th window is seen. Stars: the "
-        f"adaptive policy, given every window, at the mean length of its steps. Crosses: fits without a minimum. Bands "
+        f"adaptive policy, given every window, at the mean length of its steps. Crosses: fits that failed. Bands "
         f"and bars: one standard deviation over seeds.{' Shortened: ' + '; '.join(shorter) + rate if shorter else ''}."
     )
 
@@ -238,7 +238,7 @@ def verdict(frame: pd.DataFrame, args: Args) -> str:
     return f"""**Small steps are better: {lead}.** Log-ratio MAE in nats at t={args.last}, mean over {args.seeds}
     seed(s), networks {min(args.seeds, args.network_seeds)}.
     Sec. 4.2 explains by Corollary 1 why d4 is worse than d1. {_caveat(args)}{_best(means)} The adaptive policy, without
-    being told a size: {_adaptive(last, means)}. Fits without a minimum (seeds): {fits}. Of our estimates
+    being told a size: {_adaptive(last, means)}. Fits that failed (seeds): {fits}. Of our estimates
     more than {_OFF:.0%} off in KL, {int(ours.warned.sum())} of {len(ours)} came with a warning."""
 
 
