@@ -22,7 +22,7 @@ from sklearn.linear_model import LinearRegression
 from driftline import ContinualDensityRatio
 from experiments import data, electricity
 from experiments.experiment import Experiment, Report, Row, Unit
-from experiments.figures import COLORS, band, canvas, style
+from experiments.figures import COLORS, band, canvas, plain_ticks, style
 from experiments.methods import PAPER_EPOCHS, PAPER_RATE, Floats, ckliep, untrusted
 
 DRIFTLINE, CKLIEP, REFERENCES, ELECTRICITY = "driftline", "CKLIEP", "references", "electricity"
@@ -185,7 +185,7 @@ def _errors(ax: Axes, frame: pd.DataFrame) -> None:
         band(ax, frame[frame.method == method], "t", "mse", method, COLORS[color], linestyle=dashes, marker=marker)
     ax.set(xlabel="latest window t", ylabel="mean squared error on new rows of D₁", yscale="log",
            title="error on the first distribution")  # fmt: skip
-    electricity.plain_ticks(ax, (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5))
+    plain_ticks(ax, (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5))
     ax.legend(loc="upper left")
 
 

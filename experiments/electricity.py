@@ -39,11 +39,11 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from driftline import ContinualDensityRatio, DensityRatio
 from experiments.experiment import Report, Row
-from experiments.figures import COLORS
+from experiments.figures import COLORS, plain_ticks
 from experiments.methods import Floats, untrusted
 
 __all__ = [
-    "METHODS", "MODELS", "PRICE", "ROWS", "UP", "change", "errors", "gains", "levels", "plain_ticks", "windows",
+    "METHODS", "MODELS", "PRICE", "ROWS", "UP", "change", "errors", "gains", "levels", "windows",
     "words",
 ]  # fmt: skip
 
@@ -222,14 +222,6 @@ def change(ax: Axes, frame: pd.DataFrame) -> None:
     ax.set(title="what the weights change", ylabel="error weighted / unweighted", xlabel="kind of model", yscale="log")
     plain_ticks(ax, (0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0))
     ax.grid(axis="x", visible=False)
-
-
-def plain_ticks(ax: Axes, ticks: tuple[float, ...]) -> None:
-    """Ticks of a log axis that spans too little for powers of ten, those of them that are within its limits."""
-    low, high = ax.get_ylim()
-    within = [tick for tick in ticks if low <= tick <= high]
-    ax.set_yticks(within, [f"{tick:g}" for tick in within])
-    ax.set_yticks([], minor=True)
 
 
 def words(frame: pd.DataFrame) -> str:

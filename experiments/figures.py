@@ -14,10 +14,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from experiments.files import write_atomically
 
-__all__ = ["COLORS", "band", "canvas", "save", "style"]
+__all__ = ["COLORS", "band", "canvas", "plain_ticks", "save", "style"]
 
 # Okabe and Ito's colours: told apart by most colour-blind readers, and in grey by their order here
 COLORS = {
@@ -46,7 +47,7 @@ def canvas(
     rows: int = 1, columns: int = 2, *, width: float = 7.0, height: float = 2.9, **kwargs: Any
 ) -> tuple[Figure, Any]:
     """A figure and its axes (an array unless there is one), in inches of a paper's text width."""
-    figure = Figure(figsize=(width, height))
+    figure = Figure(figsize=(width, height), dpi=_DPI)
     FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, columns, **kwargs)
 
@@ -59,16 +60,34 @@ def band(axes: Axes, frame: pd.DataFrame, x: str, y: str, label: str, color: str
     axes.fill_between(mean.index, mean - spread, mean + spread, color=color, alpha=0.18, linewidth=0)
 
 
+def plain_ticks(ax: Axes, ticks: tuple[float, ...]) -> None:
+    """Ticks of a log axis that spans too little for powers of ten, those of them that are within its limits."""
+    low, high = ax.get_ylim()
+    within = [tick for tick in ticks if low <= tick <= high]
+    ax.set_yticks(within, [f"{tick:g}" for tick in within])
+    ax.set_yticks([], minor=True)
+
+
 def save(figure: Figure, folder: Path, caption: str) -> None:
     """``figure.png`` and ``figure.pdf``, the caption set below the panels."""
     width, height = figure.get_size_inches()
-    lines = textwrap.wrap(caption, width=int(width * 72 / _CAPTION_SIZE * 1.88))
+    words = figure.text(0.01, 0.0, "", fontsize=_CAPTION_SIZE, va="bottom", linespacing=1.3, color="#333333")
+    lines = _wrapped(words, caption, 0.98 * figure.bbox.width)
     room = (1.35 * _CAPTION_SIZE * len(lines) + 8) / 72
     figure.set_size_inches(width, height + room)
     engine: Any = figure.get_layout_engine()
     if engine is not None:
         engine.set(rect=(0, room / (height + room), 1, height / (height + room)))
-    figure.text(0.01, 2 / 72 / (height + room), "\n".join(lines), fontsize=_CAPTION_SIZE, va="bottom", linespacing=1.3,
-                color="#333333")  # fmt: skip
+    words.set(y=2 / 72 / (height + room), text="\n".join(lines))
     for kind in ("png", "pdf"):
-        write_atomically(folder / f"figure.{kind}", partial(figure.savefig, format=kind, dpi=_DPI))
+        write_atomically(folder / f"figure.{kind}", partial(figure.savefig, format=kind))
+
+
+def _wrapped(words: Text, caption: str, room: float) -> list[str]:
+    """Lines of the caption, as long as fit into so many pixels: fonts differ too much to count letters."""
+    for letters in range(170, 20, -2):
+        lines = textwrap.wrap(caption, width=letters)
+        words.set_text("\n".join(lines))
+        if words.get_window_extent().width <= room:
+            break
+    return lines

@@ -73,7 +73,7 @@ def _write_up(experiment: Experiment, args: Any, folder: Path, table: pd.DataFra
 
 def part_path(folder: Path, args: Any, unit: Unit) -> Path:
     """Where a unit's rows go: the name holds a digest of all arguments that could change them."""
-    settings = {key: value for key, value in asdict(args).items() if key != "seeds"}
+    settings = {key: value for key, value in asdict(args).items() if not key.endswith("seeds")}
     digest = hashlib.sha256(json.dumps([settings, unit.case], sort_keys=True, default=str).encode()).hexdigest()[:10]
     label = re.sub(r"[^a-zA-Z0-9.]+", "-", unit.case).strip("-").lower()
     return folder / "parts" / f"{label}-seed{unit.seed}-{digest}.csv"

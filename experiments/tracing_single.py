@@ -88,7 +88,7 @@ def _kliep(problem: Problem) -> Scores:
 
 
 def _kliep_convex(problem: Problem) -> Scores:
-    for t in problem.times(1):
+    for t in problem.times(problem.args.kliep_every):
         estimator = DensityRatio(objective="kliep", model="quadratic", random_state=problem.seed)
         try:
             with untrusted():
@@ -136,7 +136,7 @@ METHODS: dict[str, Method] = {
     "CKLIEP-d4": Method(lambda p: _ckliep(p, 4), lambda a: 4, "orange", "-"),
     "KLIEP, network": Method(_kliep, lambda a: a.kliep_every, "green", "-"),
     "TRE, network": Method(_tre, lambda a: a.tre_every, "pink", "-"),
-    "KLIEP, convex": Method(_kliep_convex, lambda a: 1, "green", "--"),
+    "KLIEP, convex": Method(_kliep_convex, lambda a: a.kliep_every, "green", "--"),
     OURS: Method(_driftline, lambda a: 1, "driftline", "-"),
     "TRE, convex": Method(_tre_convex, lambda a: 1, "pink", ":"),  # drawn over ours, which it equals
 }
@@ -232,7 +232,7 @@ EXPERIMENT = Experiment(
     name="tracing-single",
     paper="Fig. 3a,b",
     title="tracing one original: CKLIEP, KLIEP, TRE, driftline",
-    presets={"quick": Args(epochs=5, rate=3e-4, kliep_every=4, tre_every=4, tre_rate=3e-3), "paper": Args(seeds=10)},
+    presets={"quick": Args(epochs=4, rate=4e-4, kliep_every=4, tre_every=4, tre_rate=3e-3), "paper": Args(seeds=10)},
     units=units,
     run=run,
     figure=figure,

@@ -57,7 +57,9 @@ def test_a_sample_without_a_minimum_does_not_stop_a_fit_that_has_one():
     """KLIEP needs the numerator's mean inside of the denominator's rows: here not so for every eighth row."""
     x, y = gaussians(n=20_000, m=20_000, d=1)
     y = y.clone()
-    y[::8] = y[::8].clamp_min(0.1)  # the eighth that the start is found on lies above the numerator's mean, the rest not
+    y[::8] = y[::8].clamp_min(
+        0.1
+    )  # the eighth that the start is found on lies above the numerator's mean, the rest not
     start = torch.zeros(2, dtype=torch.float64)
     with pytest.raises(FitDivergedError, match="no minimum"):
         fit_convex(design(x[::8]), design(y[::8]), nwj, ridge=0.0, start=start)
