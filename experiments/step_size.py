@@ -59,14 +59,13 @@ class Args:
         for name in ("seeds", "network_seeds", "rows", "dim", "last", "epochs", "network_epochs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be at least 1")
-        for name, most in (("rate", math.inf), ("delta", 1 / self.last)):  # 1 - delta t is a scale
-            if not 0.0 < getattr(self, name) < most:
-                raise ValueError(f"--{name} {getattr(self, name):g} must be above 0 and below {most:g}")
-        for name in ("sizes", "network_sizes"):
-            sizes = getattr(self, name)
+        if not self.rate > 0.0:
+            raise ValueError(f"--rate {self.rate:g} must be above 0")
+        if not 0.0 < self.delta * self.last < 1.0:  # 1 - delta t is a scale
+            raise ValueError(f"--delta {self.delta:g} must be above 0 and below 1 / --last {self.last}")
+        for name, sizes in (("sizes", self.sizes), ("network-sizes", self.network_sizes)):
             if not sizes or min(sizes) < 1 or any(self.last % d for d in sizes):
-                flag = f"--{name.replace('_', '-')} {' '.join(map(str, sizes))}"
-                raise ValueError(f"{flag}: each must be at least 1 and divide --last {self.last}, to end there")
+                raise ValueError(f"--{name} {' '.join(map(str, sizes))}: each must divide --last {self.last}")
 
 
 class Method(NamedTuple):
@@ -88,16 +87,13 @@ class Method(NamedTuple):
         return self.is_paper or self.params["model"] == "mlp"
 
 
-METHODS = {
-    method.name: method
-    for method in (
-        Method("CKLIEP", {}, "red"),
-        Method("mlp", {"model": "mlp"}, "green"),
-        Method("quadratic KLIEP", {"objective": "kliep", "model": "quadratic"}, "orange"),
-        Method("auto", {"model": "auto"}, "driftline"),
-        Method("quadratic logistic", {"objective": "logistic", "model": "quadratic"}, "sky", "--"),
-    )
-}
+METHODS = {method.name: method for method in (
+    Method("CKLIEP", {}, "red"),
+    Method("mlp", {"model": "mlp"}, "green"),
+    Method("quadratic KLIEP", {"objective": "kliep", "model": "quadratic"}, "orange"),
+    Method("auto", {"model": "auto"}, "driftline"),
+    Method("quadratic logistic", {"objective": "logistic", "model": "quadratic"}, "sky", "--"),
+)}  # fmt: skip
 
 
 class Plan(NamedTuple):
@@ -170,15 +166,13 @@ def _estimator(args: Args, plan: Plan, seed: int, report: Report) -> ContinualDe
 
 def ends(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of the last window, with the error of the KL in percent."""
-    last = frame[frame.t == frame.t.max()]
-    return last.assign(off=100.0 * (last.kl / last.true_kl - 1.0))
+    return frame[frame.t == frame.t.max()].assign(off=lambda last: 100.0 * (last.kl / last.true_kl - 1.0))
 
 
 def figure(frame: pd.DataFrame, args: Args) -> Figure:
     """MAE and error of the KL against the step size, a curve a method, a star for the adaptive policy."""
     with style():
-        fig, axes = canvas(1, 2, height=3.1)
-        last = ends(frame)
+        (fig, axes), last = canvas(1, 2, height=3.1), ends(frame)
         axes[1].axhline(0.0, color=COLORS["truth"], linewidth=1, label="truth")
         for ax, y in zip(axes, ("mae", "off"), strict=True):
             for method in METHODS.values():
@@ -214,20 +208,18 @@ def _curve(ax: Axes, part: pd.DataFrame, y: str, method: Method) -> None:
 def caption(args: Args) -> str:
     """What the figure shows, and what was shortened."""
     paper = EXPERIMENT.presets["paper"]
-    names = {"rows": "rows a window", "epochs": "epochs of CKLIEP", "rate": "its rate", "seeds": "seeds",
+    names = {"rows": "rows a window", "epochs": "epochs of CKLIEP", "rate": "rate of CKLIEP", "seeds": "seeds",
              "network_seeds": "seeds of networks", "network_sizes": "step sizes of networks"}  # fmt: skip
     shorter = [
         f"{name} {_shown(getattr(args, field))} instead of {_shown(getattr(paper, field))}"
         for field, name in names.items()
         if getattr(args, field) != getattr(paper, field)
     ]
-    return (
-        f"Error at t={args.last} on the {args.dim}-D Gaussian stream (Δ={args.delta}, {args.rows:,} rows a window, a "
-        f"fifth more for CKLIEP to validate on) against the step size d; only every d-th window is seen. Stars: the "
-        f"adaptive policy, given every window, at the mean length of its steps. Crosses: the fits of some or all seeds "
-        f"failed, no mean is drawn. Bands and bars: one standard deviation over seeds."
-        f"{' Shortened: ' + '; '.join(shorter) + '.' if shorter else ''}"
-    )
+    words = f" Shortened: {'; '.join(shorter)}." if shorter else ""
+    return f"""Error at t={args.last} on the {args.dim}-D Gaussian stream (Δ={args.delta}, {args.rows:,} rows a window,
+    a fifth more for CKLIEP to validate on) against the step size d; only every d-th window is seen. Stars: the adaptive
+    policy, given every window, at the mean length of its steps. Crosses: the fits of some or all seeds failed, no mean
+    is drawn. Bands and bars: one standard deviation over seeds.{words}"""
 
 
 def _shown(value: Any) -> str:
@@ -239,17 +231,14 @@ def verdict(frame: pd.DataFrame, args: Args) -> str:
     last = ends(frame)
     cells, lists = _cells(last), dict[str, list[str]]()
     for name, seeds in last.groupby("method", sort=False).seed.nunique().items():
-        words = judged = _judge(cells, name)
-        if seeds < _ENOUGH:
-            words = f"the numbers of {'one seed' if seeds == 1 else f'{seeds} seeds'} {_SUGGESTED[judged]}"
+        few, judged = "one seed" if seeds == 1 else f"{seeds} seeds", _judge(cells, name)
+        words = judged if seeds >= _ENOUGH else f"the numbers of {few} {_SUGGESTED[judged]}"
         shown = ", ".join(f"{_nats(cells, name, d)} at d{d}" for d in (_D1, _D4))
         lists.setdefault(words, []).append(f"{name} ({shown})")
     lead = "; ".join(f"{words} for {', '.join(names)}" for words, names in lists.items())
     best, adaptive = _by_method(cells)
-    caveat = ""
-    if args.epochs != PAPER_EPOCHS:  # they were chosen at one of the sizes compared
-        caveat = f"""CKLIEP trained for {args.epochs} epochs a step instead of {PAPER_EPOCHS}, chosen by its error at
-        d{_D4}, which may favour d{_D4}. """
+    caveat = f"CKLIEP trained {args.epochs} epochs a step instead of {PAPER_EPOCHS}, chosen by its error at d{_D4}, "
+    caveat = "" if args.epochs == PAPER_EPOCHS else f"{caveat}which may favour d{_D4}. "
     failed = last.mae.isna().groupby(last.case).agg(["sum", "size"]).query("sum > 0")
     fits = "; ".join(f"{case} ({lost} of {count})" for case, lost, count in failed.itertuples()) or "none"
     ours = last[(last.method != "CKLIEP") & (last.off.abs() > 100.0 * _OFF)]
@@ -299,22 +288,13 @@ def _by_method(cells: pd.DataFrame) -> tuple[str, str]:
             fixed.append(f"{name} d{best} ({kind}; {', '.join(f'd{d} {more[d]}' for d in ends if d != best)})")
         if 0 in mae.index:
             factor = "" if math.isnan(mae[0] / least) else f" (×{mae[0] / least:.2g} the best)"
-            length = cells.length[name, 0]
-            free.append(f"{name} {_nats(cells, name, 0)} with steps of {length:.1f} windows{factor}")
+            free.append(f"{name} {_nats(cells, name, 0)} with steps of {cells.length[name, 0]:.1f} windows{factor}")
     return "; ".join(fixed) or "none", "; ".join(free) or "not run"
 
 
 EXPERIMENT = Experiment(
-    name="step-size",
-    paper="Sec. 3.3 and 4.2",
-    title="the size of steps, and who should choose it",
-    presets={
-        "quick": Args(seeds=2, rows=20_000, network_sizes=(1, 4, 10, 20), epochs=15, rate=3e-4),
-        "paper": Args(seeds=10, network_seeds=10),
-    },
-    units=units,
-    run=run,
-    figure=figure,
-    caption=caption,
-    verdict=verdict,
-)
+    name="step-size", paper="Sec. 3.3 and 4.2", title="the size of steps, and who should choose it",
+    presets={"quick": Args(seeds=2, rows=20_000, network_sizes=(1, 4, 10, 20), epochs=15, rate=3e-4),
+             "paper": Args(seeds=10, network_seeds=10)},
+    units=units, run=run, figure=figure, caption=caption, verdict=verdict,
+)  # fmt: skip
