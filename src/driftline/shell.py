@@ -21,7 +21,7 @@ from driftline.designs import design_of
 from driftline.divergences import Generator
 from driftline.estimates import Estimate
 from driftline.inputs import MIN_ROWS, as_rows, resolve_device
-from driftline.models import LogLinear, ModuleFactory, Network
+from driftline.models import LogLinear, ModuleFactory, Network, Stacked
 from driftline.objectives import Objective, log_mean_exp, resolve
 from driftline.positions import MODELS, Settings, has_past, reach
 from driftline.training import Progress, Training
@@ -129,10 +129,17 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         if original is None:
             if len(tracks) > 1:
                 raise ValueError(f"several originals are traced, name one of them: original={sorted(tracks)}")
-            return next(iter(tracks.values()))
+            return self._settled(next(iter(tracks)))
         if original not in tracks:
             raise ValueError(f"original {original!r} is unknown: choose one of {sorted(tracks)}")
-        return tracks[original]
+        return self._settled(original)
+
+    def _settled(self, name: str) -> Track:
+        """The track, unless it waits for a window in new features."""
+        track = self._state.tracks[name]
+        if isinstance(track.current.psi, Stacked):
+            raise ValueError(f"features of original {name!r} have changed: call partial_fit with its next window first")
+        return track
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_state")
@@ -226,6 +233,8 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything the next step needs to one file, atomically (safetensors with a JSON header, no pickle)."""
         check_is_fitted(self)
+        for name in self._state.tracks:
+            self._settled(name)
         params = self.get_params(deep=False)
         custom = {name for name in ("objective", "model") if callable(params[name])}
         params.pop("progress")
