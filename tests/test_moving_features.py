@@ -78,7 +78,7 @@ def test_ignoring_the_move_is_wrong():
 def test_before_the_first_window_the_originals_samples_are_the_reference():
     seen, turn = windows(5), turned(1)
     est = ContinualDensityRatio(model="quadratic", random_state=0).fit(seen[0])
-    est.change_features(turn(seen[0])).partial_fit(turn(seen[1]))
+    est.change_features(turn(seen[0])).partial_fit(turn(seen[1]), before=seen[1])  # not needed, nor in the way
     plain = ContinualDensityRatio(model="quadratic", random_state=0).fit(turn(seen[0])).partial_fit(turn(seen[1]))
     assert est.divergence() == plain.divergence()
 

@@ -17,7 +17,7 @@ from driftline.estimates import Estimate
 from driftline.inputs import as_rows, column_names, resolve_device
 from driftline.models import ModuleFactory, Stacked
 from driftline.objectives import Objective
-from driftline.positions import Settings
+from driftline.positions import Settings, has_past
 from driftline.shell import Floats, RatioEstimator, UntrustedEstimateWarning, at_least_zero
 from driftline.training import Progress, Training
 
@@ -319,14 +319,16 @@ class ContinualDensityRatio(RatioEstimator):
 
     def _stacked(self, windows: dict[str, Tensor], before: Any) -> dict[str, Tensor]:
         """Windows with their previous features beside the new ones, for originals whose features have changed."""
-        changed = [n for n in windows if isinstance(self._state.tracks[n].reference.psi, Stacked)]
+        tracks = self._state.tracks
+        changed = [n for n in windows if isinstance(tracks[n].reference.psi, Stacked)]
         given = before if isinstance(before, Mapping) else {} if before is None else dict.fromkeys(windows, before)
-        if set(given) != set(changed):
-            raise ValueError(
-                f"before= must hold the windows of {sorted(changed)} in the previous features, got {sorted(given)}"
-                if changed
-                else "before= is for the first window after change_features only"
-            )
+        missing = [n for n in changed if n not in given]
+        # an original whose first window this is has no past to be read in the previous features: nothing is lost
+        extra = [n for n in given if n not in changed and (n not in windows or has_past(tracks[n].reference.psi))]
+        if missing:
+            raise ValueError(f"before= must hold the windows of {missing} in the previous features, got {list(given)}")
+        if extra:
+            raise ValueError(f"before= is for the first window after change_features only, not for {extra}")
         out = dict(windows)
         for name in changed:
             width = self._state.tracks[name].reference.window.shape[1] - self.n_features_in_
