@@ -16,12 +16,12 @@ from torch import Tensor
 
 from driftline.fitting import FitInfo
 from driftline.increments import initial, take
-from driftline.models import LogLinear, Network, fit_standardizer
+from driftline.models import LogLinear, Network, Stacked, fit_standardizer
 from driftline.objectives import log_mean_exp
-from driftline.positions import Position, Settings, Step
+from driftline.positions import Position, Settings, Step, has_past, standardizer_of
 from driftline.readings import effective_sample_size
 
-__all__ = ["Info", "OriginalInfo", "Policy", "State", "Track", "join", "start", "step"]
+__all__ = ["Info", "OriginalInfo", "Policy", "State", "Track", "join", "restart", "start", "step"]
 
 
 @dataclass(frozen=True)
@@ -133,11 +133,36 @@ def step(state: State, windows: Mapping[str, Tensor], settings: Settings, policy
         advanced, reason = _decide(taken, policy, 0 if name in passed else track.held)
         if name in passed:
             reason = "step too large for the held reference, went by the previous window; " + reason
-        reference = taken.position if advanced else origin[name]
+        arrived = taken.position._replace(window=_present(taken.position))
+        reference = arrived if advanced else origin[name]
         held = 0 if advanced else (1 if name in passed else track.held + 1)
-        tracks[name] = Track(track.tau, reference, taken.position, taken.log_den, held)
+        tracks[name] = Track(track.tau, reference, arrived, taken.log_den, held)
         infos[name] = _diagnose(origin[name], taken, advanced, "; ".join(filter(None, [reason, taken.note])))
     return State(tracks, t), Info(t, infos)
+
+
+def restart(state: State, references: Mapping[str, Tensor], settings: Settings) -> State:
+    """Features have been replaced: each track stands on the same rows in the new ones, beside what they were.
+
+    The next window of a track that has taken a step must hold both, the new columns first (:class:`Stacked`).
+    """
+    tracks = dict(state.tracks)
+    for name, rows in references.items():
+        track, standardizer = state.tracks[name], fit_standardizer(rows)
+        before = track.current
+        if has_past(before.psi):
+            stacked = torch.cat([rows, before.window], 1)
+            position = before._replace(psi=Stacked(standardizer, before.psi), window=stacked, evidence=None)
+        else:
+            position = initial(rows, standardizer, settings)
+        tracks[name] = track._replace(reference=position, current=position, held=0)
+    return state._replace(tracks=tracks)
+
+
+def _present(position: Position) -> Tensor:
+    """The window in the features that psi has; what was stacked beside them is not needed again."""
+    width = standardizer_of(position.psi).mean.shape[0]
+    return position.window if position.window.shape[1] == width else position.window[:, :width].contiguous()
 
 
 def _divergence(taken: Step) -> float:
@@ -231,7 +256,7 @@ def _outlier(origin: Position, taken: Step) -> list[str]:
     size = taken.log_den.abs()
     if len(size) < 50 or float(size.max()) < 0.1 * float(size.sum()):
         return []
-    assert isinstance(origin.psi, LogLinear | Network)
+    assert isinstance(origin.psi, LogLinear | Network | Stacked)
     row = int(size.argmax())
     z = origin.psi.standardizer(taken.position.window[row : row + 1])[0].abs()
     j = int(z.argmax())
@@ -242,12 +267,13 @@ def _outlier(origin: Position, taken: Step) -> list[str]:
 
 
 def _moved_constants(origin: Position, window: Tensor) -> list[int]:
-    assert isinstance(origin.psi, LogLinear | Network)
+    assert isinstance(origin.psi, LogLinear | Network | Stacked)
     standardizer = origin.psi.standardizer
     flat = standardizer.scale == 1.0
     if not bool(flat.any()):
         return []
-    before = (origin.window - standardizer.mean).abs().amax(0)
-    after = (window - standardizer.mean).abs().amax(0)
+    columns = len(standardizer.mean)
+    before = (origin.window[:, :columns] - standardizer.mean).abs().amax(0)
+    after = (window[:, :columns] - standardizer.mean).abs().amax(0)
     small = 1e-9 * standardizer.mean.abs()
     return torch.nonzero(flat & (before <= small) & (after > small)).flatten().tolist()

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from driftline import inference, screening
-from driftline.designs import Design, log_linear_design
+from driftline.designs import Design, design_of, log_linear_design
 from driftline.fitting import ConvexFit, bridge_constant, fit_convex, fit_features_lbfgs, is_separable
-from driftline.models import Features, LogLinear, ModuleFactory, Psi, fit_features
+from driftline.models import Features, LogLinear, ModuleFactory, Psi, Stacked, fit_features
 from driftline.objectives import Objective, constraint_residual, unnormalised
 from driftline.positions import (
     Position,
@@ -28,6 +28,7 @@ __all__ = ["NEWTON_FEATURES", "convex_step", "start_features"]
 
 NEWTON_FEATURES = 1500  # beyond, a factorisation costs more than L-BFGS
 _ROUNDS = 4  # of adding features, in one step
+_KNOWN = 6000  # rows that know how features relate
 _EXTREME = 1e8  # standard deviations whose fourth power still fits in single precision
 
 
@@ -60,10 +61,13 @@ def convex_step(position: Position, window: Tensor, settings: Settings, seed: in
     features, fit = solved.problem.features, solved.fit
     at = problem.features.positions(features)
     past, lag = position.uncertainty if problem.continues else None, reach(problem.z_den, settings)
+    num, den = solved.design_num, solved.design_den
+    before: Design = num
     if past is not None:
         past = inference.placed(past, at, features.size + 1)
-    num, den = solved.design_num, solved.design_den
-    uncertainty = inference.advance(past, num, num, den, fit, position.lag, lag)
+    elif isinstance(position.psi, Stacked) and position.uncertainty is not None:
+        past, before = _carried(position, num)
+    uncertainty = inference.advance(past, before, num, den, fit, position.lag, lag)
     fit = fit._replace(info=fit.info._replace(held_out=fit.info.loss + inference.optimism(uncertainty)))
     coef = fit.coef[:-1].clone()
     coef[at] += problem.coef
@@ -74,6 +78,21 @@ def convex_step(position: Position, window: Tensor, settings: Settings, seed: in
     log_num = _plus(num.dot(fit.coef), problem.offset_num)
     log_den = _plus(den.dot(fit.coef), problem.offset_den)
     return Step(arrived._replace(evidence=evidence), fit.info, log_num, log_den, features.size + 1, note)
+
+
+def _carried(position: Position, now: Design) -> tuple[inference.Uncertainty, Design]:
+    """Errors so far in new features, and the design of the window stood on in the old ones.
+
+    Of the original's means nothing is known in the new features.
+    """
+    before = design_of(position.psi, position.window)
+    assert before is not None  # what has an uncertainty is linear in something
+    assert position.uncertainty is not None
+    rows, every = now.shape[0], max(1, now.shape[0] // max(_KNOWN, 20 * now.shape[1]))
+    onto = inference.projection(now.take(0, rows, every), before.take(0, rows, every))
+    past = inference.transported(position.uncertainty, onto)
+    unknown = past.covariance.new_zeros(now.shape[1], now.shape[1])
+    return past._replace(origin=unknown, origin_spread=unknown), before
 
 
 def _plus(values: Tensor, offset: Tensor | None) -> Tensor:

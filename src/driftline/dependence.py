@@ -14,11 +14,11 @@ import math
 import torch
 from torch import Tensor
 
-from driftline.designs import Dense, Design
+from driftline.designs import Design
 
 __all__ = ["choose_lag", "long_run", "long_run_variance", "positive"]
 
-_ROWS = 8192  # enough to see how far dependence reaches
+_ROWS = 8192  # enough to see how far dependence reaches, and to multiply at a time
 _QUIET = 3  # lags in a row without correlation end the search
 _PARTS = 4  # blocks per lag
 
@@ -66,9 +66,10 @@ def long_run(left: Design, left_values: Tensor, right: Design, right_values: Ten
         means = torch.outer(mean, mean if same else right.pull(right_values)) / n
         if left is right:
             return left.gram(product) - means
-        assert isinstance(left, Dense)
-        assert isinstance(right, Dense)
-        return left.matrix.T @ (right.matrix * product[:, None]) - means
+        total = torch.zeros_like(means)
+        for k in range(0, n, _ROWS):
+            total += left.take(k, k + _ROWS, 1).T @ (right.take(k, k + _ROWS, 1) * product[k : k + _ROWS, None])
+        return total - means
     size = max(1, math.ceil(lag / _PARTS))
     a = _centred(left.sums(left_values, size))
     b = a if right is left and right_values is left_values else _centred(right.sums(right_values, size))

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from driftline.models import MLP, Features, LogLinear, Network, Psi
+from driftline.models import MLP, Features, LogLinear, Network, Psi, Stacked
 
 __all__ = ["Dense", "Design", "LogLinearDesign", "design_of", "last_layer", "log_linear_design"]
 
@@ -239,7 +239,7 @@ def design_of(psi: Psi, x: Tensor) -> Design | None:
         return log_linear_design(psi.features, psi.standardizer(x))
     if isinstance(psi, Network) and isinstance(psi.module, MLP):
         return Dense(last_layer(psi.module, psi.inputs(x)))
-    return None
+    return design_of(psi.before, psi.old(x)) if isinstance(psi, Stacked) else None
 
 
 def last_layer(module: MLP, inputs: Tensor) -> Tensor:

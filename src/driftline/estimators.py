@@ -11,13 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from driftline.attribution import Attribution
-from driftline.continual import Info, OriginalInfo, Policy, State, join, start, step
+from driftline.continual import Info, OriginalInfo, Policy, State, join, restart, start, step
 from driftline.divergences import Generator
 from driftline.estimates import Estimate
 from driftline.inputs import as_rows, column_names, resolve_device
-from driftline.models import ModuleFactory
+from driftline.models import ModuleFactory, Stacked
 from driftline.objectives import Objective
-from driftline.positions import Settings
+from driftline.positions import Settings, has_past
 from driftline.shell import Floats, RatioEstimator, UntrustedEstimateWarning, at_least_zero
 from driftline.training import Progress, Training
 
@@ -242,16 +242,17 @@ class ContinualDensityRatio(RatioEstimator):
         self._adopt(state, seed, device, names)
         return self
 
-    def partial_fit(self, window: Any, y: object = None) -> Self:
+    def partial_fit(self, window: Any, y: object = None, *, before: Any = None) -> Self:
         """Advance one step to a window (m, D), or to one window per original, ``{name: window}``.
 
         The first call on an unfitted estimator starts tracing. After an error the estimator is as it was before.
+        ``before`` is for the first window after :meth:`change_features`: the same rows in the previous features.
         """
         if not hasattr(self, "_state"):
             if isinstance(window, Mapping):
                 raise ValueError("call fit with the first original before windows by name")
             return self.fit(window)
-        windows = self._windows(window)
+        windows = self._stacked(self._windows(window), before)
         settings = self._settings(self.seed_, len(self._state.tracks))
         state, info = step(self._state, windows, settings, self._policy())
         self._warn(info, several=len(state.tracks) > 1)  # before the state moves on: a warning may be made an error
@@ -272,6 +273,70 @@ class ContinualDensityRatio(RatioEstimator):
         if not window:
             raise ValueError("no window given: pass at least one")
         return {name: self._rows(window[name], f"window of {name!r}") for name in tracks if name in window}
+
+    def change_features(self, reference: Any) -> Self:
+        """The columns are features of something else, such as an encoder's output, and those have been replaced.
+
+        The ratio learned so far lives in the previous features. So the window it stands on is needed in the new ones,
+        and the next windows in both: see ``before`` of :meth:`partial_fit`. Originals may join in between, in the new
+        features. Error bars are carried over as far as the new features can express the previous ones.
+
+        Arguments:
+            reference: the rows of the last window, in the same order, in the new features, (n, D'), or
+                ``{name: rows}`` for several originals; of an original that has had no window yet, its own samples.
+
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> x = [rng.normal(0.1 * t, 1, (5000, 2)) for t in range(4)]
+        >>> turn = np.array([[1.0, 1.0], [-1.0, 1.0]])  # the new features are a linear map of the previous ones
+        >>> est = ContinualDensityRatio(random_state=0).fit(x[0]).partial_fit(x[1])
+        >>> est = est.change_features(x[1] @ turn).partial_fit(x[2] @ turn, before=x[2]).partial_fit(x[3] @ turn)
+        >>> bool(abs(est.divergence("reverse_kl").value - 0.09) < 0.03)
+        True
+        """
+        check_is_fitted(self)
+        tracks = self._state.tracks
+        given = reference if isinstance(reference, Mapping) else dict.fromkeys(tracks, reference)
+        if len(tracks) > 1 and not isinstance(reference, Mapping):
+            raise ValueError(f"several originals are traced, pass {{name: rows}} for all of {sorted(tracks)}")
+        if set(given) != set(tracks):
+            raise ValueError(f"rows are needed for all of {sorted(tracks)}, got {sorted(given)}")
+        names, width, rows = column_names(next(iter(given.values()))), None, {}
+        for name, track in tracks.items():
+            if isinstance(track.current.psi, Stacked):
+                raise ValueError(f"original {name!r} has had no window since features changed last: give it one first")
+            rows[name] = as_rows(given[name], f"reference of {name!r}", names=names, width=width, device=self._device)
+            width = rows[name].shape[1]
+            if len(rows[name]) != len(track.current.window):
+                raise ValueError(
+                    f"reference of {name!r} has {len(rows[name])} rows, its last window {len(track.current.window)}: "
+                    "pass the same rows in the new features"
+                )
+        state = restart(self._state, rows, self._settings(self.seed_, len(tracks)))
+        self._adopt(state, self.seed_, self._device, names)
+        self.n_features_in_ = cast(int, width)
+        return self
+
+    def _stacked(self, windows: dict[str, Tensor], before: Any) -> dict[str, Tensor]:
+        """Windows with their previous features beside the new ones, for originals whose features have changed."""
+        tracks = self._state.tracks
+        changed = [n for n in windows if isinstance(tracks[n].reference.psi, Stacked)]
+        given = before if isinstance(before, Mapping) else {} if before is None else dict.fromkeys(windows, before)
+        missing = [n for n in changed if n not in given]
+        # an original whose first window this is has no past to be read in the previous features: nothing is lost
+        extra = [n for n in given if n not in changed and (n not in windows or has_past(tracks[n].reference.psi))]
+        if missing:
+            raise ValueError(f"before= must hold the windows of {missing} in the previous features, got {list(given)}")
+        if extra:
+            raise ValueError(f"before= is for the first window after change_features only, not for {extra}")
+        out = dict(windows)
+        for name in changed:
+            width = self._state.tracks[name].reference.window.shape[1] - self.n_features_in_
+            rows = as_rows(given[name], f"before of {name!r}", width=width, device=self._device)
+            if len(rows) != len(windows[name]):
+                raise ValueError(f"before of {name!r} has {len(rows)} rows, its window {len(windows[name])}")
+            out[name] = torch.cat([windows[name], rows], 1)
+        return out
 
     def add_original(self, samples: Any, name: str) -> Self:
         """A further original joins now, traced from the next window that ``partial_fit`` gets under its name."""

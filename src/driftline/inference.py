@@ -26,6 +26,7 @@ __all__ = [
     "of_step",
     "optimism",
     "placed",
+    "projection",
     "transported",
 ]
 
@@ -246,6 +247,14 @@ def transported(past: Uncertainty, onto: Tensor) -> Uncertainty:
         first=onto @ past.first @ onto.T,
         origin=onto @ past.origin,
     )
+
+
+def projection(now: Tensor, before: Tensor) -> Tensor:
+    """Past features as a linear map of present ones, by least squares over rows: ``before ~ now @ onto``."""
+    gram = now.T @ now
+    gram.diagonal().add_(1e-6 * float(gram.diagonal().mean()) + 1e-12)
+    onto: Tensor = torch.linalg.solve(gram, now.T @ before)
+    return onto
 
 
 def optimism(uncertainty: Uncertainty) -> float:

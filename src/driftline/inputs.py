@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["MIN_ROWS", "as_rows", "column_names", "resolve_device"]
+__all__ = ["MIN_ROWS", "as_rows", "column_names", "resolve_device", "resolve_seed"]
 
 MIN_ROWS = 10
 _LARGEST = 1e100  # squares and their sums must stay finite in double precision
@@ -35,6 +35,15 @@ def resolve_device(device: str) -> torch.device:
     if found.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={device!r}: this PyTorch sees no CUDA device; choose 'cpu' or 'auto'")
     return found
+
+
+def resolve_seed(random_state: Any) -> int:
+    """The seed itself, or a fresh one for None."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31))
+    if not isinstance(random_state, int | np.integer) or random_state < 0:
+        raise ValueError(f"random_state={random_state!r} must be None or an integer of at least 0")
+    return int(random_state)
 
 
 def as_rows(

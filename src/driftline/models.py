@@ -20,6 +20,7 @@ __all__ = [
     "ModuleFactory",
     "Network",
     "Psi",
+    "Stacked",
     "Standardizer",
     "fit_features",
     "fit_standardizer",
@@ -35,14 +36,14 @@ _NETWORK_CLIP = 1e4  # a standardised input beyond this says nothing more to a f
 
 
 class Standardizer(NamedTuple):
-    """Column means and scales of the first window of an original."""
+    """Column means and scales of the first window of an original. Columns beyond are left out, see :class:`Stacked`."""
 
     mean: Tensor
     scale: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
         """Standardised rows, (n, D)."""
-        return (x - self.mean).div_(self.scale)
+        return (x[:, : self.mean.shape[0]] - self.mean).div_(self.scale)
 
 
 def fit_standardizer(x: Tensor) -> Standardizer:
@@ -220,7 +221,7 @@ class LogLinear(NamedTuple):
         out = torch.empty(x.shape[0], dtype=x.dtype, device=x.device)
         chunk = min(_CHUNK, max(1, x.shape[0]))
         standard, work = (torch.empty(chunk, d, dtype=x.dtype, device=x.device) for _ in range(2))
-        for rows, values in zip(x.split(chunk), out.split(chunk), strict=True):
+        for rows, values in zip(x[:, :d].split(chunk), out.split(chunk), strict=True):
             z, w = standard[: len(rows)], work[: len(rows)]
             torch.sub(rows, mean, out=z).div_(scale)
             torch.addcmul(linear, z, square, out=w)  # columns and squares in one go: z (w1 + z w2)
@@ -288,6 +289,24 @@ class Network(NamedTuple):
                 f"expected ({inputs.shape[0]}, {self.heads})"
             )
         return out[:, self.tau]
+
+
+class Stacked(NamedTuple):
+    """Psi of features that have been replaced, on rows that hold the new features first and then the old ones.
+
+    It is where a step starts from when features have moved: a fit sees the new columns, and psi what it was made for.
+    """
+
+    standardizer: Standardizer
+    before: Psi
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Psi of stacked rows (n, D_new + D_old)."""
+        return self.before(self.old(x))
+
+    def old(self, x: Tensor) -> Tensor:
+        """The old features of stacked rows, (n, D_old)."""
+        return x[:, self.standardizer.mean.shape[0] :]
 
 
 def grow(old: nn.Module, new: nn.Module) -> bool:

@@ -22,7 +22,7 @@ __all__ = ["network_step"]
 def network_step(positions: Mapping[str, Position], windows: Mapping[str, Tensor], taus: Mapping[str, int], heads: int,
                  settings: Settings, seed: int) -> dict[str, Step]:  # fmt: skip
     """Fit one network for all windows; ``taus`` number the originals, ``heads`` counts all that are traced."""
-    columns = next(iter(windows.values())).shape[1]
+    columns = standardizer_of(next(iter(positions.values())).psi).mean.shape[0]
     device = next(iter(windows.values())).device
     factory = settings.model if callable(settings.model) else mlp_factory(settings.hidden)
     module = factory(columns + (heads > 1), heads)
@@ -100,14 +100,5 @@ def _uncertainty(
     before = design_of(position.psi, position.window)
     if position.uncertainty is None or not isinstance(before, Dense):
         return None
-    past = inference.transported(position.uncertainty, _onto(num.matrix, before.matrix))
+    past = inference.transported(position.uncertainty, inference.projection(num.matrix, before.matrix))
     return inference.advance(past, before, num, den, fit, position.lag, lag)
-
-
-def _onto(now: Tensor, before: Tensor) -> Tensor:
-    """The previous network's last hidden layer as a linear map of this one's: ``before ~ now @ onto``."""
-    gram = now.T @ now
-    jitter = 1e-6 * float(gram.diagonal().mean()) + 1e-12
-    gram.diagonal().add_(jitter)
-    onto: Tensor = torch.linalg.solve(gram, now.T @ before)
-    return onto

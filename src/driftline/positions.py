@@ -11,7 +11,7 @@ from torch import Tensor
 from driftline import inference, screening
 from driftline.dependence import choose_lag
 from driftline.fitting import FitInfo
-from driftline.models import LogLinear, ModuleFactory, Network, Psi, Standardizer
+from driftline.models import LogLinear, ModuleFactory, Network, Psi, Stacked, Standardizer
 from driftline.objectives import Objective, log_mean_exp, logistic
 from driftline.training import Progress, Training
 
@@ -115,5 +115,5 @@ def has_past(psi: Psi) -> bool:
 
 def standardizer_of(psi: Psi) -> Standardizer:
     """The frozen standardisation that is part of psi."""
-    assert isinstance(psi, LogLinear | Network)
+    assert isinstance(psi, LogLinear | Network | Stacked)
     return psi.standardizer

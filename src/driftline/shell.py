@@ -20,11 +20,11 @@ from driftline.continual import Info, State, Track
 from driftline.designs import design_of
 from driftline.divergences import Generator
 from driftline.estimates import Estimate
-from driftline.inputs import MIN_ROWS, as_rows, resolve_device
-from driftline.models import LogLinear, ModuleFactory, Network
+from driftline.inputs import MIN_ROWS, as_rows, resolve_device, resolve_seed
+from driftline.models import LogLinear, ModuleFactory, Network, Stacked
 from driftline.objectives import Objective, log_mean_exp, resolve
 from driftline.positions import MODELS, Settings, has_past, reach
-from driftline.training import Progress, Training
+from driftline.training import Progress, Training, check_training
 
 __all__ = ["Floats", "RatioEstimator", "UntrustedEstimateWarning", "at_least_zero"]
 
@@ -76,14 +76,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         hidden = tuple(self.hidden) if isinstance(self.hidden, Sequence) else None
         if not hidden or not all(isinstance(w, int | np.integer) and w > 0 for w in hidden):
             raise ValueError(f"hidden={self.hidden!r} must be widths of hidden layers, such as (256, 256)")
-        training = Training() if self.training is None else self.training
-        if not isinstance(training, Training):
-            raise TypeError(f"training={training!r} must be a driftline.Training")
-        if not 0.0 < training.validation < 1.0:
-            raise ValueError(f"training.validation={training.validation} must lie between 0 and 1")
-        for name in ("epochs", "batch", "lr"):
-            if not getattr(training, name) > 0:
-                raise ValueError(f"training.{name}={getattr(training, name)} must be positive")
+        training = check_training(Training() if self.training is None else self.training)
         return Settings(
             objective=resolve(self.objective),
             model=self.model,
@@ -103,11 +96,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         return int(self.lag)
 
     def _seed(self) -> int:
-        if self.random_state is None:
-            return int(np.random.default_rng().integers(2**31))
-        if not isinstance(self.random_state, int | np.integer) or self.random_state < 0:
-            raise ValueError(f"random_state={self.random_state!r} must be None or an integer of at least 0")
-        return int(self.random_state)
+        return resolve_seed(self.random_state)
 
     def _adopt(self, state: State, seed: int, device: torch.device, names: list[str] | None) -> None:
         """Replace everything learned, at once: nothing before this line has changed the estimator."""
@@ -129,10 +118,17 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         if original is None:
             if len(tracks) > 1:
                 raise ValueError(f"several originals are traced, name one of them: original={sorted(tracks)}")
-            return next(iter(tracks.values()))
+            return self._settled(next(iter(tracks)))
         if original not in tracks:
             raise ValueError(f"original {original!r} is unknown: choose one of {sorted(tracks)}")
-        return tracks[original]
+        return self._settled(original)
+
+    def _settled(self, name: str) -> Track:
+        """The track, unless it waits for a window in new features."""
+        track = self._state.tracks[name]
+        if isinstance(track.current.psi, Stacked):
+            raise ValueError(f"features of original {name!r} have changed: call partial_fit with its next window first")
+        return track
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_state")
@@ -226,6 +222,8 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything the next step needs to one file, atomically (safetensors with a JSON header, no pickle)."""
         check_is_fitted(self)
+        for name in self._state.tracks:
+            self._settled(name)
         params = self.get_params(deep=False)
         custom = {name for name in ("objective", "model") if callable(params[name])}
         params.pop("progress")

@@ -1,22 +1,17 @@
-"""States on disk: one safetensors file with a JSON header, written atomically, checked when read. No pickle."""
+"""States on disk: what a State holds as tensors and a layout, in one file."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 
 from driftline import screening
 from driftline.continual import State, Track
+from driftline.files import StateFileError, read_tensors, write_tensors
 from driftline.inference import Uncertainty
 from driftline.models import MLP, Features, LogLinear, ModuleFactory, Network, Standardizer
 from driftline.positions import Position
@@ -27,35 +22,10 @@ VERSION = 2
 _FORMAT = "driftline-state"
 
 
-class StateFileError(ValueError):
-    """The file is not a driftline state, is damaged, or belongs to another version."""
-
-
 def write(path: str | os.PathLike[str], state: State, header: Mapping[str, Any]) -> None:
     """Write a state so that the path holds either the old file or the whole new one, whatever happens."""
     tensors, layout = _flatten(state)
-    meta = {"format": _FORMAT, "version": VERSION, "layout": layout, **header}
-    meta["digest"] = _digest(tensors, meta)
-    data = save(tensors, metadata={"driftline": json.dumps(meta, sort_keys=True, default=_plain)})
-    target = Path(path).resolve()  # a link stays a link, to the new file
-    if target.is_dir():
-        raise IsADirectoryError(f"{os.fspath(path)} is a directory: name a file")
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), 0o666 & ~_umask())  # as open() would have made it
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    write_tensors(path, tensors, {"format": _FORMAT, "version": VERSION, "layout": layout, **header})
 
 
 def read(path: str | os.PathLike[str], factory: ModuleFactory | None = None) -> tuple[State, dict[str, Any]]:
@@ -64,49 +34,11 @@ def read(path: str | os.PathLike[str], factory: ModuleFactory | None = None) -> 
     Arguments:
         factory: of a custom network, which is not in the file.
     """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"{os.fspath(path)}: no such file")
-    try:
-        with safe_open(path, framework="pt") as file:
-            meta = json.loads((file.metadata() or {}).get("driftline", "null"))
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a mapping)
-    except (SafetensorError, json.JSONDecodeError, OSError) as error:
-        raise StateFileError(f"{os.fspath(path)}: damaged, or not a driftline state ({error})") from None
-    if not isinstance(meta, dict) or meta.get("format") != _FORMAT:
-        raise StateFileError(f"{os.fspath(path)}: a safetensors file, but not a driftline state")
-    if meta.get("version") != VERSION:
-        raise StateFileError(
-            f"{os.fspath(path)}: written as version {meta.get('version')}, this driftline reads version {VERSION}"
-        )
-    digest = meta.pop("digest", None)
-    if digest != _digest(tensors, meta):
-        raise StateFileError(f"{os.fspath(path)}: damaged, its content does not match its digest")
+    tensors, meta = read_tensors(path, _FORMAT, VERSION)
     try:
         return _restore(tensors, meta, factory), meta
     except (KeyError, IndexError, RuntimeError, TypeError, AttributeError) as error:
         raise StateFileError(f"{os.fspath(path)}: damaged, its parts do not fit together ({error})") from error
-
-
-def _plain(value: Any) -> Any:
-    """Numbers of numpy as numbers of Python."""
-    if hasattr(value, "item"):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} cannot be written to a state file")
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
-
-
-def _digest(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> str:
-    total = hashlib.sha256(json.dumps(meta, sort_keys=True, default=_plain).encode())
-    for key in sorted(tensors):
-        value = tensors[key].detach().contiguous().cpu()
-        total.update(f"{key} {value.dtype} {tuple(value.shape)}".encode())
-        total.update(value.flatten().view(torch.uint8).numpy().tobytes())
-    return total.hexdigest()
 
 
 def _flatten(state: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -127,9 +59,8 @@ def _flatten(state: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
     for i, module in enumerate(modules):
         for part, value in module.state_dict().items():
             tensors[f"module.{i}.{part}"] = value
-    cpu = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
     kinds = [{"hidden": list(m.widths)} if isinstance(m, MLP) else {"custom": type(m).__name__} for m in modules]
-    return cpu, {"tracks": tracks, "modules": kinds}
+    return tensors, {"tracks": tracks, "modules": kinds}
 
 
 def _flatten_position(

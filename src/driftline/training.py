@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from driftline.fitting import FitDivergedError, FitInfo
 from driftline.objectives import Objective, constraint_residual
 
-__all__ = ["Pair", "Progress", "Training", "fit_network", "split_rows"]
+__all__ = ["Pair", "Progress", "Training", "check_training", "fit_network", "row_batches", "run_epochs", "split_rows"]
 
 Progress = Callable[[int, int, float, float], None]
 """``progress(epoch, epochs, loss, held_out)``, called after each epoch of a network fit."""
@@ -32,6 +32,18 @@ class Training(NamedTuple):
     schedule: str = "one-cycle"
     optimizer: str = "adamw"
     validation: float = 0.1
+
+
+def check_training(training: Any) -> Training:
+    """The settings, or an error that names the one that is wrong."""
+    if not isinstance(training, Training):
+        raise TypeError(f"training={training!r} must be a driftline.Training")
+    if not 0.0 < training.validation < 1.0:
+        raise ValueError(f"training.validation={training.validation} must lie between 0 and 1")
+    for name in ("epochs", "batch", "lr"):
+        if not getattr(training, name) > 0:
+            raise ValueError(f"training.{name}={getattr(training, name)} must be positive")
+    return training
 
 
 class Pair(NamedTuple):
@@ -71,48 +83,51 @@ def fit_network(
     ``split_seed`` and their number alone: a window keeps its split in both of its roles. ``penalty`` is lambda_c;
     training stops early when ``patience`` epochs bring nothing, but not before ``min_epochs``.
     """
-    began = time.perf_counter()
-    splits = [
-        (
-            split_rows(len(p.num), training.validation, split_seed),
-            split_rows(len(p.den), training.validation, split_seed),
-        )
-        for p in pairs
-    ]
+    splits = [tuple(split_rows(len(rows), training.validation, split_seed) for rows in (p.num, p.den)) for p in pairs]
     largest = max(max(len(a[0]), len(b[0])) for a, b in splits)
     smallest = min(min(len(a[0]), len(b[0])) for a, b in splits)
     batches = max(1, min(smallest, round(largest / training.batch)))
-    optimiser, scheduler = _optimiser(module, training, batches)
     generator = torch.Generator().manual_seed(seed + 1)
 
     def loss_on(pair: Pair, rows_num: Tensor, rows_den: Tensor) -> Tensor:
         return _loss(pair, rows_num, rows_den, objective, penalty)
 
-    def held_out() -> float:
-        module.eval()
-        with torch.no_grad():
-            losses = [loss_on(p, s[0][1], s[1][1]) for p, s in zip(pairs, splits, strict=True)]
-        module.train()
-        return float(torch.stack(losses).mean())
+    def held_out() -> Tensor:
+        return torch.stack([loss_on(p, s[0][1], s[1][1]) for p, s in zip(pairs, splits, strict=True)]).mean()
 
-    module.train()
+    def epoch_losses() -> Iterator[Tensor]:
+        orders = [tuple(row_batches(side[0], batches, generator) for side in s) for s in splits]
+        for b in range(batches):
+            yield torch.stack([loss_on(p, o[0][b], o[1][b]) for p, o in zip(pairs, orders, strict=True)]).mean()
+
+    advice = "take smaller steps or objective='logistic'"
+    return run_epochs(module, epoch_losses, held_out, training, batches, advice=advice, progress=progress)
+
+
+def run_epochs(module: nn.Module, epoch_losses: Callable[[], Iterator[Tensor]], held_out: Callable[[], Tensor],
+               training: Training, batches: int, *, advice: str, progress: Progress | None = None
+               ) -> FitInfo:  # fmt: skip
+    """Descend on the losses of each epoch's batches; the weights of the best epoch on held-out rows are restored.
+
+    Arguments:
+        epoch_losses: yields the loss of one batch after the other, ``batches`` of them; the module moves in between.
+        held_out: the loss on rows not trained on, called in evaluation mode and without gradients.
+        advice: what an error on a loss that is not a number recommends, beside a lower learning rate.
+    """
+    began = time.perf_counter()
+    optimiser, scheduler = _optimiser(module, training, batches)
     # epoch 0 competes too: where nothing moved, a warm-started network that stays as it was is the best one
-    best, best_state, best_epoch = held_out(), copy.deepcopy(module.state_dict()), 0
+    best, best_state, best_epoch = _judge(module, held_out), copy.deepcopy(module.state_dict()), 0
     epoch, loss_value = 0, float("nan")
     if not math.isfinite(best):
         raise FitDivergedError(f"the objective is {best} on the held-out rows before training: are the inputs extreme?")
     for epoch in range(1, training.epochs + 1):
-        orders = [tuple(_batches(side[0], batches, generator) for side in s) for s in splits]
-        running = 0.0
-        for b in range(batches):
-            loss = torch.stack([loss_on(p, o[0][b], o[1][b]) for p, o in zip(pairs, orders, strict=True)]).mean()
-            running += _descend(loss, optimiser, scheduler)
-        loss_value = running / batches
-        value = held_out()
+        loss_value = sum(_descend(loss, optimiser, scheduler) for loss in epoch_losses()) / batches
+        value = _judge(module, held_out)
         if not (math.isfinite(loss_value) and math.isfinite(value)):
             raise FitDivergedError(
                 f"network training diverged in epoch {epoch}: loss {loss_value}, held-out {value}; "
-                f"lower the learning rate (now {training.lr:g}), take smaller steps or objective='logistic'"
+                f"lower the learning rate (now {training.lr:g}), {advice}"
             )
         if progress is not None:
             progress(epoch, training.epochs, loss_value, value)
@@ -126,6 +141,15 @@ def fit_network(
     converged = training.schedule != "constant" or best_epoch < training.epochs
     message = "" if converged else f"still improving after {training.epochs} epochs"
     return FitInfo("mini-batch", converged, epoch, loss_value, best, float("nan"), time.perf_counter() - began, message)
+
+
+def _judge(module: nn.Module, held_out: Callable[[], Tensor]) -> float:
+    """The held-out loss of a module that is then ready to be trained further."""
+    module.eval()
+    with torch.no_grad():
+        value = float(held_out())
+    module.train()
+    return value
 
 
 def _loss(pair: Pair, rows_num: Tensor, rows_den: Tensor, objective: Objective, penalty: float) -> Tensor:
@@ -150,7 +174,8 @@ def _descend(
     return float(loss.detach())
 
 
-def _batches(rows: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+def row_batches(rows: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+    """Row numbers in a random order, in batches of the same size or one less."""
     return torch.tensor_split(rows[torch.randperm(len(rows), generator=generator)], count)
 
 

@@ -1,0 +1,123 @@
+"""The paper's feature networks as plain modules: a variational autoencoder and a small convolutional classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import log, pi
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+__all__ = ["VAE", "ConvNet", "Encoder", "gaussian_kl", "pulled_loss"]
+
+_LOG_VARIANCE = (-15.0, 10.0)  # an encoder that is all but sure must not make the next one's KL term infinite
+
+Gaussian = tuple[Tensor, Tensor]
+"""Mean and log-variance, (n, D) each."""
+
+
+def _dense(widths: Sequence[int]) -> nn.Sequential:
+    return nn.Sequential(*(part for a, b in pairwise(widths) for part in (nn.Linear(a, b), nn.ReLU())))
+
+
+class Encoder(nn.Module):
+    """q(z|x): ReLU layers, then one linear layer each for mean and log-variance."""
+
+    def __init__(self, n_inputs: int, hidden: Sequence[int], latent: int) -> None:
+        super().__init__()
+        self.body = _dense([n_inputs, *hidden])
+        last = [n_inputs, *hidden][-1]
+        self.mean, self.log_variance = nn.Linear(last, latent), nn.Linear(last, latent)
+
+    def forward(self, x: Tensor) -> Gaussian:
+        """The posterior of rows (n, D)."""
+        h = self.body(x)
+        return self.mean(h), self.log_variance(h).clamp(*_LOG_VARIANCE)
+
+
+class VAE(nn.Module):
+    """An encoder, a decoder, and what the decoder's output means: logits of pixels, or means of Gaussians."""
+
+    def __init__(
+        self, n_inputs: int, encoder: Sequence[int], latent: int, decoder: Sequence[int], likelihood: str
+    ) -> None:
+        super().__init__()
+        self.sizes: dict[str, Any] = {"encoder": tuple(encoder), "decoder": tuple(decoder), "latent": latent}
+        self.encoder = Encoder(n_inputs, encoder, latent)
+        self.decoder = nn.Sequential(_dense([latent, *decoder]), nn.Linear([latent, *decoder][-1], n_inputs))
+        self.bernoulli = likelihood == "bernoulli"
+        # one variance for all inputs, learned: a fixed 1 on standardised inputs would call all they hold noise
+        self.log_noise = None if self.bernoulli else nn.Parameter(torch.zeros(()))
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Mean of p(x|z), (n, D)."""
+        out: Tensor = self.decoder(z)
+        return out.sigmoid() if self.bernoulli else out
+
+    def negative_log_likelihood(self, x: Tensor, z: Tensor) -> Tensor:
+        """-log p(x|z) of each row in nats, (n,); for grey values between 0 and 1 the usual cross-entropy."""
+        out = self.decoder(z)
+        if self.log_noise is None:
+            losses: Tensor = binary_cross_entropy_with_logits(out, x, reduction="none")
+            return losses.sum(1)
+        squares: Tensor = (out - x).square().sum(1) * (-self.log_noise).exp()
+        return 0.5 * (squares + x.shape[1] * (self.log_noise + log(2.0 * pi)))
+
+
+def gaussian_kl(one: Gaussian, other: Gaussian | None = None) -> Tensor:
+    """KL(one‖other) of diagonal Gaussians, row by row, (n,); the other is N(0, I) if not given.
+
+    >>> one = torch.ones(1, 2), torch.zeros(1, 2)
+    >>> gaussian_kl(one), gaussian_kl(one, one)
+    (tensor([1.]), tensor([0.]))
+    """
+    mean, log_variance = one
+    base, log_base = (torch.zeros_like(mean), torch.zeros_like(mean)) if other is None else other
+    terms = log_base - log_variance + (log_variance - log_base).exp() + (mean - base).square() * (-log_base).exp() - 1.0
+    return 0.5 * terms.sum(1)
+
+
+def pulled_loss(vae: VAE, before: Encoder | None, x: Tensor, noise: Tensor, pull: float) -> Tensor:
+    """The paper's loss on a batch: -log p(x|z) + KL(q_t(z|x)‖q_{t-1}(z|x)), with N(0, I) where nothing was before."""
+    posterior = mean, log_variance = vae.encoder(x)
+    loss = vae.negative_log_likelihood(x, mean + noise * (0.5 * log_variance).exp())
+    if before is None:
+        return (loss + gaussian_kl(posterior)).mean()
+    with torch.no_grad():
+        previous = before(x)
+    return (loss + pull * gaussian_kl(posterior, previous)).mean()
+
+
+class ConvNet(nn.Module):
+    """Two convolutions that halve the image, dense ReLU layers, a linear head.
+
+    Batch normalisation is on the second convolution and the first dense layer.
+    """
+
+    def __init__(self, shape: Sequence[int], channels: Sequence[int], dense: Sequence[int], classes: int) -> None:
+        super().__init__()
+        first, second = channels
+        depth, height, width = shape
+        self.first = nn.Conv2d(depth, first, 4, stride=2, padding=1)
+        self.second = nn.Conv2d(first, second, 4, stride=2, padding=1)
+        self.second_norm = nn.BatchNorm2d(second)
+        widths = [second * (height // 2 // 2) * (width // 2 // 2), *dense]
+        self.dense = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.dense_norm = nn.BatchNorm1d(dense[0])
+        self.head = nn.Linear(widths[-1], classes)
+
+    def hidden(self, x: Tensor) -> Tensor:
+        """Activations of the last hidden layer, (n, dense[-1]), of images (n, c, h, w)."""
+        x = torch.relu(self.first(x))
+        x = torch.relu(self.second_norm(self.second(x))).flatten(1)
+        for i, layer in enumerate(self.dense):
+            x = torch.relu(self.dense_norm(layer(x)) if i == 0 else layer(x))
+        return x
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits, (n, classes)."""
+        out: Tensor = self.head(self.hidden(x))
+        return out

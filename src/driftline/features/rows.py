@@ -1,0 +1,45 @@
+"""Rows of any shape, such as images, as flat rows of one remembered shape, or a clear error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from driftline.inputs import as_rows, column_names
+
+__all__ = ["flat_rows"]
+
+
+def flat_rows(
+    data: Any,
+    what: str = "X",
+    *,
+    shape: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+    min_rows: int = 0,
+) -> tuple[Tensor, tuple[int, ...]]:
+    """Rows (n, ...) as a float64 tensor (n, D), and the shape of one row.
+
+    Arguments:
+        what: how an error names the data.
+        shape: of one row, that it must have.
+        names: of columns, that a frame must have.
+
+    >>> rows, shape = flat_rows(np.zeros((5, 8, 8)))
+    >>> tuple(rows.shape), shape
+    ((5, 64), (8, 8))
+    """
+    if not hasattr(data, "toarray") and column_names(data) is None and not isinstance(data, Tensor):
+        data = data.to_numpy() if hasattr(data, "to_numpy") else np.asarray(data)
+    found = tuple(int(size) for size in data.shape)
+    if len(found) < 2:
+        raise ValueError(f"{what} must have the shape (rows, ...), got {found}")
+    if shape is not None and found[1:] != tuple(shape):
+        raise ValueError(f"{what} has rows of shape {found[1:]}, this was fitted on rows of shape {tuple(shape)}")
+    if len(found) > 2:
+        data = data.reshape(found[0], prod(found[1:]))
+    return as_rows(data, what, names=names, min_rows=min_rows, copy=False), found[1:]

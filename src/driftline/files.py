@@ -1,0 +1,105 @@
+"""Tensors on disk: one safetensors file with a JSON header, written atomically, checked when read. No pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+__all__ = ["StateFileError", "read_tensors", "write_tensors"]
+
+
+class StateFileError(ValueError):
+    """The file is not a driftline state, is damaged, or belongs to another version."""
+
+
+def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
+    """Write so that the path holds either the old file or the whole new one, whatever happens.
+
+    Arguments:
+        meta: the header; needs ``format`` and ``version``, which :func:`read_tensors` asks for again.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_tensors(f"{folder}/x", {"ones": torch.ones(2)}, {"format": "mine", "version": 1, "note": "hello"})
+    ...     tensors, meta = read_tensors(f"{folder}/x", "mine", 1)
+    >>> tensors["ones"].tolist(), meta["note"]
+    ([1.0, 1.0], 'hello')
+    """
+    # copies, since the format has no shared memory
+    tensors = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
+    header = {**meta, "digest": _digest(tensors, meta)}
+    data = save(tensors, metadata={"driftline": json.dumps(header, sort_keys=True, default=_plain)})
+    target = Path(path).resolve()  # a link stays a link, to the new file
+    if target.is_dir():
+        raise IsADirectoryError(f"{os.fspath(path)} is a directory: name a file")
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(file.fileno(), 0o666 & ~_umask())  # as open() would have made it
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def read_tensors(path: str | os.PathLike[str], kind: str, version: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and header of a file whose ``format`` is ``kind``; anything else is a :class:`StateFileError`."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{os.fspath(path)}: no such file")
+    try:
+        with safe_open(path, framework="pt") as file:
+            meta = json.loads((file.metadata() or {}).get("driftline", "null"))
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a mapping)
+    except (SafetensorError, json.JSONDecodeError, OSError) as error:
+        raise StateFileError(f"{os.fspath(path)}: damaged, or not a driftline state ({error})") from None
+    if not isinstance(meta, dict) or meta.get("format") != kind:
+        found = f"of format {meta['format']!r}" if isinstance(meta, dict) and "format" in meta else "a safetensors file"
+        raise StateFileError(f"{os.fspath(path)}: {found}, but not a driftline state of format {kind!r}")
+    if meta.get("version") != version:
+        raise StateFileError(
+            f"{os.fspath(path)}: written as version {meta.get('version')}, this driftline reads version {version}"
+        )
+    digest = meta.pop("digest", None)
+    if digest != _digest(tensors, meta):
+        raise StateFileError(f"{os.fspath(path)}: damaged, its content does not match its digest")
+    return tensors, meta
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy as numbers of Python."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be written to a state file")
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def _digest(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> str:
+    total = hashlib.sha256(json.dumps(meta, sort_keys=True, default=_plain).encode())
+    for key in sorted(tensors):
+        value = tensors[key].detach().contiguous().cpu()
+        total.update(f"{key} {value.dtype} {tuple(value.shape)}".encode())
+        total.update(value.flatten().view(torch.uint8).numpy().tobytes())
+    return total.hexdigest()
