@@ -6,7 +6,7 @@ bridges over ``tre_every`` of them. Both baselines come as networks and as conve
 
 Settings were chosen on another seed (1000). The paper's training cut short: 20 epochs at 1e-4 and 6 at 3e-4 both gave
 CKLIEP-d4 the error that the authors' figure shows (2.0 at delta 0.01); the quick scale's 4 at 4e-4 go further the same
-way, for KLIEP too, which longer training made worse (its validation score does not see it blow up). TRE: the best of
+way, for KLIEP too, for which three trainings at other rates with a one-cycle schedule were worse. TRE: the best of
 five (bridges over 2, 4, 10 windows; rates 3e-4, 1e-3, 3e-3), at the quick scale the best of those that take at most
 about twice driftline's seconds. driftline's default was not tuned here.
 """
