@@ -198,7 +198,7 @@ def test_presets_and_names():
             units = experiment.units(args)
             assert units, name
             assert len(set(units)) == len(units), name
-            assert {u.seed for u in units} == set(range(args.seeds)), name
+            assert {u.seed for u in units} >= set(range(args.seeds)), name  # splits of real data may be more
             assert experiment.caption(args)
 
 
