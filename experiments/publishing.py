@@ -15,7 +15,7 @@ __all__ = ["publish"]
 def publish(out: Path, page: Path, names: Sequence[str]) -> Iterator[str]:
     """Fill ``<!-- begin NAME -->`` to ``<!-- end NAME -->`` of each finished run; yields the names that were.
 
-    The figure is copied into ``figures`` beside the page, so that the page says what the last run said and no more.
+    Its figures are copied into ``figures`` beside the page, so that the page says what the last run said and no more.
     """
     text = page.read_text(encoding="utf-8")
     for name in names:
@@ -30,7 +30,8 @@ def publish(out: Path, page: Path, names: Sequence[str]) -> Iterator[str]:
         text = f"{before}{begin}\n{_body(folder, name)}\n{end}{after}"
         figures = page.parent / "figures"
         figures.mkdir(exist_ok=True)
-        shutil.copyfile(folder / "figure.png", figures / f"{name}.png")
+        for picture, copy in _pictures(folder, name).items():
+            shutil.copyfile(picture, figures / copy)
         yield name
     write_atomically(page, lambda path: path.write_text(text, encoding="utf-8"))
 
@@ -38,4 +39,11 @@ def publish(out: Path, page: Path, names: Sequence[str]) -> Iterator[str]:
 def _body(folder: Path, name: str) -> str:
     command = json.loads((folder / "args.json").read_text(encoding="utf-8"))["command"]
     verdict = (folder / "verdict.md").read_text(encoding="utf-8").strip()
-    return f"```sh\n{command}\n```\n\n![{name}](figures/{name}.png)\n\n{verdict}"
+    shown = "\n\n".join(f"![{Path(copy).stem}](figures/{copy})" for copy in _pictures(folder, name).values())
+    return f"```sh\n{command}\n```\n\n{shown}\n\n{verdict}"
+
+
+def _pictures(folder: Path, name: str) -> dict[Path, str]:
+    """What each figure of a run is called in the docs: after the run, the further ones with their own name behind."""
+    further = sorted(path for path in folder.glob("*.png") if path.name != "figure.png")
+    return {folder / "figure.png": f"{name}.png", **{path: f"{name}-{path.name}" for path in further}}

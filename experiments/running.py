@@ -7,6 +7,7 @@ import json
 import multiprocessing as mp
 import os
 import re
+import shutil
 import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
@@ -47,11 +48,14 @@ def execute(
     A unit is finished when its part, named after its arguments, lies in ``parts``; ``fresh`` runs it again. ``command``
     is what to type to get the same, noted beside the arguments.
     """
-    folder, console = out / experiment.name, console or Console()
+    folder, console = experiment.place(out, args), console or Console()
     units = experiment.units(args)
     todo = [unit for unit in units if fresh or finished_part(folder, args, unit) is None]
     if len(todo) < len(units):
         console.print(f"{experiment.name}: {len(units) - len(todo)} of {len(units)} units are finished already")
+    if fresh:
+        for unit in todo:
+            shutil.rmtree(_work(folder, args, unit), ignore_errors=True)
     if todo:
         _run_all(experiment, args, folder, todo, jobs, console)
     parts = [pd.read_csv(part_path(folder, args, unit)) for unit in units]
@@ -69,6 +73,8 @@ def _write_up(experiment: Experiment, args: Any, folder: Path, table: pd.DataFra
     caption = " ".join(experiment.caption(args).split()) + "\n"
     write_atomically(folder / "caption.md", lambda path: path.write_text(caption, encoding="utf-8"))
     save(experiment.figure(table, args), folder, caption)
+    for name, figure in (experiment.extras(folder, table, args) if experiment.extras is not None else {}).items():
+        save(figure, folder, "", name)
 
 
 def part_path(folder: Path, args: Any, unit: Unit) -> Path:
@@ -85,6 +91,11 @@ def finished_part(folder: Path, args: Any, unit: Unit) -> Path | None:
     return path if path.exists() else None
 
 
+def _work(folder: Path, args: Any, unit: Unit) -> Path:
+    """A unit's own folder, if it keeps anything while it runs."""
+    return part_path(folder, args, unit).with_suffix("")
+
+
 def run_unit(experiment: Experiment, args: Any, unit: Unit, folder: Path) -> None:
     """One unit from beginning to end, in this process."""
 
@@ -93,7 +104,8 @@ def run_unit(experiment: Experiment, args: Any, unit: Unit, folder: Path) -> Non
             _queue.put((unit, text, advance))
 
     rows = []
-    for row in experiment.run(args, unit, tell):
+    kept = (_work(folder, args, unit),) if experiment.keeps else ()
+    for row in experiment.run(args, unit, tell, *kept):
         rows.append({"case": unit.case, "seed": unit.seed, **row})
         tell("", 1)
     if not rows:

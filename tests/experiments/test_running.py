@@ -16,7 +16,7 @@ from experiments.__main__ import _arguments, _parser, main
 from experiments.experiment import Experiment, Unit
 from experiments.figures import band, canvas, save, style
 from experiments.files import write_atomically
-from experiments.running import finished_part, part_path, run_unit
+from experiments.running import execute, finished_part, part_path, run_unit
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,31 @@ def test_an_interrupted_unit_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run_unit(toy(broken), Args(), Unit("one", 0, 2), tmp_path)
     assert not list(tmp_path.rglob("*.csv"))
+
+
+def test_a_unit_that_keeps_something_has_a_folder_and_fresh_empties_it(tmp_path, monkeypatch):
+    unit = Unit("one", 0, 2)
+    given = []
+
+    def keeping(args, unit, report, work):
+        given.append(work)
+        work.mkdir(parents=True)
+        (work / "half").write_text("done")
+        yield from rows(args, unit, report)
+
+    experiment = replace(toy(keeping), keeps=True, folder=lambda args: f"toy-{args.factor:g}",
+                         extras=lambda folder, frame, args: {"more": Figure()})  # fmt: skip
+    folder = experiment.place(tmp_path, Args())
+    assert folder == tmp_path / "toy-1"
+    run_unit(experiment, Args(), unit, folder)
+    assert given == [part_path(folder, Args(), unit).with_suffix("")]
+    execute(experiment, Args(seeds=1), tmp_path, jobs=1, command="toy")
+    assert (folder / "figure.png").exists()
+    assert (folder / "more.png").exists()
+    assert (given[0] / "half").exists()
+    monkeypatch.setattr(running, "_run_all", lambda *rest: None)  # another process would not find the toy
+    execute(experiment, Args(seeds=1), tmp_path, jobs=1, command="toy", fresh=True)
+    assert not given[0].exists()
 
 
 def test_a_unit_without_rows_is_an_error(tmp_path):
