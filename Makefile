@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-slow lint format bench bench-peers clean
+.PHONY: setup demo test test-slow lint format bench bench-peers experiments clean
 
 setup: $(STAMP)
 
@@ -45,6 +45,10 @@ bench-peers:
 	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check 'alibi-detect==0.13.*' 'torch>=2.6,<2.14'
 	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m benchmarks.alibi_online --out benchmarks/peers.json
+
+# the paper's synthetic experiments at their quick scale, about half an hour; DRIFTLINE_DATA names the folder with the electricity table
+experiments: setup
+	$(BIN)/python -m experiments all --scale quick
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -15,25 +15,32 @@ from typing import Any
 from rich.console import Console
 
 from experiments.catalogue import EXPERIMENTS
+from experiments.data import DataMissingError
 from experiments.experiment import Experiment
-from experiments.publishing import publish
+from experiments.publishing import PublishingError, publish
 from experiments.running import UnitsFailedError, execute
 
 
 def main(argv: list[str] | None = None) -> int:
     """Parse, run, say where the results are."""
-    options = _parser().parse_args(argv)
-    console = Console()
+    parser, console = _parser(), Console()
+    options = parser.parse_args(argv)
     if options.name == "publish":
-        for name in publish(options.out, options.page, _finished(options.out)):
-            console.print(f"{name}: figure and verdict are in {options.page}")
+        try:
+            done = publish(options.out, options.page, _finished(options.out))
+        except PublishingError as error:
+            parser.error(str(error))
+        console.print(f"{options.page} has the figures and verdicts of {', '.join(done)}")
         return 0
     names = [n for n, e in EXPERIMENTS.items() if e.in_all] if options.name == "all" else [options.name]
     failed = False
-    for name in names:
+    try:
+        arguments = {name: _arguments(EXPERIMENTS[name], options) for name in names}
+    except ValueError as error:
+        parser.error(str(error))
+    for name, args in arguments.items():
         began = time.perf_counter()
         try:
-            args = _arguments(EXPERIMENTS[name], options)
             execute(
                 EXPERIMENTS[name], args, options.out, jobs=options.jobs, command=_command(name, options),
                 fresh=options.fresh, console=console,
@@ -42,6 +49,10 @@ def main(argv: list[str] | None = None) -> int:
             console.print(f"[red]{error}[/]")
             failed = True
             continue
+        except DataMissingError as error:
+            parser.error(str(error))
+        except OSError as error:
+            parser.error(f"cannot write to {options.out / name}: {error}")
         except KeyboardInterrupt:
             console.print("\nInterrupted. What was finished is kept: the same command goes on from there.")
             return 130
@@ -94,10 +105,9 @@ def _common(parser: argparse.ArgumentParser) -> None:
 
 
 def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} must be at least 1")
-    return value
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least 1")
+    return int(text)
 
 
 def _own(parser: argparse.ArgumentParser, experiment: Experiment) -> None:

@@ -52,6 +52,18 @@ class Args:
     penalty: float = 10.0
     epochs: int = 20
 
+    def __post_init__(self) -> None:
+        for name in ("seeds", "slow_seeds", "rows", "dim", "last", "every", "network_every", "epochs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be at least 1")
+        if not 0.0 < self.delta * self.last < 1.0:  # 1 - delta t is a scale
+            raise ValueError(f"--delta {self.delta:g} must be above 0 and below 1 / --last {self.last}")
+        if not self.penalty > 0.0:
+            raise ValueError(f"--penalty {self.penalty:g} must be above 0")
+        for name, every in (("every", self.every), ("network-every", self.network_every)):
+            if self.last % every:
+                raise ValueError(f"--{name} {every} must divide --last {self.last}")
+
 
 class Choice(NamedTuple):
     """One fit. Without a penalty it gives two normalisers, which do not change psi."""
@@ -117,28 +129,21 @@ def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
         test = rows(t, _TEST)
         truth = stream.log_ratio(test.numpy(), t)
         for normalizer in choice.normalizers:
-            about = {"t": t, **choice._asdict(), "normalizer": normalizer}
             value = np.full_like(truth, np.nan) if reason else _log_ratio(state, test, normalizer)
-            yield {**about, **errors(value, truth), "reason": reason}
+            yield {"t": t, **choice._asdict(), "normalizer": normalizer, **errors(value, truth), "reason": reason}
 
 
 def _settings(args: Args, choice: Choice, seed: int, report: Report) -> Settings:
-    settings = Settings(
-        objective=resolve(choice.objective),
-        model=choice.model,
-        lag=0,  # rows are independent, and error bars are not asked for
-        training=Training(epochs=args.epochs),
-        seed=seed,
-        progress=epochs_to(report),
-    )
+    settings = Settings(objective=resolve(choice.objective), model=choice.model, training=Training(epochs=args.epochs),
+                        seed=seed, progress=epochs_to(report), lag=0)  # fmt: skip
+    # no lag: rows are independent, and error bars are not asked for
     return replace(settings, normalizer="self", penalty=args.penalty) if choice.penalised else settings
 
 
 def renewed(state: State, rows: Tensor) -> State:
     """The state with other rows of the same distribution as its reference window.
 
-    psi and its normaliser stay as they were fitted. What belongs to the rows of the old window, its influence on the
-    errors, goes with them.
+    psi and its normaliser stay as fitted. What belongs to the old rows, their influence on the errors, goes with them.
     """
     track = state.tracks["original"]
     reference: Position = track.reference._replace(window=rows, uncertainty=None, evidence=None)
@@ -184,8 +189,7 @@ def _dots(ax: Axes, last: pd.DataFrame) -> None:
                 ax.plot(x, _geometric(mae), "o", color=color, mfc=color if windows == SHARED else "white")
             if len(mae) < chosen.sum():
                 ax.plot(x, 0.97, "x", color=color, transform=ax.get_xaxis_transform())
-    labels = [name.replace(" + ", " +\n") for name in groups]
-    ax.set_xticks(range(len(groups)), labels)
+    ax.set_xticks(range(len(groups)), [name.replace(" + ", " +\n") for name in groups])
     ax.grid(axis="x", visible=False)
 
 
@@ -215,26 +219,32 @@ def caption(args: Args) -> str:
         for field, name in (("rows", "rows a window"), ("seeds", "seeds"), ("slow_seeds", "seeds of slow fits"))
         if getattr(args, field) < getattr(paper, field)
     ]
-    return (
-        f"Error at t={args.last} on the {args.dim}-D Gaussian stream (Δ={args.delta}, {args.rows:,} rows a window), by "
-        f"normaliser, objective and whether a window serves both of its steps (shared) or each role has fresh rows. "
-        f"λ_c={args.penalty:g}. Dots: geometric means, lines: range over {args.seeds} seed(s), {args.slow_seeds} for "
-        f"the network and the penalised fits; bands: one standard deviation over seeds. Crosses: some or all fits "
-        f"failed.{' Shortened: ' + '; '.join(shorter) + '.' if shorter else ''}"
-    )
+    words = f" Shortened: {'; '.join(shorter)}." if shorter else ""
+    return f"""Error at t={args.last} on the {args.dim}-D Gaussian stream (Δ={args.delta}, {args.rows:,} rows a window),
+    by normaliser, objective and whether a window serves both of its steps (shared) or each role has fresh rows.
+    λ_c={args.penalty:g}. Dots: geometric means, lines: range over {_counted(args.seeds, "seed")},
+    {min(args.seeds, args.slow_seeds)} for the network (which has no LSIF) and the penalised fits; bands: one standard
+    deviation over seeds. Crosses: some or all fits failed, and dots are of the others.{words}"""
 
 
-def worth(frame: pd.DataFrame, column: str, worse: str, better: str) -> tuple[float, float, float]:
-    """How many times the error ``worse`` makes of that of ``better``, all else (and the seed) the same.
+def _counted(count: int, name: str) -> str:
+    return f"{count} {name}{'' if count == 1 else 's'}"
 
-    The geometric mean over all pairs in which both have a number, and the smallest and largest; nan without a pair.
-    """
+
+def ratios(frame: pd.DataFrame, column: str, worse: str, better: str) -> pd.Series:
+    """The error of ``worse`` over that of ``better``, for pairs with all else the same, where both have a number."""
     keys = [k for k in ("model", "objective", "windows", "normalizer", "seed") if k != column]
     table = frame.pivot_table(index=keys, columns=column, values="mae").reindex(columns=[worse, better]).dropna()
-    if table.empty:
-        return (math.nan,) * 3
-    ratios = table[worse] / table[better]
-    return _geometric(ratios), float(ratios.min()), float(ratios.max())
+    return table[worse] / table[better]
+
+
+def worth(frame: pd.DataFrame, column: str, worse: str, better: str) -> str:
+    """The geometric mean of the ratios, the smallest and the largest, and how many they are."""
+    found = ratios(frame, column, worse, better)
+    if found.empty:
+        return "(no pair of fits to compare)"
+    spread = f"{found.min():.2g} to {found.max():.2g}; " if len(found) > 1 else ""
+    return f"×{_geometric(found):.2g} ({spread}{_counted(len(found), 'pair')})"
 
 
 def verdict(frame: pd.DataFrame, args: Args) -> str:
@@ -242,51 +252,49 @@ def verdict(frame: pd.DataFrame, args: Args) -> str:
     last = frame[frame.t == frame.groupby("model").t.transform("max")]
     convex, network = (last[last.model == model] for model in ("quadratic", "mlp"))
     exact, alone = (convex[convex.normalizer == name] for name in (TELESCOPED, SELF))
+    exact_net, both = network[network.normalizer == TELESCOPED], convex[convex.objective != "lsif"]
     ours = exact[(exact.objective == "logistic") & (exact.windows == SHARED)].mae
+    shown = f"{ours.mean():.3f}" + (f" ± {ours.std(ddof=0):.3f}" if len(ours) > 1 else "") + " nats"
+    lost = last.mae.isna().groupby([last.model, last.objective, last.normalizer]).agg(["sum", "size"]).query("sum > 0")
+    failed = "; ".join(f"{m} {_NAMES[o]}, {n}: {k} of {count}" for (m, o, n), k, count in lost.itertuples()) or "none"
+    return f"""**{_lead(convex, exact)}.** Factors in MAE at t={args.last} with all else the same (geometric mean; range
+    over pairs). The convex model at d={args.every}: telescoping, {_each(convex, "normalizer", SELF, TELESCOPED)};
+    sharing windows, {_each(exact, "windows", FRESH, SHARED)}; logistic instead of KLIEP,
+    {worth(exact, "objective", "kliep", "logistic")}; objective and windows are compared under the telescoped
+    normaliser. Fits that failed (they drop out of the factors): {failed}. With logistic and KLIEP taken together:
+    under self-normalisation the objective is worth {worth(alone, "objective", "kliep", "logistic")} and sharing windows
+    {worth(both[both.normalizer == SELF], "windows", FRESH, SHARED)}; the paper's remedy for self-normalisation, the
+    penalty λ_c={args.penalty:g}, is worth {worth(both, "normalizer", SELF, PENALISED)}; telescoping on top of that,
+    {worth(both, "normalizer", PENALISED, TELESCOPED)}. All three of ours together: MAE
+    {"no number" if ours.isna().any() else shown}. The network at d={args.network_every} was not fitted by LSIF; it and
+    the penalised fits rest on {_counted(min(args.seeds, args.slow_seeds), "seed")}: telescoping,
+    {_each(network, "normalizer", SELF, TELESCOPED)}; penalty, {_each(network, "normalizer", SELF, PENALISED)}; sharing
+    windows, {_each(exact_net, "windows", FRESH, SHARED)}; logistic instead of KLIEP,
+    {worth(exact_net, "objective", "kliep", "logistic")}. A factor below 1 is a loss."""
+
+
+def _lead(convex: pd.DataFrame, exact: pd.DataFrame) -> str:
+    """Which of ours is worth most, all under the logistic objective: those of others may have lost fits."""
     factors = {
-        "telescoping": worth(convex, "normalizer", SELF, TELESCOPED),
-        "logistic instead of KLIEP": worth(exact, "objective", "kliep", "logistic"),
-        "sharing windows": worth(exact, "windows", FRESH, SHARED),
+        "telescoping": _geometric(ratios(convex[convex.objective == "logistic"], "normalizer", SELF, TELESCOPED)),
+        "logistic instead of KLIEP": _geometric(ratios(exact, "objective", "kliep", "logistic")),
+        "sharing windows": _geometric(ratios(exact[exact.objective == "logistic"], "windows", FRESH, SHARED)),
     }
-    order = sorted(factors, key=lambda name: -np.nan_to_num(factors[name][0]))
-    words = "is worth most" if factors[order[0]][0] > 1.0 else "costs least: none helps"
-    lead = f"{order[0][0].upper()}{order[0][1:]} {words}"
-    names = {TELESCOPED: "telescoped", PENALISED: "with the penalty", SELF: "self-normalised"}
-    lsif = "; ".join(f"{names[n]} {_failed(convex[convex.normalizer == n])}" for n in names)
-    exact_net = network[network.normalizer == TELESCOPED]
-    return f"""**{lead}.** Factors in MAE at t={args.last} with all else the same (geometric mean; range over pairs of
-    fits). The convex model at d={args.every}: {"; ".join(f"{name} {_factor(factors[name])}" for name in order)};
-    objective and windows are compared under the telescoped normaliser. Under self-normalisation they are worth
-    {_factor(worth(alone, "objective", "kliep", "logistic"))} and {_factor(worth(alone, "windows", FRESH, SHARED))}.
-    The paper's remedy for self-normalisation, the penalty λ_c={args.penalty:g}, is worth
-    {_factor(worth(convex, "normalizer", SELF, PENALISED))}; telescoping on top of that,
-    {_factor(worth(convex, "normalizer", PENALISED, TELESCOPED))}. All three of ours together: MAE {ours.mean():.3f} ±
-    {ours.std(ddof=0):.3f} nats. LSIF fits that failed (they drop out of the factors): {lsif}. The network
-    at d={args.network_every} (it and penalised fits: {min(args.seeds, args.slow_seeds)} seed(s)): telescoping
-    {_factor(worth(network, "normalizer", SELF, TELESCOPED))}, penalty
-    {_factor(worth(network, "normalizer", SELF, PENALISED))}, logistic
-    {_factor(worth(exact_net, "objective", "kliep", "logistic"))}, sharing windows
-    {_factor(worth(exact_net, "windows", FRESH, SHARED))}. A factor below 1 is a loss."""
+    best = max(factors, key=lambda name: np.nan_to_num(factors[name]))
+    if math.isnan(factors[best]):
+        return "No number"
+    words = "is worth most" if factors[best] > 1.0 else "costs least: none helps"
+    return f"{best[0].upper()}{best[1:]} {words} (convex model, logistic objective)"
 
 
-def _factor(worth: tuple[float, float, float]) -> str:
-    middle, low, high = worth
-    return "(no pair of fits to compare)" if math.isnan(middle) else f"×{middle:.2g} ({low:.2g} to {high:.2g})"
-
-
-def _failed(frame: pd.DataFrame) -> str:
-    lsif = frame[frame.objective == "lsif"]
-    return f"{int(lsif.mae.isna().sum())} of {len(lsif)}"
+def _each(frame: pd.DataFrame, column: str, worse: str, better: str) -> str:
+    """The worth for each objective on its own."""
+    parts = {o: frame[frame.objective == o] for o in _NAMES if o in set(frame.objective)}
+    return ", ".join(f"{_NAMES[o]} {worth(part, column, worse, better)}" for o, part in parts.items())
 
 
 EXPERIMENT = Experiment(
-    name="ablation",
-    paper="ours",
-    title="what normaliser, objective and shared windows are worth",
+    name="ablation", paper="ours", title="what normaliser, objective and shared windows are worth",
     presets={"quick": Args(), "paper": Args(seeds=10, slow_seeds=10, rows=50_000)},
-    units=units,
-    run=run,
-    figure=figure,
-    caption=caption,
-    verdict=verdict,
-)
+    units=units, run=run, figure=figure, caption=caption, verdict=verdict,
+)  # fmt: skip

@@ -9,6 +9,7 @@ Real: the electricity table, see :mod:`experiments.electricity`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -47,6 +48,20 @@ class Args:
     splits: int = 10
     split_weeks: int = 4
     split_windows: int = 7
+
+    def __post_init__(self) -> None:
+        # models of the first window are tested on a week that they left out: two weeks at least
+        least = {"seeds": 1, "rows": 2, "epochs": 1, "splits": 1, "split_weeks": 2, "split_windows": 2}
+        for name, number in least.items():
+            if getattr(self, name) < number:
+                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be at least {number}")
+        if not self.rate > 0.0:
+            raise ValueError(f"--rate {self.rate:g} must be above 0")
+        if self.splits > (most := electricity.most_splits(self.split_weeks, self.split_windows)):
+            raise ValueError(
+                f"--splits {self.splits} must be at most {most}: the table's {electricity.WEEKS} weeks hold no more of "
+                f"{self.split_windows} windows of {self.split_weeks} weeks (--split-windows, --split-weeks)"
+            )
 
 
 # the paper does not say how many rows Sec. 4.1 has nor how it trains there: these are its Sec. 4.2's
@@ -176,7 +191,13 @@ def _lines(ax: Axes, frame: pd.DataFrame) -> None:
             color=COLORS[color],
             lw=width,
         )
-    ax.set(xlabel="x", ylabel="y", title="lines fitted at t = 10", xlim=(-1.2, 1.8), ylim=(-1.4, 2.0))
+    ax.set(
+        xlabel="x",
+        ylabel="y",
+        title="lines fitted at t = 10 (colours: right panel)",
+        xlim=(-1.2, 1.8),
+        ylim=(-1.4, 2.0),
+    )
     ax.legend(loc="upper left")
 
 
@@ -191,11 +212,16 @@ def _errors(ax: Axes, frame: pd.DataFrame) -> None:
 
 def caption(args: Args) -> str:
     """What the figure shows, and what is shorter than at the paper's scale."""
-    shorter = ""
-    if args != PAPER:
-        shorter = f""" Shortened: {args.seeds} seeds of {args.rows:,} rows a window (paper scale: {PAPER.seeds} of
-        {PAPER.rows:,}), CKLIEP with {args.epochs} epochs at {args.rate:g} ({PAPER.epochs} at {PAPER.rate:g})."""
     missing = data.electricity_missing()
+    names = {"seeds": "seeds", "rows": "rows a window", "epochs": "epochs of CKLIEP", "rate": "rate of CKLIEP"}
+    if not missing:
+        names |= {"splits": "splits", "split_weeks": "weeks a window", "split_windows": "windows a split"}
+    changes = [
+        f"{name} {getattr(args, field):,} instead of {getattr(PAPER, field):,}"
+        for field, name in names.items()
+        if getattr(args, field) != getattr(PAPER, field)
+    ]
+    shorter = f" Shortened: {'; '.join(changes)}." if changes else ""
     real = (
         f"Electricity not run: {missing}."
         if missing
@@ -212,24 +238,51 @@ def caption(args: Args) -> str:
 def verdict(frame: pd.DataFrame, args: Args) -> str:
     """The errors at the latest time against each other, then the real table."""
     latest = frame[(frame.case != ELECTRICITY) & (frame.t == _LATEST)]
-    grouped = latest.groupby("method")
-    mean, spread, ess = grouped["mse"].mean(), grouped["mse"].std(ddof=0), grouped["ess"].mean()
-    shown = {method: f"{mean[method]:.4f} ± {spread[method]:.4f}" for method in _LOOKS}
-    halved, close = mean[DRIFTLINE] <= 0.5 * mean[PLAIN], mean[DRIFTLINE] <= 1.1 * mean[TRUE]
-    lead = "Confirmed" if halved and close else "Confirmed in part" if halved else "Contradicted"
-    beyond = round(mean[DRIFTLINE] / mean[TRUE] - 1.0, 3) + 0.0  # no minus before a zero
-    ckliep_too = "confirms" if mean[CKLIEP] < mean[PLAIN] else "contradicts"
-    training = "" if args == PAPER else f" after {args.epochs} epochs at rate {args.rate:g}"
+    grouped = latest.groupby("method")["mse"]
+    mean = grouped.agg(lambda values: values.mean(skipna=False)).reindex(list(_LOOKS))  # a lost seed is no number
+    spread, ess = grouped.std(ddof=0), latest[latest.method == TRUE]["ess"].mean()
+    seeds = latest["seed"].nunique()
+
+    def shown(method: str) -> str:
+        if math.isnan(mean[method]):
+            return "no number"
+        return f"{mean[method]:.4f}" + (f" ± {spread[method]:.4f}" if seeds > 1 else "")
+
+    over = f" ± standard deviation over {seeds} seeds" if seeds > 1 else ", one seed only"
+    shortened = (args.epochs, args.rate) != (PAPER.epochs, PAPER.rate)
+    training = f" after {args.epochs} epochs at rate {args.rate:g}" if shortened else ""
     real = frame[frame.case == ELECTRICITY]
-    second = electricity.words(real) if len(real) else f"Electricity not run: {data.electricity_missing()}."
-    return f"""**{lead} on the synthetic stream.** The paper claims that a line trained on D₁₀ with continually
-    estimated weights fits D₁ better than one without. Mean squared error on D₁ ± standard deviation over
-    {latest["seed"].nunique()} seeds: {shown[PLAIN]} without weights, {shown[DRIFTLINE]} with driftline's
-    ({mean[DRIFTLINE] / mean[PLAIN]:.1%} of it, {beyond:+.1%} against true weights,
-    {shown[TRUE]}), {shown[CKLIEP]} with CKLIEP's{training}, which {ckliep_too} the claim too; trained on D₁ itself
-    {shown[FIRST]}. The effective sample size of the true weights is {ess[TRUE]:.0%} of the rows. All windows
-    are Gaussian, so the log ratio is quadratic in x: driftline's features hold it exactly, CKLIEP's network has to
-    learn it. {second}"""
+    second = f"Electricity not run: {data.electricity_missing()}."
+    if len(real):
+        second = electricity.words(real, args.split_weeks, args.split_windows)
+    return f"""**{_lead(mean)}** The paper claims that a line trained on D₁₀ with continually
+    estimated weights fits D₁ better than one without. Mean squared error on D₁{over}: {shown(PLAIN)} without weights,
+    {shown(CKLIEP)} with CKLIEP's{training}, {shown(DRIFTLINE)} with driftline's, {shown(TRUE)} with true weights,
+    {shown(FIRST)} when trained on D₁ itself. {_bars(mean)} The effective sample size of the true weights is {ess:.0%}
+    of the rows. All windows are Gaussian, so the log ratio is quadratic in x: driftline's features hold it exactly,
+    CKLIEP's network has to learn it. {second}"""
+
+
+def _lead(mean: pd.Series) -> str:
+    """The paper's claim by its own criterion: whether the error is lower with weights than without."""
+    found = []
+    for method in (CKLIEP, DRIFTLINE):
+        known = not math.isnan(mean[method] - mean[PLAIN])
+        found.append(("confirmed" if mean[method] < mean[PLAIN] else "contradicted") if known else "no number")
+    words = found[0] if found[0] == found[1] else f"{found[0]} with CKLIEP's weights, {found[1]} with driftline's,"
+    return f"{words[0].upper()}{words[1:]} on the synthetic stream."
+
+
+def _bars(mean: pd.Series) -> str:
+    """Driftline's error by what this project asks of it, which is more than the claim."""
+    share, beyond = mean[DRIFTLINE] / mean[PLAIN], round(mean[DRIFTLINE] / mean[TRUE] - 1.0, 3) + 0.0  # no minus zero
+
+    def bar(value: float, most: float, text: str) -> str:
+        return "no number" if math.isnan(value) else f"{'met' if value <= most else 'missed'}, {text}"
+
+    return f"""This project asks more of driftline: at most half the error without weights
+    ({bar(share, 0.5, f"{share:.1%} of it")}) and at most 10% above that with true weights
+    ({bar(beyond, 0.1, f"{beyond:+.1%}")})."""
 
 
 EXPERIMENT = Experiment(

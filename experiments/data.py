@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
+import zlib
 from functools import partial
 from pathlib import Path
+from zipfile import BadZipFile
 
 import pandas as pd
 
@@ -20,7 +22,9 @@ __all__ = ["DataMissingError", "download_electricity", "electricity", "electrici
 _VARIABLE = "DRIFTLINE_DATA"
 _ELECTRICITY = Path("electricity") / "electricity.zip"
 _COLUMNS = ["date", "day", "period", "nswprice", "nswdemand", "vicprice", "vicdemand", "transfer", "class"]
+_NUMBERS = [column for column in _COLUMNS if column not in ("day", "class")]
 _OPENML_ELECTRICITY = 151
+_UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, BadZipFile, zlib.error)  # a damaged or foreign zip
 
 
 class DataMissingError(FileNotFoundError):
@@ -28,12 +32,11 @@ class DataMissingError(FileNotFoundError):
 
 
 def electricity_missing() -> str:
-    """Why the electricity table cannot be read, in a few words; empty if it is there."""
-    folder = os.environ.get(_VARIABLE)
-    if not folder:
-        return f"{_VARIABLE} is not set; let it name a folder that holds {_ELECTRICITY.as_posix()}"
-    if not (Path(folder) / _ELECTRICITY).is_file():
-        return f"the folder that {_VARIABLE} names holds no {_ELECTRICITY.as_posix()}"
+    """Why there is no electricity table to work with, in a few words; empty if it is there and can be read."""
+    try:
+        electricity()
+    except (DataMissingError, ValueError) as error:
+        return str(error)
     return ""
 
 
@@ -43,16 +46,26 @@ def electricity() -> pd.DataFrame:
     Columns are scaled to [0, 1] by whoever published it, but for ``day`` (1 to 7) and ``class`` (UP or DOWN: the price
     against its mean of the last 24 hours).
     """
-    if reason := electricity_missing():
-        raise DataMissingError(f"no electricity table: {reason} (python -m experiments.data FOLDER downloads it)")
-    table = pd.read_csv(Path(os.environ[_VARIABLE]) / _ELECTRICITY)
-    return _checked(table, "electricity.zip")
+    name, remedy = _ELECTRICITY.as_posix(), "python -m experiments.data FOLDER downloads it"
+    folder = os.environ.get(_VARIABLE)
+    if not folder:
+        raise DataMissingError(f"{_VARIABLE} is not set; let it name a folder that holds {name} ({remedy})")
+    if not (Path(folder) / _ELECTRICITY).is_file():
+        raise DataMissingError(f"the folder that {_VARIABLE} names holds no {name} ({remedy})")
+    try:
+        table = pd.read_csv(Path(folder) / _ELECTRICITY)
+    except _UNREADABLE as error:  # its own words may hold the whole path, which is nobody's business
+        raise ValueError(f"{_VARIABLE}/{name} cannot be read ({type(error).__name__}; {remedy})") from error
+    return _checked(table, f"{_VARIABLE}/{name}")
 
 
 def _checked(table: pd.DataFrame, source: str) -> pd.DataFrame:
     if missing := [column for column in _COLUMNS if column not in table]:
         raise ValueError(f"{source} lacks the columns {missing}")
-    table = table[_COLUMNS].astype({"day": int, "class": str})
+    try:
+        table = table[_COLUMNS].astype({"day": int, "class": str, **dict.fromkeys(_NUMBERS, float)})
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{source} has something other than numbers where they should be") from error
     if unknown := sorted(set(table["class"]) - {"UP", "DOWN"}):
         raise ValueError(f"{source} has classes other than UP and DOWN: {unknown}")
     return table

@@ -43,8 +43,8 @@ from experiments.figures import COLORS, plain_ticks
 from experiments.methods import Floats, untrusted
 
 __all__ = [
-    "METHODS", "MODELS", "PRICE", "ROWS", "UP", "change", "errors", "gains", "levels", "windows",
-    "words",
+    "METHODS", "MODELS", "PRICE", "ROWS", "UP", "WEEKS", "change", "errors", "gains", "levels", "most_splits",
+    "windows", "words",
 ]  # fmt: skip
 
 PRICE, UP = "log price", "class"
@@ -53,6 +53,7 @@ PLAIN, WEIGHTED, STATIC, PERMUTED, FIRST = "unweighted", "weighted", "static", "
 METHODS = (PLAIN, WEIGHTED, STATIC, PERMUTED, FIRST)
 POOLED, TOLD = "pooled", "told apart"
 ROWS = 2 * (len(MODELS) * len(METHODS) + 2)  # of one split
+WEEKS = 134  # whole ones of the table
 _WEEK = 7 * 48  # half-hours
 _STRIDE = 10  # weeks between the starts of two splits: their first windows, and their last, do not overlap
 _STEPS_A_DAY = 48
@@ -72,13 +73,19 @@ class Window:
     y: dict[str, Floats]
 
 
+def most_splits(weeks: int, count: int, total: int = WEEKS) -> int:
+    """How many splits of ``count`` windows, each of so many weeks, a table of ``total`` weeks holds."""
+    return max(0, total - weeks * count + _STRIDE) // _STRIDE
+
+
 def windows(table: pd.DataFrame, split: int, weeks: int, count: int) -> list[Window]:
-    """The ``count`` windows of a split, each of so many weeks; splits start ten weeks apart, around the table."""
-    starts = len(table) // _WEEK - weeks * count + 1
-    if starts < 1:
-        raise ValueError(f"{count} windows of {weeks} weeks are more than the table's {len(table) // _WEEK} weeks")
-    begin = _STRIDE * split % starts * _WEEK
-    size = weeks * _WEEK
+    """The ``count`` windows of a split, each of so many weeks; splits start ten weeks apart."""
+    total = len(table) // _WEEK
+    if split >= (most := most_splits(weeks, count, total)):
+        raise ValueError(
+            f"split {split + 1}: the table's {total} weeks hold {most} splits of {count} windows of {weeks} weeks"
+        )
+    begin, size = _STRIDE * split * _WEEK, weeks * _WEEK
     return [_window(table.iloc[begin + k * size : begin + (k + 1) * size]) for k in range(count)]
 
 
@@ -224,34 +231,45 @@ def change(ax: Axes, frame: pd.DataFrame) -> None:
     ax.grid(axis="x", visible=False)
 
 
-def words(frame: pd.DataFrame) -> str:
-    """What came out, in sentences that go by the numbers."""
+def words(frame: pd.DataFrame, weeks: int, count: int) -> str:
+    """What came out with windows of so many weeks, ``count`` a split, in sentences that go by the numbers."""
     first = frame.drop_duplicates("seed")
+    splits = f"{len(first)} split{'' if len(first) == 1 else 's'}"
     parts = " ".join(_of_target(frame, target) for target in (PRICE, UP))
-    return f"""**On the electricity table** ({len(first)} splits; trained on the last window, tested on the first, which
-    the weights saw once; effective sample size {first["ess"].median():.0%} of the rows in the median,
-    {first["ess"].min():.1%} to {first["ess"].max():.0%}). {parts}"""
+    overlap = ""
+    if len(first) > 1 and weeks * count > _STRIDE:
+        overlap = f"""Splits overlap in time (each spans {weeks * count} weeks, they start {_STRIDE} apart), so that the
+        standard errors are optimistic. """
+    return f"""**On the electricity table** models are trained on the last window and tested on the first, which the
+    weights saw once ({splits}; the weights' effective sample size is {first["ess"].median():.0%} of the rows
+    in the median, {first["ess"].min():.1%} to {first["ess"].max():.0%}). {overlap}{parts}"""
+
+
+def _helped(weighted: pd.DataFrame) -> str:
+    """For which kinds weights help or harm by more than two standard errors, and what that says."""
+    better, clearly = _below(weighted), _below(weighted, 2.0)
+    harmed = _below(weighted.assign(mean=-weighted["mean"]), 2.0)
+    if np.isinf(weighted["se"]).all():
+        return f"cannot be judged, one split has no standard error: the error is lower for {_listed(better)}"
+    if not clearly and not harmed:
+        return f"""do not help or harm beyond chance: the mean error is lower for {_listed(better)}, but for no kind of
+        model is it lower or higher by two standard errors"""
+    found = [f"{verb} clearly (two standard errors) for {_listed(kinds)}"
+             for verb, kinds in (("help", clearly), ("harm", harmed)) if kinds]  # fmt: skip
+    single = f", one kind of {len(weighted)}, which may be chance" if len(clearly) + len(harmed) == 1 else ""
+    return f"{' and '.join(found)}{single}; the mean error is lower for {_listed(better)}"
 
 
 def _of_target(frame: pd.DataFrame, target: str) -> str:
-    weighted = gains(frame, target)
-    better, clearly = _below(weighted), _below(weighted, 2.0)
-    harmed = _below(weighted.assign(mean=-weighted["mean"]), 2.0)
-    if len(clearly) >= 2:
-        lead = f"For the {target} weights help, clearly (two standard errors) for {_listed(clearly)}"
-    elif len(harmed) >= 2:
-        lead = f"For the {target} weights harm, clearly (two standard errors) for {_listed(harmed)}"
-    else:
-        lead = f"""For the {target} weights do not help beyond chance: the mean error is lower for {_listed(better)},
-        by more than two standard errors for {_listed(clearly)}"""
+    lead = f"For the {target} weights {_helped(gains(frame, target))}"
     mean = frame[frame.target == target].groupby("method")["error"].mean()
-    unit, scale = (" (log price)", 1.0) if target == PRICE else (" % of labels", 100.0)
+    unit, scale = ("RMSE", 1.0) if target == PRICE else ("% wrong", 100.0)
     shown = {key: f"{scale * value:.3g}" for key, value in mean.items()}
     control = gains(frame, target, WEIGHTED, PERMUTED)
-    return f"""{lead}; mean error over the kinds of model {shown[PLAIN]} without, {shown[WEIGHTED]} with weights,
-    {shown[STATIC]} with weights from both windows at hand, {shown[PERMUTED]} with the weights permuted (driftline's are
+    return f"""{lead}. Mean {unit} over the kinds of model: {shown[PLAIN]} without weights, {shown[WEIGHTED]} with,
+    {shown[STATIC]} with weights made from both windows at hand, {shown[PERMUTED]} with the weights permuted (ours are
     below these for {len(_below(control))} of {len(MODELS)} kinds, clearly for {_listed(_below(control, 2.0))}),
-    {shown[FIRST]}{unit} trained on the first window. {_moved(frame, target)}"""
+    {shown[FIRST]} when trained on the first window itself. {_moved(frame, target)}"""
 
 
 def _moved(frame: pd.DataFrame, target: str) -> str:
@@ -259,12 +277,12 @@ def _moved(frame: pd.DataFrame, target: str) -> str:
     told = gains(frame, target, TOLD, POOLED)
     mean = frame[frame.target == target].groupby("method")["error"].mean()
     fall = 1.0 - mean[TOLD] / mean[POOLED]
-    if _below(told, 2.0):
-        return f"""p(y|x) moved too, which weights on x cannot undo: told which window a row is from, boosting on both
-        errs {fall:.0%} less."""
-    return (
-        f"That p(y|x) moved too is not shown: told which window a row is from, boosting on both errs {fall:.0%} less."
-    )
+    lead = "p(y|x) moved too, which weights on x cannot undo"
+    if not _below(told, 2.0):
+        lead = "That p(y|x) moved too is not shown"
+    size = f"{abs(fall):.0%}"
+    errs = "no less" if size == "0%" else f"{size} {'less' if fall > 0.0 else 'more'}"
+    return f"{lead}: told which window a row is from, boosting on both errs {errs}."
 
 
 def _below(table: pd.DataFrame, errors: float = 0.0) -> list[str]:

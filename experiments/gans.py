@@ -26,7 +26,7 @@ from experiments.gan_judging import DIVERGENCES, KEEPING, Data, Judge, classifie
 from experiments.gan_losses import LOSSES
 from experiments.gan_training import ContinualGAN, Settings
 from experiments.images import load_images
-from experiments.running import part_path
+from experiments.parts import part_path
 
 _SHOWN = 8  # images of each class that are kept for the figure
 _MEASURES = 2 * len(DIVERGENCES) + len(KEEPING) + 1

@@ -1,39 +1,54 @@
-"""Put figures, captions, verdicts and commands of finished runs between the marks of a Markdown page."""
+"""Put figures, verdicts and commands of finished runs between the marks of a Markdown page."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from experiments.files import write_atomically
 
-__all__ = ["publish"]
+__all__ = ["PublishingError", "publish"]
 
 
-def publish(out: Path, page: Path, names: Sequence[str]) -> Iterator[str]:
-    """Fill ``<!-- begin NAME -->`` to ``<!-- end NAME -->`` of each finished run; yields the names that were.
+class PublishingError(ValueError):
+    """Nothing was published; the message says what is missing."""
 
-    Its figures are copied into ``figures`` beside the page, so that the page says what the last run said and no more.
+
+def publish(out: Path, page: Path, names: Sequence[str]) -> list[str]:
+    """Fill ``<!-- begin NAME -->`` to ``<!-- end NAME -->`` of each finished run; the names that were.
+
+    Figures are copied into ``figures`` beside the page. All is read before anything is written, so that a figure never
+    stands beside the verdict of another run.
     """
-    text = page.read_text(encoding="utf-8")
+    if not page.is_file():
+        raise PublishingError(f"there is no page {page}: run this from the repository, or name one with --page")
+    text, figures, done = page.read_text(encoding="utf-8"), {}, []
     for name in names:
         folder = out / name
         if not (folder / "verdict.md").exists():
             continue
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         if begin not in text or end not in text:
-            raise ValueError(f"{page} has no marks {begin} and {end} to put {name} between")
+            raise PublishingError(f"{page} has no marks {begin} and {end} to put {name} between")
+        if missing := [f for f in ("args.json", "figure.png") if not (folder / f).is_file()]:
+            raise PublishingError(f"{folder} lacks {', '.join(missing)}: run the experiment again")
         before, _, rest = text.partition(begin)
         _, _, after = rest.partition(end)
         text = f"{before}{begin}\n{_body(folder, name)}\n{end}{after}"
-        figures = page.parent / "figures"
-        figures.mkdir(exist_ok=True)
-        for picture, copy in _pictures(folder, name).items():
-            shutil.copyfile(picture, figures / copy)
-        yield name
+        figures.update({copy: picture.read_bytes() for picture, copy in _pictures(folder, name).items()})
+        done.append(name)
+    if not done:
+        raise PublishingError(f"no finished run of {', '.join(names) or 'any experiment'} in {out}")
+    for copy, data in figures.items():
+        write_atomically(page.parent / "figures" / copy, partial(_write, data=data))
     write_atomically(page, lambda path: path.write_text(text, encoding="utf-8"))
+    return done
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
 
 
 def _body(folder: Path, name: str) -> str:

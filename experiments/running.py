@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import multiprocessing as mp
 import os
-import re
 import shutil
+import signal
+import tempfile
 import threading
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from pathlib import Path
 from queue import Queue
@@ -22,8 +23,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from experiments.experiment import Experiment, Unit
 from experiments.figures import save
 from experiments.files import write_atomically
+from experiments.parts import Part, part_path, read_part, sources, write_part
 
-__all__ = ["UnitsFailedError", "execute", "finished_part", "part_path", "run_unit"]
+__all__ = ["UnitsFailedError", "execute", "run_unit"]
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _queue: Queue[tuple[Unit, str, int]] | None = None  # of the worker process
@@ -45,50 +47,57 @@ def execute(
 ) -> pd.DataFrame:
     """Run what is not finished yet and write ``results.csv``, ``figure.png``, ``figure.pdf`` and ``verdict.md``.
 
-    A unit is finished when its part, named after its arguments, lies in ``parts``; ``fresh`` runs it again. ``command``
-    is what to type to get the same, noted beside the arguments.
+    A unit is finished when its part, named after its arguments, lies whole in ``parts``; ``fresh`` runs it again.
+    ``command`` is what to type to get the same, noted beside the arguments.
     """
     folder, console = experiment.place(out, args), console or Console()
+    _probe(folder)
     units = experiment.units(args)
-    todo = [unit for unit in units if fresh or finished_part(folder, args, unit) is None]
-    if len(todo) < len(units):
-        console.print(f"{experiment.name}: {len(units) - len(todo)} of {len(units)} units are finished already")
+    known = {} if fresh else _known(folder, args, units, console)
+    if known:
+        console.print(f"{experiment.name}: {len(known)} of {len(units)} units are finished already")
+    todo = [unit for unit in units if unit not in known]
     if fresh:
         for unit in todo:
             shutil.rmtree(_work(folder, args, unit), ignore_errors=True)
     if todo:
         _run_all(experiment, args, folder, todo, jobs, console)
-    parts = [pd.read_csv(part_path(folder, args, unit)) for unit in units]
-    table = pd.concat(parts, ignore_index=True)
+        known.update({u: p for u in todo if (p := read_part(part_path(folder, args, u), u)) is not None})
+    if gone := [unit for unit in units if unit not in known]:
+        raise UnitsFailedError(f"{experiment.name}: the rows of {gone[0].case}, seed {gone[0].seed} vanished meanwhile")
+    table = pd.concat([known[unit].rows for unit in units], ignore_index=True)
     _write_up(experiment, args, folder, table, command)
     return table
 
 
+def _probe(folder: Path) -> None:
+    """Whether results can be written, before any are computed."""
+    folder.joinpath("parts").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
+def _known(folder: Path, args: Any, units: list[Unit], console: Console) -> dict[Unit, Part]:
+    """Finished parts; those of other code are used, but told."""
+    known = {u: p for u in units if (p := read_part(part_path(folder, args, u), u)) is not None}
+    if other := sum(part.sources != sources() for part in known.values()):
+        console.print(f"[yellow]{other} finished units were made by other code than this: --fresh runs them again[/]")
+    return known
+
+
 def _write_up(experiment: Experiment, args: Any, folder: Path, table: pd.DataFrame, command: str) -> None:
-    write_atomically(folder / "results.csv", lambda path: table.to_csv(path, index=False))
+    """All that people read, made before any of it is written: an error must not leave old and new side by side."""
     arguments = json.dumps({"command": command, **asdict(args)}, indent=1, default=str)
-    write_atomically(folder / "args.json", lambda path: path.write_text(arguments))
     verdict = " ".join(experiment.verdict(table, args).split()) + "\n"
-    write_atomically(folder / "verdict.md", lambda path: path.write_text(verdict, encoding="utf-8"))
     caption = " ".join(experiment.caption(args).split()) + "\n"
-    write_atomically(folder / "caption.md", lambda path: path.write_text(caption, encoding="utf-8"))
-    save(experiment.figure(table, args), folder, caption)
-    for name, figure in (experiment.extras(folder, table, args) if experiment.extras is not None else {}).items():
-        save(figure, folder, "", name)
-
-
-def part_path(folder: Path, args: Any, unit: Unit) -> Path:
-    """Where a unit's rows go: the name holds a digest of all arguments that could change them."""
-    settings = {key: value for key, value in asdict(args).items() if not key.endswith("seeds")}
-    digest = hashlib.sha256(json.dumps([settings, unit.case], sort_keys=True, default=str).encode()).hexdigest()[:10]
-    label = re.sub(r"[^a-zA-Z0-9.]+", "-", unit.case).strip("-").lower()
-    return folder / "parts" / f"{label}-seed{unit.seed}-{digest}.csv"
-
-
-def finished_part(folder: Path, args: Any, unit: Unit) -> Path | None:
-    """The unit's part if it is there."""
-    path = part_path(folder, args, unit)
-    return path if path.exists() else None
+    figure = experiment.figure(table, args)
+    further = {} if experiment.extras is None else experiment.extras(folder, table, args)
+    save(figure, folder, caption)
+    for name, extra in further.items():
+        save(extra, folder, "", name)
+    write_atomically(folder / "results.csv", lambda path: table.to_csv(path, index=False))
+    for name, text in (("args.json", arguments), ("caption.md", caption), ("verdict.md", verdict)):
+        write_atomically(folder / name, lambda path, text=text: path.write_text(text, encoding="utf-8"))  # type: ignore[misc]
 
 
 def _work(folder: Path, args: Any, unit: Unit) -> Path:
@@ -108,10 +117,9 @@ def run_unit(experiment: Experiment, args: Any, unit: Unit, folder: Path) -> Non
     for row in experiment.run(args, unit, tell, *kept):
         rows.append({"case": unit.case, "seed": unit.seed, **row})
         tell("", 1)
-    if not rows:
-        raise RuntimeError(f"{experiment.name}: {unit.case}, seed {unit.seed} yielded no rows")
-    frame = pd.DataFrame(rows)
-    write_atomically(part_path(folder, args, unit), lambda path: frame.to_csv(path, index=False))
+    if len(rows) != unit.rows:
+        raise RuntimeError(f"{len(rows)} rows instead of the {unit.rows} announced")
+    write_part(part_path(folder, args, unit), pd.DataFrame(rows))
 
 
 def _run_named(name: str, args: Any, unit: Unit, folder: Path) -> None:
@@ -122,6 +130,7 @@ def _run_named(name: str, args: Any, unit: Unit, folder: Path) -> None:
 
 def _begin(queue: Queue[tuple[Unit, str, int]]) -> None:
     global _queue
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C too, and ends its workers
     _queue = queue
     import torch
 
@@ -131,9 +140,7 @@ def _begin(queue: Queue[tuple[Unit, str, int]]) -> None:
 def _run_all(experiment: Experiment, args: Any, folder: Path, todo: list[Unit], jobs: int, console: Console) -> None:
     # two processes of one thread each beat one of two threads, and threads that spin for each other are slow under load
     os.environ.update(dict.fromkeys(_THREADS, "1"))
-    failures: list[str] = []
-    context = mp.get_context("spawn")
-    with context.Manager() as manager:
+    with mp.get_context("spawn").Manager() as manager:
         queue = manager.Queue()
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
                    TextColumn("[dim]{task.fields[words]}"))  # fmt: skip
@@ -141,37 +148,65 @@ def _run_all(experiment: Experiment, args: Any, folder: Path, todo: list[Unit], 
             overall = progress.add_task(f"[bold]{experiment.name}", total=len(todo), words="units")
             listener = threading.Thread(target=_show, args=(queue, progress), daemon=True)
             listener.start()
-            with ProcessPoolExecutor(max(1, jobs), context, initializer=_begin, initargs=(queue,)) as pool:
-                futures = {pool.submit(_run_named, experiment.name, args, unit, folder): unit for unit in todo}
-                try:
-                    for future in as_completed(futures):
-                        unit = futures[future]
-                        queue.put((unit, "", -1))
-                        if (error := future.exception()) is not None:
-                            failures.append(f"{unit.case}, seed {unit.seed}: {type(error).__name__}: {error}")
-                        progress.advance(overall)
-                except KeyboardInterrupt:
-                    for process in mp.active_children():
-                        process.terminate()
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    raise
+
+            def done(unit: Unit) -> None:
+                queue.put((unit, "", -1))
+                progress.advance(overall)
+
+            failures, killed = _pooled(experiment, args, folder, todo, jobs, queue, done)
+            if killed:  # by whom we are not told; once more, one at a time, in case memory was short
+                console.print(f"[yellow]a worker was killed: {len(killed)} units are run again, one at a time[/]")
+                again, killed = _pooled(experiment, args, folder, killed, 1, queue, done)
+                failures += again + [f"{u.case}, seed {u.seed}: its process was killed" for u in killed]
             queue.put(None)
             listener.join()
     if failures:
-        raise UnitsFailedError(
-            "\n".join([f"{len(failures)} of {len(todo)} units of {experiment.name} failed:", *failures])
-        )
+        first = f"{len(failures)} of {len(todo)} units of {experiment.name} failed:"
+        raise UnitsFailedError("\n".join([first, *failures]))
+
+
+def _pooled(
+    experiment: Experiment, args: Any, folder: Path, todo: list[Unit], jobs: int, queue: Any, done: Any
+) -> tuple[list[str], list[Unit]]:
+    """Run units side by side: what failed, in words, and which were lost because a process was killed."""
+    failures, killed = [], []
+    context = mp.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(todo)), context, initializer=_begin, initargs=(queue,)) as pool:
+        futures: dict[Future[None], Unit] = {
+            pool.submit(_run_named, experiment.name, args, unit, folder): unit for unit in todo
+        }
+        try:
+            for future in as_completed(futures):
+                unit, error = futures[future], future.exception()
+                if isinstance(error, BrokenProcessPool):
+                    killed.append(unit)
+                    continue
+                done(unit)
+                if error is not None:
+                    failures.append(f"{unit.case}, seed {unit.seed}: {type(error).__name__}: {error}")
+        except KeyboardInterrupt:
+            for process in list(pool._processes.values()):
+                process.terminate()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return failures, killed
 
 
 def _show(queue: Any, progress: Progress) -> None:
     """A bar per running unit; an advance of -1 ends it."""
     tasks: dict[Unit, Any] = {}
-    while (message := queue.get()) is not None:
+    while True:
+        try:
+            message = queue.get()
+        except (EOFError, OSError):  # interrupted: the queue's process is gone
+            return
+        if message is None:
+            return
         unit, text, advance = Unit(*message[0]), message[1], message[2]
         if unit not in tasks:
             tasks[unit] = progress.add_task(f"  {unit.case}, seed {unit.seed}", total=unit.rows, words="")
         if advance < 0:
-            progress.remove_task(tasks[unit])
+            progress.remove_task(tasks.pop(unit))
         elif advance:
             progress.advance(tasks[unit], advance)
         else:

@@ -34,6 +34,9 @@ _WINDOW, _TEST = range(2)  # what rows are drawn for: all methods see the same o
 _D1, _D4 = 1, 4  # the two sizes of the paper
 _DIFFERENT = 1.1  # a factor in error that counts as a difference
 _OFF = 0.1  # of the true KL: an estimate that should not go without a warning
+_TICKS = (-100, -30, -10, -3, -1, 0, 1, 3, 10, 30, 100, 300, 1000)  # percent
+_ENOUGH = 3  # seeds for a judgement; fewer only suggest it
+_SUGGESTED = {"confirmed": "point that way", "contradicted": "point the other way", "undecided": "do not decide"}
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,18 @@ class Args:
     epochs: int = PAPER_EPOCHS
     rate: float = PAPER_RATE
     network_epochs: int = 20
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "network_seeds", "rows", "dim", "last", "epochs", "network_epochs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be at least 1")
+        if not self.rate > 0.0:
+            raise ValueError(f"--rate {self.rate:g} must be above 0")
+        if not 0.0 < self.delta * self.last < 1.0:  # 1 - delta t is a scale
+            raise ValueError(f"--delta {self.delta:g} must be above 0 and below 1 / --last {self.last}")
+        for name, sizes in (("sizes", self.sizes), ("network-sizes", self.network_sizes)):
+            if not sizes or min(sizes) < 1 or any(self.last % d for d in sizes):
+                raise ValueError(f"--{name} {' '.join(map(str, sizes))}: each must divide --last {self.last}")
 
 
 class Method(NamedTuple):
@@ -72,16 +87,13 @@ class Method(NamedTuple):
         return self.is_paper or self.params["model"] == "mlp"
 
 
-METHODS = {
-    method.name: method
-    for method in (
-        Method("CKLIEP", {}, "red"),
-        Method("mlp", {"model": "mlp"}, "green"),
-        Method("quadratic KLIEP", {"objective": "kliep", "model": "quadratic"}, "orange"),
-        Method("auto", {"model": "auto"}, "driftline"),
-        Method("quadratic logistic", {"objective": "logistic", "model": "quadratic"}, "sky", "--"),
-    )
-}
+METHODS = {method.name: method for method in (
+    Method("CKLIEP", {}, "red"),
+    Method("mlp", {"model": "mlp"}, "green"),
+    Method("quadratic KLIEP", {"objective": "kliep", "model": "quadratic"}, "orange"),
+    Method("auto", {"model": "auto"}, "driftline"),
+    Method("quadratic logistic", {"objective": "logistic", "model": "quadratic"}, "sky", "--"),
+)}  # fmt: skip
 
 
 class Plan(NamedTuple):
@@ -92,8 +104,7 @@ class Plan(NamedTuple):
 
     def times(self, args: Args) -> range:
         """Of the windows it sees."""
-        every = self.size or 1
-        return range(every, args.last + 1, every)
+        return range(self.size or 1, args.last + 1, self.size or 1)
 
 
 def plans(args: Args) -> dict[str, Plan]:
@@ -148,25 +159,20 @@ def _estimator(args: Args, plan: Plan, seed: int, report: Report) -> ContinualDe
     if plan.method.is_paper:
         return methods.ckliep(args.epochs, args.rate, seed, report)
     return ContinualDensityRatio(
-        **plan.method.params,
-        step="every" if plan.size else "adaptive",
-        training=Training(epochs=args.network_epochs),
-        random_state=seed,
-        progress=epochs_to(report),
-    )
+        **plan.method.params, step="every" if plan.size else "adaptive", random_state=seed,
+        training=Training(epochs=args.network_epochs), progress=epochs_to(report),
+    )  # fmt: skip
 
 
 def ends(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of the last window, with the error of the KL in percent."""
-    last = frame[frame.t == frame.t.max()]
-    return last.assign(off=100.0 * (last.kl / last.true_kl - 1.0))
+    return frame[frame.t == frame.t.max()].assign(off=lambda last: 100.0 * (last.kl / last.true_kl - 1.0))
 
 
 def figure(frame: pd.DataFrame, args: Args) -> Figure:
     """MAE and error of the KL against the step size, a curve a method, a star for the adaptive policy."""
     with style():
-        fig, axes = canvas(1, 2, height=3.1)
-        last = ends(frame)
+        (fig, axes), last = canvas(1, 2, height=3.1), ends(frame)
         axes[1].axhline(0.0, color=COLORS["truth"], linewidth=1, label="truth")
         for ax, y in zip(axes, ("mae", "off"), strict=True):
             for method in METHODS.values():
@@ -177,9 +183,7 @@ def figure(frame: pd.DataFrame, args: Args) -> Figure:
             ax.xaxis.set_minor_locator(NullLocator())
         axes[0].set(yscale="log", ylabel="MAE of the log-ratio [nats]", title=f"log-ratio, t={args.last}")
         axes[1].set_yscale("symlog", linthresh=1.0)
-        ticks = [
-            t for t in (-100, -30, -10, -3, -1, 0, 1, 3, 10, 30, 100, 300, 1000) if abs(t) <= 3.0 * last.off.abs().max()
-        ]
+        ticks = [t for t in _TICKS if abs(t) <= 3.0 * last.off.abs().max()]
         axes[1].set_yticks(ticks, [f"{t:+d}" if t else "0" for t in ticks])
         axes[1].yaxis.set_minor_formatter(NullFormatter())
         axes[1].set(ylabel="error of KL(current‖original) [%]", title=f"divergence, t={args.last}")
@@ -189,34 +193,33 @@ def figure(frame: pd.DataFrame, args: Args) -> Figure:
 
 
 def _curve(ax: Axes, part: pd.DataFrame, y: str, method: Method) -> None:
-    """A line over sizes, a star where the adaptive policy lands, a cross above where fits failed."""
-    color, fixed, free = COLORS[method.color], part[part["size"] > 0], part[part["size"] == 0].dropna(subset=y)
+    """A line over sizes, a star where the adaptive policy lands, only a cross above where any fit failed."""
+    color, lost = COLORS[method.color], part[y].isna().groupby(part["size"]).transform("any")
+    fixed, free = (part[~lost & kind] for kind in (part["size"] > 0, part["size"] == 0))
     small = 0.6 if method.line == "--" else 1.0  # drawn over another curve, which must stay in sight
-    band(ax, fixed.dropna(subset=y), "size", y, method.name, color, linestyle=method.line, markersize=4 * small)
+    band(ax, fixed, "size", y, method.name, color, linestyle=method.line, markersize=4 * small)
     if len(free):
         ax.errorbar(free.length.mean(), free[y].mean(), free[y].std(ddof=0), fmt="*", markersize=11 * small,
                     color=color, markeredgecolor="white", markeredgewidth=0.6, elinewidth=1, zorder=4)  # fmt: skip
-    for size in fixed[fixed[y].isna()]["size"].unique():
-        ax.plot(size, 1.02, "x", color=color, transform=ax.get_xaxis_transform(), clip_on=False, in_layout=False)
+    for length in part[lost].groupby("size").length.mean():
+        ax.plot(length, 1.02, "x", color=color, transform=ax.get_xaxis_transform(), clip_on=False, in_layout=False)
 
 
 def caption(args: Args) -> str:
     """What the figure shows, and what was shortened."""
     paper = EXPERIMENT.presets["paper"]
-    names = {"rows": "rows a window", "epochs": "epochs of CKLIEP", "seeds": "seeds", "network_seeds": "network seeds",
-             "network_sizes": "network step sizes"}  # fmt: skip
+    names = {"rows": "rows a window", "epochs": "epochs of CKLIEP", "rate": "rate of CKLIEP", "seeds": "seeds",
+             "network_seeds": "seeds of networks", "network_sizes": "step sizes of networks"}  # fmt: skip
     shorter = [
-        f"{_shown(getattr(args, field))} {name} instead of {_shown(getattr(paper, field))}"
+        f"{name} {_shown(getattr(args, field))} instead of {_shown(getattr(paper, field))}"
         for field, name in names.items()
         if getattr(args, field) != getattr(paper, field)
     ]
-    rate = "" if args.rate == paper.rate else f" (CKLIEP at a rate of {args.rate:g} instead of {paper.rate:g})"
-    return (
-        f"Error at t={args.last} on the {args.dim}-D Gaussian stream (Δ={args.delta}, {args.rows:,} rows a window, a "
-        f"fifth more for CKLIEP to validate on) against the step size d; only every d-th window is seen. Stars: the "
-        f"adaptive policy, given every window, at the mean length of its steps. Crosses: fits that failed. Bands "
-        f"and bars: one standard deviation over seeds.{' Shortened: ' + '; '.join(shorter) + rate if shorter else ''}."
-    )
+    words = f" Shortened: {'; '.join(shorter)}." if shorter else ""
+    return f"""Error at t={args.last} on the {args.dim}-D Gaussian stream (Δ={args.delta}, {args.rows:,} rows a window,
+    a fifth more for CKLIEP to validate on) against the step size d; only every d-th window is seen. Stars: the adaptive
+    policy, given every window, at the mean length of its steps. Crosses: the fits of some or all seeds failed, no mean
+    is drawn. Bands and bars: one standard deviation over seeds.{words}"""
 
 
 def _shown(value: Any) -> str:
@@ -226,75 +229,72 @@ def _shown(value: Any) -> str:
 def verdict(frame: pd.DataFrame, args: Args) -> str:
     """Whether small steps are better, by method; the best size; the adaptive policy; what failed."""
     last = ends(frame)
-    means = last[last["size"] > 0].groupby(["method", "size"]).mae.mean()
-    lists: dict[str, list[str]] = {"confirmed": [], "contradicted": [], "undecided": []}
-    for name in METHODS:
-        small, large = (float(means.get((name, d), math.nan)) for d in (_D1, _D4))
-        lists[_judge(small, large)].append(f"{name} ({_nats(small)} at d1, {_nats(large)} at d4)")
-    lead = "; ".join(f"{word} for {', '.join(names)}" for word, names in lists.items() if names)
-    failed = last[last.mae.isna()].groupby("case").size()
-    fits = "; ".join(f"{case} ({count})" for case, count in failed.items()) or "none"
+    cells, lists = _cells(last), dict[str, list[str]]()
+    for name, seeds in last.groupby("method", sort=False).seed.nunique().items():
+        few, judged = "one seed" if seeds == 1 else f"{seeds} seeds", _judge(cells, name)
+        words = judged if seeds >= _ENOUGH else f"the numbers of {few} {_SUGGESTED[judged]}"
+        shown = ", ".join(f"{_nats(cells, name, d)} at d{d}" for d in (_D1, _D4))
+        lists.setdefault(words, []).append(f"{name} ({shown})")
+    lead = "; ".join(f"{words} for {', '.join(names)}" for words, names in lists.items())
+    best, adaptive = _by_method(cells)
+    caveat = f"CKLIEP trained {args.epochs} epochs a step instead of {PAPER_EPOCHS}, chosen by its error at d{_D4}, "
+    caveat = "" if args.epochs == PAPER_EPOCHS else f"{caveat}which may favour d{_D4}. "
+    failed = last.mae.isna().groupby(last.case).agg(["sum", "size"]).query("sum > 0")
+    fits = "; ".join(f"{case} ({lost} of {count})" for case, lost, count in failed.itertuples()) or "none"
     ours = last[(last.method != "CKLIEP") & (last.off.abs() > 100.0 * _OFF)]
-    return f"""**Small steps are better: {lead}.** Log-ratio MAE in nats at t={args.last}, mean over {args.seeds}
-    seed(s), networks {min(args.seeds, args.network_seeds)}.
-    Sec. 4.2 explains by Corollary 1 why d4 is worse than d1. {_caveat(args)}{_best(means)} The adaptive policy, without
-    being told a size: {_adaptive(last, means)}. Fits that failed (seeds): {fits}. Of our estimates
+    return f"""**Small steps are better: {lead}.** Log-ratio MAE in nats at t={args.last}, means over
+    seeds ({args.seeds}, for networks {min(args.seeds, args.network_seeds)}); a factor of {_DIFFERENT:g} counts as a
+    difference, and fewer than {_ENOUGH} seeds only suggest one. Sec. 4.2 explains by Corollary 1 why d4 is worse than
+    d1. {caveat}Best sizes, with the error of the ends as a multiple: {best}. The adaptive policy, without being told a
+    size: {adaptive}. Fits that failed (seeds): {fits}. Of our estimates
     more than {_OFF:.0%} off in KL, {int(ours.warned.sum())} of {len(ours)} came with a warning."""
 
 
-def _caveat(args: Args) -> str:
-    """What weighs on CKLIEP's part where its training was shortened: it was chosen at one of the sizes compared."""
-    short = f"CKLIEP trained for {args.epochs} epochs a step instead of {PAPER_EPOCHS}, chosen by its error at d{_D4}, "
-    return "" if args.epochs == PAPER_EPOCHS else f"{short}which may favour d{_D4}. "
+def _cells(last: pd.DataFrame) -> pd.DataFrame:
+    """By method and size: how many fits there are and failed, and means, of the MAE only where none did."""
+    grouped = last.assign(failed=last.mae.isna()).groupby(["method", "size"], sort=False)
+    means = {"mae": grouped.mae.agg(lambda mae: mae.mean(skipna=False)), "length": grouped.length.mean()}
+    return pd.DataFrame({**means, "failed": grouped.failed.sum(), "fits": grouped.size()})
 
 
-def _judge(small: float, large: float) -> str:
-    """What a method says about the claim that d1 is better than d4; a fit that failed is worse than any."""
-    if math.isnan(small) and math.isnan(large):
+def _judge(cells: pd.DataFrame, name: Any) -> str:
+    """What a method says about the claim that d1 is better than d4; where fits failed is worse than anywhere else."""
+    if not {(name, _D1), (name, _D4)} <= set(cells.index):
         return "undecided"
-    if math.isnan(large) or large > _DIFFERENT * small:
+    small, large = (math.inf if math.isnan(cells.mae[name, d]) else cells.mae[name, d] for d in (_D1, _D4))
+    if large > _DIFFERENT * small:
         return "confirmed"
-    return "contradicted" if math.isnan(small) or small > _DIFFERENT * large else "undecided"
+    return "contradicted" if small > _DIFFERENT * large else "undecided"
 
 
-def _nats(value: float) -> str:
-    return "no fit" if math.isnan(value) else f"{value:.2g}"
+def _nats(cells: pd.DataFrame, name: Any, size: int) -> str:
+    if (name, size) not in cells.index:
+        return "not run"
+    cell = cells.loc[(name, size)]
+    return f"{cell.failed:.0f} of {cell.fits:.0f} failed" if cell.failed else f"{cell.mae:.2g}"
 
 
-def _best(means: pd.Series) -> str:
-    """The size with the least error, by method, and how much more the smallest and the largest have."""
-    parts = []
-    for name in METHODS:
-        curve = means.get(name, pd.Series(dtype=float)).dropna()
-        if curve.empty:
-            continue
-        best, ends = curve.idxmin(), (curve.index.min(), curve.index.max())
-        kind = "a trade-off" if best not in ends else "the smallest" if best == ends[0] else "the largest"
-        others = ", ".join(f"d{d} ×{curve[d] / curve[best]:.2g}" for d in ends if d != best)
-        parts.append(f"{name} d{best} ({kind}; {others})")
-    return f"Best sizes, with the error of the ends as a multiple: {'; '.join(parts)}."
-
-
-def _adaptive(last: pd.DataFrame, means: pd.Series) -> str:
-    parts = []
-    for name, part in last[last["size"] == 0].groupby("method", sort=False):
-        mae, best = part.mae.mean(), means.get(name, pd.Series(dtype=float)).min()
-        factor = "" if math.isnan(mae / best) else f" (×{mae / best:.2g} the best)"
-        parts.append(f"{name} {_nats(mae)} with steps of {part.length.mean():.1f} windows{factor}")
-    return "; ".join(parts) or "not run"
+def _by_method(cells: pd.DataFrame) -> tuple[str, str]:
+    """The size with the least error and how much more the smallest and the largest have; the adaptive policy."""
+    fixed, free = [], []
+    for name, part in cells.mae.groupby("method", sort=False):
+        mae = part.droplevel("method")
+        sizes = mae.drop(0, errors="ignore")
+        least = sizes.min()  # of the sizes at which no fit failed
+        if not math.isnan(least):
+            best, ends = sizes.idxmin(), (sizes.index.min(), sizes.index.max())
+            kind = "a trade-off" if best not in ends else "the smallest" if best == ends[0] else "the largest"
+            more = {d: _nats(cells, name, d) if math.isnan(mae[d]) else f"×{mae[d] / least:.2g}" for d in ends}
+            fixed.append(f"{name} d{best} ({kind}; {', '.join(f'd{d} {more[d]}' for d in ends if d != best)})")
+        if 0 in mae.index:
+            factor = "" if math.isnan(mae[0] / least) else f" (×{mae[0] / least:.2g} the best)"
+            free.append(f"{name} {_nats(cells, name, 0)} with steps of {cells.length[name, 0]:.1f} windows{factor}")
+    return "; ".join(fixed) or "none", "; ".join(free) or "not run"
 
 
 EXPERIMENT = Experiment(
-    name="step-size",
-    paper="Sec. 3.3 and 4.2",
-    title="the size of steps, and who should choose it",
-    presets={
-        "quick": Args(seeds=2, rows=20_000, network_sizes=(1, 4, 10, 20), epochs=15, rate=3e-4),
-        "paper": Args(seeds=10, network_seeds=10),
-    },
-    units=units,
-    run=run,
-    figure=figure,
-    caption=caption,
-    verdict=verdict,
-)
+    name="step-size", paper="Sec. 3.3 and 4.2", title="the size of steps, and who should choose it",
+    presets={"quick": Args(seeds=2, rows=20_000, network_sizes=(1, 4, 10, 20), epochs=15, rate=3e-4),
+             "paper": Args(seeds=10, network_seeds=10)},
+    units=units, run=run, figure=figure, caption=caption, verdict=verdict,
+)  # fmt: skip

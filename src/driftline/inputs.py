@@ -52,6 +52,7 @@ def as_rows(
     *,
     names: Sequence[str] | None = None,
     width: int | None = None,
+    of: str = "the original",
     min_rows: int = MIN_ROWS,
     device: torch.device | None = None,
     copy: bool = True,
@@ -61,7 +62,7 @@ def as_rows(
     Arguments:
         what: how an error names the data, such as ``"original"`` or ``"window"``.
         names: columns the data must have, in this order, if it has names at all.
-        width: number of columns it must have.
+        width: number of columns it must have, those ``of`` something.
         min_rows: fewer are an error.
         copy: windows are kept for the next step, and the caller may overwrite its buffer; rows to score are not.
     """
@@ -77,7 +78,7 @@ def as_rows(
     if columns == 0:
         raise ValueError(f"{what} has no columns")
     if width is not None and columns != width:
-        raise ValueError(f"{what} has {columns} columns, the original has {width}")
+        raise ValueError(f"{what} has {columns} columns, {of} has {width}")
     if rows < min_rows:
         raise ValueError(f"{what} has {rows} rows, at least {min_rows} are needed")
     label = (lambda j: repr(present[j])) if present else str

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -19,11 +20,11 @@ from experiments.ablation import (
     TELESCOPED,
     Args,
     figure,
+    ratios,
     renewed,
     run,
     units,
     verdict,
-    worth,
 )
 
 TINY = Args(seeds=2, slow_seeds=1, rows=800, dim=3, delta=0.08, last=4, every=1, network_every=2, epochs=2)
@@ -106,7 +107,10 @@ def test_a_fit_without_minimum_is_recorded(monkeypatch):
     assert "t=2: no minimum here" in rows[-1]["reason"]
     others = with_errors(lambda r: 1.0)
     frame = pd.concat([others[(others.case != unit.case) | (others.seed != unit.seed)], pd.DataFrame(rows)])
-    assert "(they drop out of the factors): telescoped 1 of 4" in " ".join(verdict(frame, TINY).split())
+    words = " ".join(verdict(frame, TINY).split())
+    assert "quadratic LSIF, telescoped: 1 of 4" in words
+    assert "LSIF ×1 (1 to 1; 3 pairs)" in words  # of telescoping; four without the failure
+    assert "LSIF ×1 (1 pair)" in words  # of shared windows; two without it
     figure(frame, TINY).canvas.draw()
 
 
@@ -117,27 +121,51 @@ def with_errors(factor):
     return frame
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{name: 0} for name in ("seeds", "slow_seeds", "rows", "dim", "last", "every", "network_every", "epochs", "delta")]
+    + [{"penalty": -1.0}, {"delta": 0.05}, {"every": 3}, {"network_every": 8}],
+)
+def test_plain_mistakes_are_named_by_flag_and_value(wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} {value:g} must"):
+        replace(Args(), **wrong)
+
+
 def test_worth_is_the_ratio_with_all_else_the_same():
     frame = with_errors(lambda r: (3.0 if r.windows == FRESH else 1.0) * (7.0 if r.objective == "kliep" else 1.0))
     last = frame[frame.t == 4]
-    assert worth(last, "windows", FRESH, SHARED) == pytest.approx((3.0, 3.0, 3.0))
-    assert worth(last, "objective", "kliep", "logistic") == pytest.approx((7.0, 7.0, 7.0))
-    assert worth(last, "normalizer", SELF, TELESCOPED) == pytest.approx((1.0, 1.0, 1.0))
-    assert math.isnan(worth(last[last.windows == FRESH], "windows", FRESH, SHARED)[0])
+    np.testing.assert_allclose(ratios(last, "windows", FRESH, SHARED), 3.0)
+    np.testing.assert_allclose(ratios(last, "objective", "kliep", "logistic"), 7.0)
+    np.testing.assert_allclose(ratios(last, "normalizer", SELF, TELESCOPED), 1.0)
+    assert ratios(last[last.windows == FRESH], "windows", FRESH, SHARED).empty
+    assert len(ratios(last[last.model == "quadratic"], "normalizer", SELF, TELESCOPED)) == 3 * 2 * 2
 
 
 def test_verdict_turns_with_the_numbers():
     def lead(factor):
         return verdict(with_errors(factor), TINY).split("**")[1]
 
-    assert lead(lambda r: 5.0 if r.normalizer != TELESCOPED else 1.0) == "Telescoping is worth most."
-    assert lead(lambda r: 5.0 if r.windows == FRESH else 1.0) == "Sharing windows is worth most."
-    assert lead(lambda r: 5.0 if r.objective == "kliep" else 1.0) == "Logistic instead of KLIEP is worth most."
+    assert lead(lambda r: 5.0 if r.normalizer != TELESCOPED else 1.0).startswith("Telescoping is worth most")
+    assert lead(lambda r: 5.0 if r.windows == FRESH else 1.0).startswith("Sharing windows is worth most")
+    assert lead(lambda r: 5.0 if r.objective == "kliep" else 1.0).startswith("Logistic instead of KLIEP is worth most")
     against = {TELESCOPED: 9.0, SELF: 1.0, PENALISED: 1.0}
     assert "none helps" in lead(
         lambda r: against[r.normalizer] * (0.9 if r.windows == FRESH else 1) * (0.9 if r.objective == "kliep" else 1)
     )
-    assert "(no pair of fits to compare)" in verdict(with_errors(lambda r: math.nan), TINY)
+    nothing = verdict(with_errors(lambda r: math.nan), TINY)
+    assert nothing.startswith("**No number")
+    assert "(no pair of fits to compare)" in nothing
+
+
+def test_verdict_gives_factors_by_objective_and_how_many_seeds_networks_have():
+    factors = {"logistic": 5.0, "kliep": 3.0, "lsif": 2.0}
+    frame = with_errors(lambda r: factors[r.objective] if r.normalizer == SELF else 1.0)
+    words = " ".join(verdict(frame, TINY).split())
+    each = "logistic ×5 (5 to 5; 4 pairs), KLIEP ×3 (3 to 3; 4 pairs), LSIF ×2 (2 to 2; 4 pairs)"
+    assert f"telescoping, {each}" in words
+    assert "not fitted by LSIF; it and the penalised fits rest on 1 seed:" in words
+    assert "seed(s)" not in words + ablation.caption(TINY)
 
 
 def test_figure_draws_with_labelled_axes():

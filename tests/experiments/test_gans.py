@@ -12,7 +12,8 @@ from experiments.gan_judging import AGREEMENT, DIVERGENCES, STATIC, WARNED
 from experiments.gan_losses import LOSSES
 from experiments.gan_training import ContinualGAN
 from experiments.gans import EXPERIMENT, Args, extras, figure, run, units
-from experiments.running import part_path, run_unit
+from experiments.parts import part_path, read_part
+from experiments.running import run_unit
 
 SMALL = Args(dataset="digits", tasks=2, iterations=20, batch=32, real=100, generated=150, vae_epochs=2,
              classifier_width=0.125, classifier_epochs=15)  # fmt: skip
@@ -28,7 +29,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def frame(folder):
-    return pd.read_csv(part_path(folder, SMALL, UNIT))
+    part = read_part(part_path(folder, SMALL, UNIT), UNIT)
+    assert part is not None
+    return part.rows
 
 
 def test_rows_are_tidy(frame):

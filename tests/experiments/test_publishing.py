@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments.publishing import publish
+from experiments.publishing import PublishingError, publish
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def test_marks_are_filled_again_and_again(finished):
     page = finished / "page.md"
     page.write_text("before\n<!-- begin one -->stale<!-- end one -->\nafter <!-- begin two --><!-- end two -->")
     for _ in range(2):
-        assert list(publish(finished / "runs", page, ["one", "two"])) == ["one"]
+        assert publish(finished / "runs", page, ["one", "two"]) == ["one"]
     text = page.read_text(encoding="utf-8")
     assert text.startswith("before\n<!-- begin one -->\n```sh\npython -m experiments one --scale quick\n```")
     assert text.count("**It holds** with \\1 and $x$.") == 1
@@ -42,6 +42,24 @@ def test_further_figures_are_shown_too(finished):
 def test_a_page_without_marks_is_told_and_kept(finished):
     page = finished / "page.md"
     page.write_text("nothing here")
-    with pytest.raises(ValueError, match=r"no marks <!-- begin one --> and <!-- end one -->"):
-        list(publish(finished / "runs", page, ["one"]))
+    with pytest.raises(PublishingError, match=r"no marks <!-- begin one --> and <!-- end one -->"):
+        publish(finished / "runs", page, ["one"])
     assert page.read_text() == "nothing here"
+
+
+def test_nothing_is_published_by_halves(finished):
+    """A second run lacks its figure: neither its verdict nor the first one's figure may reach the page."""
+    page = finished / "page.md"
+    page.write_text("<!-- begin one --><!-- end one --><!-- begin two --><!-- end two -->")
+    before = page.read_text()
+    other = finished / "runs" / "two"
+    other.mkdir()
+    (other / "verdict.md").write_text("fine")
+    with pytest.raises(PublishingError, match=r"two lacks args\.json, figure\.png"):
+        publish(finished / "runs", page, ["one", "two"])
+    assert page.read_text() == before
+    assert not (finished / "figures").exists()
+    with pytest.raises(PublishingError, match="no finished run of three"):
+        publish(finished / "runs", page, ["three"])
+    with pytest.raises(PublishingError, match="there is no page"):
+        publish(finished / "runs", finished / "none.md", ["one"])

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from driftline.fitting import FitDivergedError
 from experiments import step_size
+from experiments.experiment import Unit
 from experiments.step_size import METHODS, Args, ends, figure, plans, run, units, verdict
 
 TINY = Args(seeds=2, network_seeds=1, sizes=(1, 2, 4), network_sizes=(1, 4), rows=600, dim=3, delta=0.1, last=4,
@@ -22,12 +24,12 @@ def table():
     return pd.DataFrame([row for unit in units(TINY) for row in rows_of(TINY, unit)])
 
 
-def with_errors(errors):
+def with_errors(errors, seeds=3):
     """A frame as if the methods had these MAEs, {(method, size): value}."""
     rows = [
-        {"case": f"{m} d{d}", "seed": 0, "t": 20, "method": m, "size": d, "length": d or 3.0, "mae": mae,
+        {"case": f"{m} d{d}", "seed": seed, "t": 20, "method": m, "size": d, "length": d or 3.0, "mae": mae,
          "kl": 17.0, "true_kl": 17.0, "warned": 0, "reason": ""}
-        for (m, d), mae in errors.items()
+        for (m, d), mae in errors.items() for seed in range(seeds)
     ]  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -48,12 +50,42 @@ def test_convex_fits_know_the_drift():
     assert (exact.off.abs() < 40).all()
 
 
-def test_methods_see_the_same_windows():
-    quick = Args(sizes=(4,), network_sizes=(4,), rows=500, dim=2, delta=0.1, last=4)
-    by_case = {unit.case: unit for unit in units(quick) if unit.seed == 0}
-    first, again = (rows_of(quick, by_case["quadratic logistic d4"]) for _ in range(2))
-    assert first == again
-    assert rows_of(quick, by_case["auto d4"])[0]["true_kl"] == first[0]["true_kl"]
+def test_methods_see_the_same_windows(monkeypatch):
+    quick = Args(sizes=(2,), network_sizes=(2,), rows=500, dim=2, delta=0.1, last=4, network_epochs=1)
+    given, original = {}, step_size.ContinualDensityRatio.partial_fit
+    for case in ("quadratic logistic d2", "quadratic KLIEP d2", "mlp d2"):
+
+        def recorded(self, window, y=None, case=case):
+            given.setdefault(case, []).append(window)
+            return original(self, window, y)
+
+        monkeypatch.setattr(step_size.ContinualDensityRatio, "partial_fit", recorded)
+        given[case, "truth"] = [row["true_kl"] for row in rows_of(quick, Unit(case, 0, 2))]
+    first = given["quadratic logistic d2"]
+    assert len(first) == 2
+    assert not np.array_equal(*first)
+    for case in ("quadratic KLIEP d2", "mlp d2"):
+        np.testing.assert_array_equal(given[case], first)
+        assert given[case, "truth"] == given["quadratic logistic d2", "truth"]  # test rows
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{name: 0} for name in ("seeds", "network_seeds", "rows", "dim", "last", "epochs", "network_epochs", "rate")]
+    + [{"delta": -0.1}, {"delta": 0.05}],
+)
+def test_plain_mistakes_are_named_by_flag_and_value(wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} {value:g} must"):
+        replace(Args(), **wrong)
+
+
+@pytest.mark.parametrize("field", ["sizes", "network_sizes"])
+@pytest.mark.parametrize("sizes", [(1, 3), (0, 1), (), (40,)])
+def test_sizes_that_do_not_end_at_the_last_window_are_refused(field, sizes):
+    shown = " ".join(map(str, sizes))
+    with pytest.raises(ValueError, match=f"--{field.replace('_', '-')} {shown}: each must divide --last 20"):
+        replace(Args(), **{field: sizes})
 
 
 def test_length_of_adaptive_steps_is_between_one_window_and_all():
@@ -81,9 +113,36 @@ def test_a_fit_without_minimum_is_recorded_and_named(monkeypatch):
     assert math.isfinite(rows[0]["mae"])
     assert all(math.isnan(row["mae"]) and "no minimum here" in row["reason"] for row in rows[1:])
     frame = pd.concat([table()[table().case != unit.case], pd.DataFrame(rows)])
-    assert "quadratic KLIEP d1 (1)" in verdict(frame, TINY)
-    assert "no fit at d1" in verdict(frame, TINY)
+    assert "quadratic KLIEP d1 (1 of 1)" in verdict(frame, TINY)
+    assert "1 of 1 failed at d1" in verdict(frame, TINY)
     figure(frame, TINY).canvas.draw()
+
+
+def test_a_size_with_failed_fits_is_neither_the_best_nor_a_mean_of_the_rest():
+    frame = with_errors({("mlp", 1): 1.0, ("mlp", 4): 2.0, ("mlp", 10): 3.0, ("mlp", 0): 1.5})
+    frame.loc[(frame["size"] < 2) & (frame.seed == 1), "mae"] = math.nan
+    words = " ".join(verdict(frame, Args()).split())
+    assert "contradicted for mlp (1 of 3 failed at d1, 2 at d4)" in words
+    assert "mlp d4 (a trade-off; d1 1 of 3 failed, d10 ×1.5)" in words
+    assert "mlp 1 of 3 failed with steps of 3.0 windows." in words
+    assert "mlp d1 (1 of 3)" in words
+    line = next(line for line in figure(frame, Args()).axes[0].lines if line.get_label() == "mlp")
+    assert list(line.get_xdata()) == [4, 10]
+
+
+@pytest.mark.parametrize(("seeds", "few"), [(1, "one seed"), (2, "2 seeds")])
+def test_few_seeds_only_suggest(seeds, few):
+    frame = with_errors({("mlp", 1): 3.0, ("mlp", 4): 1.0, ("auto", 1): 1.0, ("auto", 4): 3.0}, seeds)
+    lead = verdict(frame, Args()).split("**")[1]
+    assert f"the numbers of {few} point the other way for mlp" in lead
+    assert f"the numbers of {few} point that way for auto" in lead
+    assert "confirmed" not in lead
+    assert "contradicted" not in lead
+
+
+def test_a_size_that_was_not_run_is_not_a_fit_that_failed():
+    lead = verdict(with_errors({("mlp", 2): 3.0, ("mlp", 4): 1.0}), Args()).split("**")[1]
+    assert "undecided for mlp (not run at d1, 1 at d4)" in lead
 
 
 @pytest.mark.parametrize(
@@ -109,7 +168,7 @@ def test_verdict_calls_a_trade_off_by_its_name():
 
 def test_verdict_counts_warnings_of_bad_estimates():
     frame = with_errors({("mlp", 1): 3.0, ("mlp", 4): 1.0, ("auto", 1): 1.0})
-    frame["kl"], frame["warned"] = [10.0, 10.0, 17.0], [1, 0, 1]
+    frame = frame[frame.seed == 0].assign(kl=[10.0, 10.0, 17.0], warned=[1, 0, 1])
     assert "1 of 2 came with a warning" in " ".join(verdict(frame, Args()).split())
 
 
@@ -131,5 +190,5 @@ def test_figure_draws_with_labelled_axes():
 
 def test_caption_says_what_was_shortened():
     presets = step_size.EXPERIMENT.presets
-    assert "20,000 rows a window instead of 50,000" in step_size.caption(presets["quick"])
+    assert "rows a window 20,000 instead of 50,000" in step_size.caption(presets["quick"])
     assert "Shortened" not in step_size.caption(presets["paper"])

@@ -11,7 +11,7 @@ import pytest
 from experiments import tracing_multiple as tm
 
 # steps large enough that the drift stands out of the noise of so few rows
-ARGS = tm.Args(seeds=1, originals=3, dim=4, delta=0.08, rows=2000, test_rows=2000, epochs=3, rate=1e-3, times=(1, 3, 9))
+ARGS = tm.Args(seeds=1, originals=3, dim=4, delta=0.08, rows=2000, test_rows=2000, epochs=3, rate=1e-3, times=(1, 3))
 
 
 def rows_of(args: tm.Args, case: str) -> pd.DataFrame:
@@ -44,7 +44,7 @@ def doctored(ckliep: float, kliep: float, convex: float = 0.3, ours: float = 0.3
 def test_every_method_is_measured_on_the_same_truth(frame: pd.DataFrame) -> None:
     assert frame.groupby("t")[["true_kl", "exact_kl"]].nunique().to_numpy().max() == 1
     assert sorted(frame[frame.case == tm.OURS].t) == [1, 2, 3]
-    assert sorted(frame[frame.case == tm.KLIEP].t) == [1, 3]  # not the 9: there are three originals only
+    assert sorted(frame[frame.case == tm.KLIEP].t) == [1, 3]
 
 
 def test_the_truth_is_the_average_over_originals_that_joined_one_by_one(frame: pd.DataFrame) -> None:
@@ -90,26 +90,59 @@ def test_data_differ_between_seeds_originals_and_roles() -> None:
 
 @pytest.mark.parametrize(
     ("ckliep", "kliep", "lead"),
-    [(0.32, 0.5, "**Confirmed for"), (0.5, 0.32, "**Contradicted for"), (0.4, 0.4, "**Not settled for")],
+    [
+        (0.32, 0.5, "CKLIEP is closer in all 2 seeds, as claimed."),
+        (0.5, 0.32, "KLIEP is closer in all 2 seeds, against the claim."),
+        (0.4, 0.4, "neither is closer in all seeds (CKLIEP in 0 of 2)."),
+    ],
 )
 def test_verdict_turns_with_the_numbers(ckliep: float, kliep: float, lead: str) -> None:
     text = tm.verdict(doctored(ckliep, kliep), ARGS)
-    assert text.startswith(lead)
+    assert text.startswith(f"**By averaged KL and log-ratios {lead}**")
     assert f"{ckliep:.3f}" in text
     assert f"{kliep:.3f}" in text
 
 
-def test_verdict_is_not_settled_where_seeds_disagree() -> None:
+def test_verdict_says_where_seeds_disagree() -> None:
     table = doctored(0.32, 0.5)
     table.loc[(table.case == tm.CKLIEP) & (table.seed == 1), "kl"] = 0.9
-    assert tm.verdict(table, ARGS).startswith("**Not settled for averaged KL, confirmed for log-ratios")
+    lead = tm.verdict(table, ARGS).split("**")[1]
+    assert lead.startswith("By averaged KL neither is closer in all seeds (CKLIEP in 1 of 2); by log-ratios CKLIEP is")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "words"),
+    [(1, "One seed only"), (3, "3 seeds are few: were both alike, all 3 seeds would agree by chance 1 time in 4."),
+     (10, "one. Were both alike, all 10 seeds would agree by chance 1 time in 512.")],
+)  # fmt: skip
+def test_verdict_says_what_agreement_is_worth(seeds: int, words: str) -> None:
+    text = " ".join(tm.verdict(doctored(0.32, 0.5, seeds=seeds), ARGS).split())
+    assert words in text
+    assert "onfirmed" not in text
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{name: 0} for name in ("seeds", "originals", "dim", "rows", "test_rows", "epochs", "rate", "delta")]
+    + [{"delta": 0.1}, {"rate": -1e-3}],
+)
+def test_plain_mistakes_are_named_by_flag_and_value(wrong: dict[str, float]) -> None:
+    ((name, value),) = wrong.items()
+    with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} {value:g} must"):
+        replace(tm.Args(), **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("times", [(), (0, 10), (1, 11), (1, 4, 7), (10, 1), (1, 1, 10)])
+def test_times_must_rise_to_the_last_original(times: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=f"--times {' '.join(map(str, times))} must rise .* --originals 10"):
+        replace(tm.Args(), times=times)
 
 
 def test_verdict_judges_single_originals_on_their_own() -> None:
     table = doctored(0.32, 0.5)
-    assert "single original the claim is confirmed" in tm.verdict(table, ARGS)
+    assert "single original CKLIEP is closer in all" in tm.verdict(table, ARGS)
     table.loc[table.case == tm.CKLIEP, "each_off"] = 0.9
-    assert "single original the claim is contradicted" in tm.verdict(table, ARGS)
+    assert "single original KLIEP is closer in all" in tm.verdict(table, ARGS)
 
 
 def test_verdict_says_who_is_closest_and_why_and_counts_intervals() -> None:

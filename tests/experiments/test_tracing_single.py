@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from driftline.streams import GaussianStream
 from experiments.experiment import Unit
 from experiments.tracing_single import EXPERIMENT, METHODS, Args, caption, figure, run, units, verdict
 
@@ -30,18 +31,34 @@ def test_every_method_is_measured_to_the_end(frame):
 
 def test_ours_is_nearest_of_those_that_keep_nothing(frame):
     mae = frame[frame.t == SMALL.last].set_index("method").mae
-    # 128 features short of the truth by sqrt(parameters/rows) nats a step, none of which add up
+    # nine parameters from 2000 rows know the log-ratio to about sqrt(9/2000) nats, and steps do not add to that
     assert mae["driftline"] < 0.15
     assert mae["driftline"] < 0.5 * min(mae["CKLIEP-d1"], mae["CKLIEP-d4"])
     assert mae["driftline"] == pytest.approx(mae["TRE, convex"], rel=0.3)
 
 
-def test_seeds_and_methods_share_their_windows():
-    small = replace(SMALL, last=4)
-    once, again = (list(run(small, Unit("driftline @ 0.03", 3, 4), lambda text: None)) for _ in range(2))
-    assert once == again
-    other = list(run(small, Unit("driftline @ 0.03", 4, 4), lambda text: None))
-    assert other[0]["mae"] != once[0]["mae"]
+def test_methods_share_their_windows_and_seeds_do_not(monkeypatch):
+    small, seen = replace(SMALL, last=4), {}
+
+    def watch(name, seed):
+        found = []
+        original = GaussianStream.sample
+
+        def sample(self, t, n, rng):
+            rows = original(self, t, n, rng)
+            found.append((t, rows[:5].tobytes()))
+            return rows
+
+        with monkeypatch.context() as patch:
+            patch.setattr(GaussianStream, "sample", sample)
+            list(run(small, Unit(f"{name} @ 0.03", seed, 4), lambda text: None))
+        seen[name, seed] = set(found)
+
+    watch("driftline", 3)
+    watch("TRE, convex", 3)
+    watch("driftline", 4)
+    assert seen["driftline", 3] == seen["TRE, convex", 3]
+    assert not seen["driftline", 3] & seen["driftline", 4]
 
 
 def test_figure_has_labels_and_all_methods(frame):
@@ -52,21 +69,44 @@ def test_figure_has_labels_and_all_methods(frame):
 
 
 def test_verdict_turns_with_the_numbers(frame):
-    doctored = frame.copy()
+    doctored = pd.concat([frame, frame.assign(seed=1)], ignore_index=True)
     doctored.loc[doctored.method == "CKLIEP-d1", "mae"] = 1.0
     doctored.loc[doctored.method == "CKLIEP-d4", "mae"] = 2.0
     doctored.loc[doctored.method == "KLIEP, network", "mae"] = 3.0
     doctored.loc[doctored.method == "KLIEP, convex", "mae"] = np.nan
     said = " ".join(verdict(doctored, SMALL).split())
-    assert "smaller steps are better for CKLIEP is confirmed" in said
-    assert "CKLIEP ends ahead of KLIEP is confirmed" in said
-    assert "has no minimum" in said
+    assert "Smaller steps are better for CKLIEP: yes in all 2 seeds" in said
+    assert "ahead of KLIEP: for CKLIEP-d1 yes in all 2 seeds, for CKLIEP-d4 yes in all 2 seeds" in said
+    assert "no number (2 of 2 fits failed) as convex model" in said
     doctored.loc[doctored.method == "CKLIEP-d1", "mae"] = 4.0
     said = " ".join(verdict(doctored, SMALL).split())
-    assert "better for CKLIEP is contradicted" in said
-    assert "confirmed for one of both" in said
+    assert "better for CKLIEP: no in all 2 seeds" in said
+    assert "for CKLIEP-d1 no in all 2 seeds, for CKLIEP-d4 yes in all 2 seeds" in said
+    doctored.loc[(doctored.method == "CKLIEP-d1") & (doctored.seed == 1), "mae"] = 1.0
+    assert "better for CKLIEP: not settled" in " ".join(verdict(doctored, SMALL).split())
+    doctored.loc[doctored.method == "driftline", "mae"] = 9.0
+    said = " ".join(verdict(doctored, SMALL).split())
+    assert "times above that of the next" in said
+    assert "not level with driftline" in said
 
 
 def test_caption_says_what_was_shortened():
-    assert "Shortened" in caption(EXPERIMENT.presets["quick"])
-    assert "Shortened" not in caption(EXPERIMENT.presets["paper"])
+    assert "4 epochs at rate 0.0004" in caption(EXPERIMENT.presets["quick"])
+    paper = EXPERIMENT.presets["paper"]
+    assert "Shortened" not in caption(paper)
+    assert "Shortened: 100 rows a window instead of 50,000." in caption(replace(paper, rows=100))
+    assert "Shortened: bridges of TRE over 10 windows instead of 2." in caption(replace(paper, tre_every=10))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"last": 5}, "--last 5 must be a multiple of 4"),
+        ({"kliep_every": 0}, "--kliep-every 0 must be at least 1"),
+        ({"tre_every": 3}, "--last 20 must be a multiple of 3"),
+        ({"deltas": (0.1,)}, "--deltas"),
+    ],
+)
+def test_plain_mistakes_are_told_before_any_work(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        Args(**wrong)

@@ -23,9 +23,22 @@ def test_fits_lie_on_the_corrected_curve(frame):
 
 
 def test_verdict_counts_what_is_outside(frame):
-    assert "of 3 outside" in " ".join(verdict(frame, SMALL).split())
-    doctored = frame.assign(var_x=100 * frame.var_x)
-    assert "(3 of 3 points outside" in " ".join(verdict(doctored, SMALL).split())
+    said = " ".join(verdict(frame, SMALL).split())
+    assert said.startswith("**Confirmed in shape, contradicted in the entry for x².**")
+    assert "the entry for x holds" in said
+    doctored = " ".join(verdict(frame.assign(var_x=100 * frame.var_x), SMALL).split())
+    assert "the entry for x does not hold (3 of 3 points outside" in doctored
+    printed = gaussian_mean_shift(frame.mu.to_numpy(), as_printed=True)[:, 1, 1]
+    agreeing = " ".join(verdict(frame.assign(var_x2=printed), SMALL).split())
+    assert agreeing.startswith("**Confirmed.**")
+    assert "counted it does not hold" in agreeing
+
+
+@pytest.mark.parametrize("wrong", [{"means": 1}, {"replicates": 1}, {"rows": 0}])
+def test_too_little_is_refused(wrong):
+    name = next(iter(wrong))
+    with pytest.raises(ValueError, match=f"--{name} {wrong[name]}"):
+        Args(**wrong)
 
 
 def test_figure_draws_both_coefficients(frame):

@@ -48,7 +48,7 @@ def prd(
     (1.0, True)
     """
     rows = as_rows(real, "real", copy=False).numpy()
-    fakes = as_rows(generated, "generated", width=rows.shape[1], copy=False).numpy()
+    fakes = as_rows(generated, "generated", width=rows.shape[1], of="real", copy=False).numpy()
     size = min(len(rows), len(fakes))
     if not 2 <= clusters <= 2 * size:
         raise ValueError(f"clusters={clusters} must be between 2 and the {2 * size} rows of both samples")

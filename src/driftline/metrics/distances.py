@@ -47,10 +47,12 @@ def fid(real: Any, generated: Any) -> float:
     12.0
     """
     rows, fakes = _both(real, generated)
+    # the sums of squares it keeps lose the spread of features that lie far from 0
+    centre = 0.5 * (rows.mean(0) + fakes.mean(0))
     measure = _torchmetrics()[0](_Identity(rows.shape[1])).set_dtype(torch.float64)
-    measure.update(rows, real=True)
-    measure.update(fakes, real=False)
-    return float(measure.compute())
+    measure.update(rows - centre, real=True)
+    measure.update(fakes - centre, real=False)
+    return max(0.0, float(measure.compute()))
 
 
 def kid(real: Any, generated: Any, *, subsets: int = 100, size: int = 1000, random_state: int = 0) -> KID:
@@ -85,7 +87,7 @@ def kid(real: Any, generated: Any, *, subsets: int = 100, size: int = 1000, rand
 
 def _both(real: Any, generated: Any) -> tuple[Tensor, Tensor]:
     rows = as_rows(real, "real", copy=False)
-    return rows, as_rows(generated, "generated", width=rows.shape[1], copy=False)
+    return rows, as_rows(generated, "generated", width=rows.shape[1], of="real", copy=False)
 
 
 def _torchmetrics() -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
+from scipy.spatial.distance import cdist
 
 from driftline.inputs import as_rows
 
@@ -13,7 +13,7 @@ __all__ = ["Neighbours", "neighbours"]
 
 
 class Neighbours(NamedTuple):
-    """Four measures of generated against real samples; alike samples have density 1 and the others near 1.
+    """Four measures of generated against real samples; for samples alike all are near 1.
 
     Attributes:
         precision: share of generated rows within reach of some real row; the reach is to its k-th nearest of its kind.
@@ -41,14 +41,15 @@ def neighbours(real: Any, generated: Any, *, k: int = 5) -> Neighbours:
     (True, 0.0)
     """
     rows = as_rows(real, "real", copy=False).numpy()
-    fakes = as_rows(generated, "generated", width=rows.shape[1], copy=False).numpy()
+    fakes = as_rows(generated, "generated", width=rows.shape[1], of="real", copy=False).numpy()
     if not 1 <= k < min(len(rows), len(fakes)):
         raise ValueError(f"k={k} must be at least 1 and below the {min(len(rows), len(fakes))} rows of a sample")
+    # one routine for all distances, so that equal rows are as far from each other whichever sample they are in
     reach_real, reach_fake = _reach(rows, k), _reach(fakes, k)
     inside, covered, recalled = np.zeros(len(fakes)), np.zeros(len(rows), bool), np.zeros(len(rows), bool)
     for start in range(0, len(rows), _BLOCK):
         block = slice(start, start + _BLOCK)
-        distances = _distances(rows[block], fakes)
+        distances = cdist(rows[block], fakes)
         within = distances <= reach_real[block, None]
         inside += within.sum(0)
         covered[block] = within.any(1)
@@ -62,10 +63,6 @@ _BLOCK = 1024  # rows whose distances to all others are held at once
 
 
 def _reach(rows: Any, k: int) -> Any:
-    """Distance of each row to its k-th nearest other."""
-    return NearestNeighbors(n_neighbors=k).fit(rows).kneighbors()[0][:, -1]
-
-
-def _distances(left: Any, right: Any) -> Any:
-    squares = (left**2).sum(1)[:, None] + (right**2).sum(1) - 2.0 * left @ right.T
-    return np.sqrt(np.maximum(squares, 0.0))
+    """Distance of each row to its k-th nearest other; a duplicate is an other, at distance 0."""
+    parts = [cdist(rows[start : start + _BLOCK], rows) for start in range(0, len(rows), _BLOCK)]
+    return np.concatenate([np.partition(part, k, axis=1)[:, k] for part in parts])
