@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from experiments.catalogue import EXPERIMENTS
+from experiments.data import DataMissingError
 from experiments.experiment import Experiment
 from experiments.publishing import PublishingError, publish
 from experiments.running import UnitsFailedError, execute
@@ -26,12 +27,12 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.name == "publish":
         try:
-            done = publish(options.out, options.page, list(EXPERIMENTS))
+            done = publish(options.out, options.page, _finished(options.out))
         except PublishingError as error:
             parser.error(str(error))
         console.print(f"{options.page} has the figures and verdicts of {', '.join(done)}")
         return 0
-    names = list(EXPERIMENTS) if options.name == "all" else [options.name]
+    names = [n for n, e in EXPERIMENTS.items() if e.in_all] if options.name == "all" else [options.name]
     failed = False
     try:
         arguments = {name: _arguments(EXPERIMENTS[name], options) for name in names}
@@ -48,15 +49,22 @@ def main(argv: list[str] | None = None) -> int:
             console.print(f"[red]{error}[/]")
             failed = True
             continue
+        except DataMissingError as error:
+            parser.error(str(error))
         except OSError as error:
             parser.error(f"cannot write to {options.out / name}: {error}")
         except KeyboardInterrupt:
             console.print("\nInterrupted. What was finished is kept: the same command goes on from there.")
             return 130
-        folder = options.out / name
+        folder = EXPERIMENTS[name].place(options.out, args)
         console.print(f"[bold]{name}[/] ({time.perf_counter() - began:.0f} s): {folder}/figure.png, .pdf, results.csv")
         console.print(folder.joinpath("verdict.md").read_text(encoding="utf-8"), style="dim", highlight=False)
     return int(failed)
+
+
+def _finished(out: Path) -> list[str]:
+    """Folders of runs; one whose folder goes by its arguments may have several."""
+    return [p.name for name in EXPERIMENTS for p in (out / name, *sorted(out.glob(f"{name}-*"))) if p.is_dir()]
 
 
 def _command(name: str, options: argparse.Namespace) -> str:
@@ -76,7 +84,7 @@ def _command(name: str, options: argparse.Namespace) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m experiments", description="The paper's experiments, and ours.")
     names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
-    everything = names.add_parser("all", help="all of them, one after the other")
+    everything = names.add_parser("all", help="all that need no further data, one after the other")
     _common(everything)
     publishing = names.add_parser("publish", help="put figures and verdicts of finished runs into the docs")
     publishing.add_argument("--out", type=Path, default=Path("runs"), help="folder of the runs (default: %(default)s)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments import ablation, covariate_shift, step_size, tracing_multiple, tracing_single, variance
+from experiments import ablation, covariate_shift, gans, step_size, tracing_multiple, tracing_single, variance
 from experiments.experiment import Experiment
 
 __all__ = ["EXPERIMENTS"]
@@ -14,6 +14,7 @@ _ALL = (
     tracing_multiple,
     step_size,
     ablation,
+    gans,
 )
 
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _ALL}

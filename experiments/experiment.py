@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -36,10 +37,14 @@ class Experiment:
         title: a few words.
         presets: arguments by scale, instances of one frozen dataclass; each field becomes a flag. ``seeds`` is one.
         units: the work to do, longest first where that helps to keep all processes busy.
-        run: yields a unit's rows.
+        run: yields a unit's rows; takes the arguments, the unit and a Report, and a folder if it ``keeps`` something.
         figure: draws all rows.
         caption: what the figure shows and, at a smaller scale than the paper's, what was shortened.
         verdict: one paragraph of Markdown: what the paper claims, what came out.
+        extras: further figures by name, from the experiment's folder, all rows and the arguments.
+        keeps: whether ``run`` is given a folder of the unit's own, named as its part, to go on from when interrupted.
+        in_all: whether ``all`` runs it.
+        folder: what its folder is called, where that depends on the arguments; begins with the name.
     """
 
     name: str
@@ -47,7 +52,15 @@ class Experiment:
     title: str
     presets: Mapping[str, Any]
     units: Callable[[Any], list[Unit]]
-    run: Callable[[Any, Unit, Report], Iterator[Row]]
+    run: Callable[..., Iterator[Row]]
     figure: Callable[[pd.DataFrame, Any], Figure]
     caption: Callable[[Any], str]
     verdict: Callable[[pd.DataFrame, Any], str]
+    extras: Callable[[Path, pd.DataFrame, Any], Mapping[str, Figure]] | None = None
+    keeps: bool = False
+    in_all: bool = True
+    folder: Callable[[Any], str] | None = None
+
+    def place(self, out: Path, args: Any) -> Path:
+        """Where its results go, below ``out``."""
+        return out / (self.name if self.folder is None else self.folder(args))

@@ -68,8 +68,8 @@ def plain_ticks(ax: Axes, ticks: tuple[float, ...]) -> None:
     ax.set_yticks([], minor=True)
 
 
-def save(figure: Figure, folder: Path, caption: str) -> None:
-    """``figure.png`` and ``figure.pdf``, the caption set below the panels."""
+def save(figure: Figure, folder: Path, caption: str, name: str = "figure") -> None:
+    """``figure.png`` and ``figure.pdf``, or another name, the caption set below the panels."""
     width, height = figure.get_size_inches()
     words = figure.text(0.01, 0.0, "", fontsize=_CAPTION_SIZE, va="bottom", linespacing=1.3, color="#333333")
     lines = _wrapped(words, caption, 0.98 * figure.bbox.width)
@@ -80,7 +80,7 @@ def save(figure: Figure, folder: Path, caption: str) -> None:
         engine.set(rect=(0, room / (height + room), 1, height / (height + room)))
     words.set(y=2 / 72 / (height + room), text="\n".join(lines))
     for kind in ("png", "pdf"):
-        write_atomically(folder / f"figure.{kind}", partial(figure.savefig, format=kind))
+        write_atomically(folder / f"{name}.{kind}", partial(figure.savefig, format=kind))
 
 
 def _wrapped(words: Text, caption: str, room: float) -> list[str]:

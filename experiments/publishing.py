@@ -37,12 +37,12 @@ def publish(out: Path, page: Path, names: Sequence[str]) -> list[str]:
         before, _, rest = text.partition(begin)
         _, _, after = rest.partition(end)
         text = f"{before}{begin}\n{_body(folder, name)}\n{end}{after}"
-        figures[name] = (folder / "figure.png").read_bytes()
+        figures.update({copy: picture.read_bytes() for picture, copy in _pictures(folder, name).items()})
         done.append(name)
     if not done:
-        raise PublishingError(f"no finished run of {', '.join(names)} in {out}")
-    for name, data in figures.items():
-        write_atomically(page.parent / "figures" / f"{name}.png", partial(_write, data=data))
+        raise PublishingError(f"no finished run of {', '.join(names) or 'any experiment'} in {out}")
+    for copy, data in figures.items():
+        write_atomically(page.parent / "figures" / copy, partial(_write, data=data))
     write_atomically(page, lambda path: path.write_text(text, encoding="utf-8"))
     return done
 
@@ -54,4 +54,11 @@ def _write(path: Path, data: bytes) -> None:
 def _body(folder: Path, name: str) -> str:
     command = json.loads((folder / "args.json").read_text(encoding="utf-8"))["command"]
     verdict = (folder / "verdict.md").read_text(encoding="utf-8").strip()
-    return f"```sh\n{command}\n```\n\n![{name}](figures/{name}.png)\n\n{verdict}"
+    shown = "\n\n".join(f"![{Path(copy).stem}](figures/{copy})" for copy in _pictures(folder, name).values())
+    return f"```sh\n{command}\n```\n\n{shown}\n\n{verdict}"
+
+
+def _pictures(folder: Path, name: str) -> dict[Path, str]:
+    """What each figure of a run is called in the docs: after the run, the further ones with their own name behind."""
+    further = sorted(path for path in folder.glob("*.png") if path.name != "figure.png")
+    return {folder / "figure.png": f"{name}.png", **{path: f"{name}-{path.name}" for path in further}}

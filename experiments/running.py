@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing as mp
 import os
+import shutil
 import signal
 import tempfile
 import threading
@@ -49,13 +50,16 @@ def execute(
     A unit is finished when its part, named after its arguments, lies whole in ``parts``; ``fresh`` runs it again.
     ``command`` is what to type to get the same, noted beside the arguments.
     """
-    folder, console = out / experiment.name, console or Console()
+    folder, console = experiment.place(out, args), console or Console()
     _probe(folder)
     units = experiment.units(args)
     known = {} if fresh else _known(folder, args, units, console)
     if known:
         console.print(f"{experiment.name}: {len(known)} of {len(units)} units are finished already")
     todo = [unit for unit in units if unit not in known]
+    if fresh:
+        for unit in todo:
+            shutil.rmtree(_work(folder, args, unit), ignore_errors=True)
     if todo:
         _run_all(experiment, args, folder, todo, jobs, console)
         known.update({u: p for u in todo if (p := read_part(part_path(folder, args, u), u)) is not None})
@@ -87,10 +91,18 @@ def _write_up(experiment: Experiment, args: Any, folder: Path, table: pd.DataFra
     verdict = " ".join(experiment.verdict(table, args).split()) + "\n"
     caption = " ".join(experiment.caption(args).split()) + "\n"
     figure = experiment.figure(table, args)
+    further = {} if experiment.extras is None else experiment.extras(folder, table, args)
     save(figure, folder, caption)
+    for name, extra in further.items():
+        save(extra, folder, "", name)
     write_atomically(folder / "results.csv", lambda path: table.to_csv(path, index=False))
     for name, text in (("args.json", arguments), ("caption.md", caption), ("verdict.md", verdict)):
         write_atomically(folder / name, lambda path, text=text: path.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+
+
+def _work(folder: Path, args: Any, unit: Unit) -> Path:
+    """A unit's own folder, if it keeps anything while it runs."""
+    return part_path(folder, args, unit).with_suffix("")
 
 
 def run_unit(experiment: Experiment, args: Any, unit: Unit, folder: Path) -> None:
@@ -101,7 +113,8 @@ def run_unit(experiment: Experiment, args: Any, unit: Unit, folder: Path) -> Non
             _queue.put((unit, text, advance))
 
     rows = []
-    for row in experiment.run(args, unit, tell):
+    kept = (_work(folder, args, unit),) if experiment.keeps else ()
+    for row in experiment.run(args, unit, tell, *kept):
         rows.append({"case": unit.case, "seed": unit.seed, **row})
         tell("", 1)
     if len(rows) != unit.rows:

@@ -30,6 +30,15 @@ def test_marks_are_filled_again_and_again(finished):
     assert (finished / "figures" / "one.png").read_bytes() == b"picture"
 
 
+def test_further_figures_are_shown_too(finished):
+    (finished / "runs" / "one" / "samples.png").write_bytes(b"more")
+    page = finished / "page.md"
+    page.write_text("<!-- begin one --><!-- end one -->")
+    assert list(publish(finished / "runs", page, ["one"])) == ["one"]
+    assert "![one](figures/one.png)\n\n![one-samples](figures/one-samples.png)" in page.read_text(encoding="utf-8")
+    assert (finished / "figures" / "one-samples.png").read_bytes() == b"more"
+
+
 def test_a_page_without_marks_is_told_and_kept(finished):
     page = finished / "page.md"
     page.write_text("nothing here")

@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from experiments import catalogue, parts
+from experiments import catalogue, parts, running
 from experiments.__main__ import _arguments, _parser, main
 from experiments.experiment import Experiment, Unit
 from experiments.figures import band, canvas, save, style
 from experiments.files import write_atomically
 from experiments.parts import part_path, read_part, sources, write_part
-from experiments.running import _write_up, run_unit
+from experiments.running import UnitsFailedError, _write_up, execute, run_unit
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,33 @@ def test_an_error_in_the_write_up_leaves_the_old_one_whole(tmp_path):
         with pytest.raises(KeyError):
             _write_up(replace(toy(rows), **{part: broken}), Args(), tmp_path, table, "second")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_unit_that_keeps_something_has_a_folder_and_fresh_empties_it(tmp_path, monkeypatch):
+    unit = Unit("one", 0, 2)
+    given = []
+
+    def keeping(args, unit, report, work):
+        given.append(work)
+        work.mkdir(parents=True)
+        (work / "half").write_text("done")
+        yield from rows(args, unit, report)
+
+    experiment = replace(toy(keeping), keeps=True, folder=lambda args: f"toy-{args.factor:g}",
+                         extras=lambda folder, frame, args: {"more": Figure()})  # fmt: skip
+    folder = experiment.place(tmp_path, Args())
+    assert folder == tmp_path / "toy-1"
+    run_unit(experiment, Args(), unit, folder)
+    assert given == [part_path(folder, Args(), unit).with_suffix("")]
+    execute(experiment, Args(seeds=1), tmp_path, jobs=1, command="toy")
+    assert (folder / "figure.png").exists()
+    assert (folder / "more.png").exists()
+    assert (given[0] / "half").exists()
+    part_path(folder, Args(), unit).unlink()
+    monkeypatch.setattr(running, "_run_all", lambda *rest: None)  # another process would not find the toy
+    with pytest.raises(UnitsFailedError, match="one, seed 0 vanished"):
+        execute(experiment, Args(seeds=1), tmp_path, jobs=1, command="toy", fresh=True)
+    assert not given[0].exists()
 
 
 def test_a_failed_write_keeps_the_old_file(tmp_path):

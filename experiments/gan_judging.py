@@ -1,0 +1,138 @@
+"""What is read off a continual GAN after each task: by CDRE, by what keeps the real images, by a classifier."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from driftline import DensityRatio, Training, UntrustedEstimateWarning
+from driftline.evaluation import ContinualEvaluation
+from driftline.features import ClassifierFeatures, ContinualVAE
+from experiments.experiment import Row
+
+__all__ = ["AGREEMENT", "DIVERGENCES", "KEEPING", "STATIC", "WARNED", "Data", "Judge", "classifier"]
+
+Images = npt.NDArray[np.float32]
+
+DIVERGENCES = ("kl", "reverse_kl", "js", "hellinger")
+KEEPING = ("fid", "kid")
+STATIC = "static_"
+"""Before the name of a divergence: estimated from kept real images, in the same features."""
+AGREEMENT = "agreement"
+WARNED = "warned"
+"""How many times CDRE said after a task that an estimate is not to be trusted; of no original, so that is 0."""
+
+
+class Data(NamedTuple):
+    """Images in [0, 1] and their labels, 0 to the number of classes - 1."""
+
+    train: Images
+    train_labels: npt.NDArray[np.int64]
+    test: Images
+    test_labels: npt.NDArray[np.int64]
+
+    def of(self, label: int) -> Images:
+        """Images to train on of one class."""
+        found: Images = self.train[self.train_labels == label]
+        return found
+
+
+def classifier(data: Data, path: Path, *, width: float, epochs: int) -> ClassifierFeatures:
+    """Trained on real images of all classes, with a seed of its own; kept in a file that all units share.
+
+    Two units that begin together both train it, and write the same: to wait for each other would save no time.
+    """
+    if path.exists():
+        return ClassifierFeatures.load(path)
+    training = Training(epochs=epochs, min_epochs=epochs, batch=128)
+    net = ClassifierFeatures(width=width, training=training, random_state=0).fit(data.train, data.train_labels)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    net.save(path)
+    return net
+
+
+class Judge:
+    """Readings after each task, as rows.
+
+    Arguments:
+        net: features for FID and KID, and labels for the agreement.
+        epochs: of the autoencoder, each task.
+        real: how many real images of a task are compared with.
+    """
+
+    def __init__(self, data: Data, net: ClassifierFeatures, *, epochs: int, real: int, seed: int) -> None:
+        training = Training(epochs=epochs, min_epochs=epochs, batch=128)
+        self._data, self._net, self._count, self._seed = data, net, real, seed
+        self._vae = ContinualVAE(training=training, likelihood="bernoulli", random_state=seed)
+        self._judge = ContinualEvaluation(
+            self._vae, measures=(*DIVERGENCES, *KEEPING), keep_real=True, metric_features=net, random_state=seed
+        )
+
+    def begin(self, task: int) -> None:
+        """A task's real images: the autoencoder learns, the original joins."""
+        with _counting([]):
+            self._judge.task(str(task), self._real(task))
+
+    def read(self, generated: dict[int, Images]) -> Iterator[Row]:
+        """Rows of all measures, for each task's generated images."""
+        warned: list[str] = []
+        with _counting(warned):
+            self._judge.update({str(task): images for task, images in generated.items()})
+        task = max(generated)
+        yield _row(task, -1, WARNED, float(len(warned)))
+        floors: dict[tuple[str, str], float] = {}
+        for reading in self._judge.readings:
+            if reading.after == str(task):
+                floors[reading.task, reading.measure] = reading.floor
+                yield _row(task, int(reading.task), reading.measure, reading.value, reading.low, reading.high,
+                           reading.floor)  # fmt: skip
+        for original, images in generated.items():
+            yield from self._static(task, original, images, floors)
+            yield _row(task, original, AGREEMENT, self._agreement(images, original), floor=self._recall(original))
+
+    def _static(self, task: int, original: int, images: Images, floors: dict[tuple[str, str], float]) -> Iterator[Row]:
+        """Ratio estimation between kept real and generated images, in the autoencoder's features of now."""
+        with _counting([]):
+            ratio = DensityRatio(random_state=self._seed)
+            ratio.fit(self._vae.transform(self._real(original)), self._vae.transform(images))
+            found = {measure: ratio.divergence(measure) for measure in DIVERGENCES}
+        for measure, e in found.items():
+            yield _row(task, original, STATIC + measure, e.value, e.low, e.high, floors[str(original), measure])
+
+    def _real(self, task: int) -> Images:
+        return self._data.of(task)[: self._count]
+
+    def _agreement(self, images: Images, task: int) -> float:
+        return float((self._net.predict(images) == task).mean())
+
+    def _recall(self, task: int) -> float:
+        """What real images read that the classifier has not seen."""
+        return self._agreement(self._data.test[self._data.test_labels == task], task)
+
+
+@contextmanager
+def _counting(warned: list[str]) -> Iterator[None]:
+    """Warnings that an estimate is not to be trusted go to the list: hundreds on the screen would tell nobody."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UntrustedEstimateWarning)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, UntrustedEstimateWarning):
+            warned.append(str(warning.message))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+
+
+def _row(
+    task: int, original: int, measure: str, value: float, low: float = np.nan, high: float = np.nan,
+    floor: float = np.nan,
+) -> Row:  # fmt: skip
+    """Tasks and originals count from 1, as in the paper's figures."""
+    return {"task": task + 1, "original": original + 1, "measure": measure, "value": value, "low": low, "high": high,
+            "floor": floor}  # fmt: skip

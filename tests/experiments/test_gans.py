@@ -1,0 +1,133 @@
+"""The GAN experiment in small, on scikit-learn's digits: rows, going on, both figures, and a verdict of the numbers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments import catalogue
+from experiments.__main__ import main
+from experiments.experiment import Unit
+from experiments.gan_figures import averages, ranks, verdict_of
+from experiments.gan_judging import AGREEMENT, DIVERGENCES, STATIC, WARNED
+from experiments.gan_losses import LOSSES
+from experiments.gan_training import ContinualGAN
+from experiments.gans import EXPERIMENT, Args, extras, figure, run, units
+from experiments.parts import part_path, read_part
+from experiments.running import run_unit
+
+SMALL = Args(dataset="digits", tasks=2, iterations=20, batch=32, real=100, generated=150, vae_epochs=2,
+             classifier_width=0.125, classifier_epochs=15)  # fmt: skip
+UNIT = Unit("wgan", 0, 35)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("gans")
+    run_unit(EXPERIMENT, SMALL, UNIT, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def frame(folder):
+    part = read_part(part_path(folder, SMALL, UNIT), UNIT)
+    assert part is not None
+    return part.rows
+
+
+def test_rows_are_tidy(frame):
+    assert list(frame.columns) == ["case", "seed", "task", "original", "measure", "value", "low", "high", "floor"]
+    assert len(frame) == UNIT.rows == units(SMALL)[0].rows
+    assert set(zip(frame.task, frame.original, strict=True)) == {(1, 0), (1, 1), (2, 0), (2, 1), (2, 2)}
+    assert set(frame.measure) == {*DIVERGENCES, *(STATIC + m for m in DIVERGENCES), "fid", "kid", AGREEMENT, WARNED}
+    assert np.isfinite(frame.value).all()
+    assert np.isfinite(frame.floor[frame.measure != WARNED]).all()
+    assert (frame.value[frame.measure == WARNED] > 0).all()  # 100 rows of 64 features
+    assert frame[frame.measure == AGREEMENT].value.between(0, 1).all()
+    assert frame[frame.measure == AGREEMENT].floor.gt(0.5).all()
+
+
+def test_cdre_is_the_static_estimate_at_a_task_s_first_reading(frame):
+    """Until features move there is one step, from real to generated: the two estimates are one."""
+    first = frame[frame.task == 1].set_index("measure").value
+    for measure in DIVERGENCES:
+        assert first[measure] == pytest.approx(first[STATIC + measure], rel=1e-6)
+
+
+def test_an_interrupted_unit_goes_on_from_its_last_task(frame, tmp_path, monkeypatch):
+    """The first task is not learned again, and the same rows come out as without an interruption."""
+    work = tmp_path / "parts" / "unit"
+    steps = run(SMALL, UNIT, lambda text: None, work)
+    for _ in range(12):  # the first task's rows
+        next(steps)
+    steps.close()
+    assert [p.name for p in work.iterdir()] == ["task-1.safetensors"]
+    learned, learn = [], ContinualGAN.learn
+    monkeypatch.setattr(ContinualGAN, "learn", lambda gan, *rest: learned.append(gan.learned) or learn(gan, *rest))
+    rows = pd.DataFrame(run(SMALL, UNIT, lambda text: None, work))
+    assert learned == [1]
+    np.testing.assert_array_equal(rows.value, frame.value)
+    assert [p.name for p in work.iterdir()] == ["task-2.safetensors"]
+
+
+def test_figures_are_drawn(folder, frame):
+    drawn = figure(frame, SMALL)
+    assert [ax.get_title() for ax in drawn.axes[:3]] == ["FID (keeps real)", "KID (keeps real)", "classifier agrees"]
+    found = extras(folder, frame, SMALL)["samples"]
+    assert found.axes[0].get_title().startswith("WGAN")
+    assert found.axes[0].images[0].get_array().shape == (2 * 8, 2 * 2 * 8)
+
+
+def invented(values, agreement=0.9, factor=1.0):
+    """Rows of all models at two tasks: each measure is the model's value, CDRE's by a factor."""
+    rows = []
+    for model, value in values.items():
+        for task, measure in ((t, m) for t in (1, 2) for m in ("fid", "kid", *DIVERGENCES)):
+            rows.append({"case": model, "seed": 0, "task": task, "measure": measure, "value": value})
+            if measure in DIVERGENCES:
+                rows[-1]["value"] = factor * value
+                rows.append({**rows[-1], "measure": STATIC + measure, "value": value})
+        for task, measure, told in ((t, m, v) for t in (1, 2) for m, v in ((AGREEMENT, agreement), (WARNED, 3.0))):
+            rows.append({"case": model, "seed": 0, "task": task, "measure": measure, "value": told})
+    return pd.DataFrame(rows)
+
+
+EXPECTED = dict(zip(LOSSES, (1.0, 1.1, 5.0, 2.0), strict=True))
+
+
+def test_verdict_follows_the_numbers():
+    assert verdict_of(invented(EXPECTED)).startswith("**Confirmed.** ")
+    worse = verdict_of(invented({**EXPECTED, "wgan": 9.0}))
+    assert "here it is not" in worse
+    assert worse.startswith("**Confirmed in part.**")
+    assert "not all what they should be" in verdict_of(invented(EXPECTED, agreement=0.5))
+    far = verdict_of(invented(EXPECTED, factor=1.5))
+    assert "in 0 of 16 cases" in far
+    assert "+50%" in far
+
+
+def test_ranks_are_over_models():
+    means = averages(invented(EXPECTED))
+    assert ranks(means, "js") == pytest.approx(1.0)
+    assert ranks(means.assign(js=-means.js), "js") == pytest.approx(-1.0)
+    assert np.isnan(ranks(means[means.case == "wgan"], "js"))
+
+
+def test_all_leaves_it_out(tmp_path, monkeypatch):
+    ran = []
+
+    def execute(experiment, args, out, **more):
+        ran.append(experiment.name)
+        folder = experiment.place(out, args)
+        folder.mkdir()
+        (folder / "verdict.md").write_text("fine")
+
+    monkeypatch.setattr("experiments.__main__.execute", execute)
+    assert main(["all", "--out", str(tmp_path)]) == 0
+    assert ran == [name for name in catalogue.EXPERIMENTS if name != "gans"]
+    assert main(["gans", "--dataset", "mnist", "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "gans-mnist").is_dir()  # datasets do not overwrite each other
+
+
+def test_units_are_models_by_seed_and_the_slowest_is_first():
+    assert [u.case for u in units(Args(seeds=2))][:4] == ["wgan-gp", "wgan", "fgan-rvkl", "fgan-js"]
+    assert len(units(Args(seeds=2))) == 8

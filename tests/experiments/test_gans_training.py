@@ -1,0 +1,150 @@
+"""Continual GANs: shapes, labels that survive sampling, determinism, going on from a file."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from driftline.evaluation import ContinualEvaluation
+from driftline.features import ClassifierFeatures
+from driftline.files import StateFileError
+from driftline.training import Training
+from experiments.gan_losses import LOSSES
+from experiments.gan_models import Critic, Generator
+from experiments.gan_training import ContinualGAN, Settings
+from experiments.gans import load
+
+SHORT = Settings(iterations=3, batch=16, noise=4)
+SHAPE = (8, 8)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load("digits")
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (28, 28), (12, 8)])
+@pytest.mark.parametrize("architecture", ["paper", "quick"])
+def test_sizes_follow_the_image(architecture, shape):
+    labels = torch.tensor([0, 1, 2, 1])
+    images = Generator(architecture, shape, 3, 5)(torch.rand(4, 5), labels)
+    assert tuple(images.shape) == (4, *shape)
+    assert float(images.detach().min()) >= 0.0
+    assert float(images.detach().max()) <= 1.0
+    assert Critic(architecture, shape, 3, batch_norm=False)(images, labels).shape == (4,)
+
+
+def test_paper_sizes():
+    """Dense 1024 and 7 x 7 x 128 = 6272, then 64 channels and one."""
+    shapes = [tuple(w.shape) for w in Generator("paper", (28, 28), 10, 64).parameters() if w.ndim > 1]
+    assert shapes == [(1024, 74), (6272, 1024), (128, 64, 4, 4), (64, 1, 4, 4)]
+    shapes = [tuple(w.shape) for w in Critic("paper", (28, 28), 10, batch_norm=True).parameters() if w.ndim > 1]
+    assert shapes == [(64, 1, 4, 4), (128, 64, 4, 4), (1024, 6282), (1, 1024)]
+
+
+def test_only_wgan_gp_has_no_batch_norm_in_its_critic():
+    for model in LOSSES:
+        critic = ContinualGAN(model, SHAPE, 2, replace(SHORT, architecture="paper")).critic
+        normed = any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in critic.modules())
+        assert normed == (model != "wgan-gp")
+
+
+@pytest.mark.parametrize("architecture", ["paper", "quick"])
+def test_batches_of_one_class_lose_their_label_in_train_mode_and_keep_it_in_eval(architecture):
+    """The label shifts the first layer by a constant, which batch normalisation of a one-class batch takes away."""
+    torch.manual_seed(0)
+    net = Generator(architecture, SHAPE, 3, 4)
+    z, zero = torch.rand(32, 4), torch.zeros(32, dtype=torch.long)
+    with torch.no_grad():
+        for _ in range(20):  # running statistics of mixed batches, as in training
+            net(torch.rand(30, 4), torch.arange(30) % 3)
+        erased = (net(z, zero) - net(z, zero + 1)).abs().max()
+        net.eval()
+        kept = (net(z, zero) - net(z, zero + 1)).abs().max()
+    assert float(erased) < 1e-5
+    assert float(kept) > 0.01
+
+
+def test_samples_and_replay_are_drawn_in_eval_mode(digits):
+    gan = ContinualGAN("wgan", SHAPE, 2, SHORT).learn(digits.of(0)).learn(digits.of(1))
+    gan.generator.train()
+    one, two = gan.sample(0, 50), gan._replay(1, 50)
+    assert not gan.generator.training
+    assert one.shape == tuple(two.shape) == (50, 8, 8)
+    alone = gan.generator(gan._noise(1, torch.Generator().manual_seed(gan._seed(2, 2, 0))), torch.tensor([0]))
+    np.testing.assert_allclose(gan.sample(0, 1)[0], alone.detach().numpy()[0], rtol=1e-6)  # nothing but its own noise
+
+
+def test_batches_have_as_many_of_each_class_as_can_be():
+    gan = ContinualGAN("wgan", SHAPE, 3, SHORT)
+    draws = torch.Generator().manual_seed(0)
+    for tasks in (1, 2, 3):
+        counts = torch.bincount(gan._labels(tasks, draws), minlength=tasks)
+        assert int(counts.sum()) == SHORT.batch
+        assert int(counts.max() - counts.min()) <= 1
+
+
+@pytest.mark.parametrize("model", list(LOSSES))
+def test_a_run_from_a_file_ends_where_the_whole_one_does(model, digits, tmp_path):
+    def fresh():
+        return ContinualGAN(model, SHAPE, 3, SHORT, seed=5)
+
+    whole = fresh().learn(digits.of(0)).learn(digits.of(1))
+    whole.save(tmp_path / "two.safetensors")
+    torch.manual_seed(123)  # nothing is drawn from the global generator
+    again = fresh().load(tmp_path / "two.safetensors")
+    assert again.learned == 2
+    whole.learn(digits.of(2))
+    again.learn(digits.of(2))
+    np.testing.assert_array_equal(whole.sample(1, 20), again.sample(1, 20))
+    other = ContinualGAN(model, SHAPE, 3, SHORT, seed=6)
+    with pytest.raises(StateFileError, match="was saved with"):
+        other.load(tmp_path / "two.safetensors")
+    if model == "wgan":
+        assert max(float(w.detach().abs().max()) for w in whole.critic.parameters()) <= 0.01
+
+
+def test_epochs_count_real_and_replayed_images(digits):
+    told = []
+    gan = ContinualGAN("wgan", SHAPE, 2, Settings(epochs=2, batch=50, noise=4))
+    gan.learn(digits.of(0)[:100], lambda i, n: told.append(n))
+    gan.learn(digits.of(1)[:100], lambda i, n: told.append(n))
+    assert set(told) == {4, 8}
+
+
+def test_mistakes_are_named(digits):
+    with pytest.raises(ValueError, match="model='gan' is unknown"):
+        ContinualGAN("gan", SHAPE, 2)
+    with pytest.raises(ValueError, match="sides that 4 divides"):
+        ContinualGAN("wgan", (9, 8), 2, Settings(architecture="paper"))
+    with pytest.raises(ValueError, match="architecture='big' is unknown"):
+        ContinualGAN("wgan", SHAPE, 2, Settings(architecture="big"))
+    gan = ContinualGAN("wgan", SHAPE, 1, SHORT)
+    with pytest.raises(ValueError, match="task 0 is not learned yet"):
+        gan.sample(0, 5)
+    with pytest.raises(ValueError, match="real images of shape"):
+        gan.learn(np.zeros((5, 4, 4)))
+    gan.learn(digits.of(0))
+    with pytest.raises(ValueError, match="all 1 tasks are learned"):
+        gan.learn(digits.of(1))
+
+
+def test_a_judge_takes_samples_in_three_lines(digits):
+    judge, gan = ContinualEvaluation(lambda x: x.reshape(len(x), -1)[:, 20:24]), ContinualGAN("wgan", SHAPE, 2, SHORT)
+    for task in range(2):
+        judge.task(str(task), digits.of(task)), gan.learn(digits.of(task))
+        judge.update({name: gan.sample(k, 100) for k, name in enumerate(judge.tasks)})
+    assert len(judge.table()) == 12
+
+
+@pytest.mark.slow
+def test_a_small_wgan_gp_becomes_recognisable(digits):
+    """Three digits in turn; a classifier of all real ones agrees with more than 0.8 of each."""
+    net = ClassifierFeatures(width=0.25, training=Training(epochs=10, batch=64), random_state=0)
+    net.fit(digits.train, digits.train_labels)
+    gan = ContinualGAN("wgan-gp", SHAPE, 3, Settings(iterations=600, generator_rate=2e-4))
+    for task in range(3):
+        gan.learn(digits.of(task))
+    agreement = [float((net.predict(gan.sample(task, 500)) == task).mean()) for task in range(3)]
+    assert min(agreement) > 0.8, agreement
