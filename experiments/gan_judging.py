@@ -5,20 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from driftline import DensityRatio, Training, UntrustedEstimateWarning
 from driftline.evaluation import ContinualEvaluation
 from driftline.features import ClassifierFeatures, ContinualVAE
 from experiments.experiment import Row
+from experiments.labelled import Data, Images
 
-__all__ = ["AGREEMENT", "DIVERGENCES", "KEEPING", "STATIC", "WARNED", "Data", "Judge", "classifier"]
-
-Images = npt.NDArray[np.float32]
+__all__ = ["AGREEMENT", "DIVERGENCES", "KEEPING", "STATIC", "WARNED", "Judge"]
 
 DIVERGENCES = ("kl", "reverse_kl", "js", "hellinger")
 KEEPING = ("fid", "kid")
@@ -27,34 +23,6 @@ STATIC = "static_"
 AGREEMENT = "agreement"
 WARNED = "warned"
 """How many times CDRE said after a task that an estimate is not to be trusted; of no original, so that is 0."""
-
-
-class Data(NamedTuple):
-    """Images in [0, 1] and their labels, 0 to the number of classes - 1."""
-
-    train: Images
-    train_labels: npt.NDArray[np.int64]
-    test: Images
-    test_labels: npt.NDArray[np.int64]
-
-    def of(self, label: int) -> Images:
-        """Images to train on of one class."""
-        found: Images = self.train[self.train_labels == label]
-        return found
-
-
-def classifier(data: Data, path: Path, *, width: float, epochs: int) -> ClassifierFeatures:
-    """Trained on real images of all classes, with a seed of its own; kept in a file that all units share.
-
-    Two units that begin together both train it, and write the same: to wait for each other would save no time.
-    """
-    if path.exists():
-        return ClassifierFeatures.load(path)
-    training = Training(epochs=epochs, min_epochs=epochs, batch=128)
-    net = ClassifierFeatures(width=width, training=training, random_state=0).fit(data.train, data.train_labels)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    net.save(path)
-    return net
 
 
 class Judge:

@@ -6,8 +6,6 @@ real images of all tasks: FID and KID on a classifier's features, and the same d
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -17,15 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.figure import Figure
-from sklearn.datasets import load_digits
 
 from experiments.experiment import Experiment, Report, Row, Unit
 from experiments.files import write_atomically
 from experiments.gan_figures import caption_of, measures_figure, samples_figure, verdict_of
-from experiments.gan_judging import DIVERGENCES, KEEPING, Data, Judge, classifier
+from experiments.gan_judging import DIVERGENCES, KEEPING, Judge
 from experiments.gan_losses import LOSSES
 from experiments.gan_training import ContinualGAN, Settings
-from experiments.images import load_images
+from experiments.labelled import Data, classifier, classifier_path, load
 from experiments.parts import part_path
 
 _SHOWN = 8  # images of each class that are kept for the figure
@@ -75,7 +72,8 @@ def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
     """
     data = load(args.dataset)
     report("classifier")
-    net = classifier(data, _classifier_path(args, work), width=args.classifier_width, epochs=args.classifier_epochs)
+    width, epochs = args.classifier_width, args.classifier_epochs
+    net = classifier(data, classifier_path(work.parent, args.dataset, width, epochs), width=width, epochs=epochs)
     judge = Judge(data, net, epochs=args.vae_epochs, real=args.real, seed=unit.seed)
     gan = ContinualGAN(unit.case, data.train.shape[1:], args.tasks, _settings(args), seed=unit.seed)
     shown = np.zeros((args.tasks, args.tasks, _SHOWN, *gan.shape), np.uint8)
@@ -111,28 +109,12 @@ def _write_grid(shown: npt.NDArray[np.uint8], path: Path) -> None:
         np.savez_compressed(file, samples=shown)
 
 
-def _classifier_path(args: Args, work: Path) -> Path:
-    kind = json.dumps([args.dataset, args.classifier_width, args.classifier_epochs])
-    return work.parent / f"classifier-{hashlib.sha256(kind.encode()).hexdigest()[:10]}.safetensors"
-
-
 def _settings(args: Args) -> Settings:
     return Settings(
         architecture=args.architecture, iterations=args.iterations, epochs=args.epochs, batch=args.batch,
         critic_steps=args.critic_steps, critic_rate=args.critic_rate, generator_rate=args.generator_rate,
         penalty=args.penalty,
     )  # fmt: skip
-
-
-def load(dataset: str) -> Data:
-    """A dataset's images in [0, 1]."""
-    if dataset == "digits":
-        digits = load_digits()
-        images, labels, held = (digits.images / 16.0).astype(np.float32), digits.target.astype(np.int64), 300
-        return Data(images[held:], labels[held:], images[:held], labels[:held])
-    found = load_images(dataset)
-    train, test = (part.astype(np.float32) / np.float32(255.0) for part in (found.train, found.test))
-    return Data(train, found.train_labels.astype(np.int64), test, found.test_labels.astype(np.int64))
 
 
 def figure(frame: pd.DataFrame, args: Args) -> Figure:

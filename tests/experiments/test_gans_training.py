@@ -13,7 +13,7 @@ from driftline.training import Training
 from experiments.gan_losses import LOSSES
 from experiments.gan_models import Critic, Generator
 from experiments.gan_training import ContinualGAN, Settings
-from experiments.gans import load
+from experiments.labelled import load
 
 SHORT = Settings(iterations=3, batch=16, noise=4)
 SHAPE = (8, 8)
