@@ -37,7 +37,7 @@ class Judge:
     def __init__(self, data: Data, net: ClassifierFeatures, *, epochs: int, real: int, seed: int) -> None:
         training = Training(epochs=epochs, min_epochs=epochs, batch=128)
         self._data, self._net, self._count, self._seed = data, net, real, seed
-        self._vae = ContinualVAE(training=training, likelihood="bernoulli", random_state=seed)
+        self._vae = ContinualVAE(training=training, likelihood="bernoulli", output="draw", random_state=seed)
         self._judge = ContinualEvaluation(
             self._vae, measures=(*DIVERGENCES, *KEEPING), keep_real=True, metric_features=net, random_state=seed
         )

@@ -14,8 +14,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from driftline.dependence import long_run_variance
 from driftline.fitting import FitInfo
 from driftline.increments import initial, take
+from driftline.inference import Forward
 from driftline.models import LogLinear, Network, Stacked, fit_standardizer
 from driftline.objectives import log_mean_exp
 from driftline.positions import Position, Settings, Step, has_past, standardizer_of
@@ -133,7 +135,7 @@ def step(state: State, windows: Mapping[str, Tensor], settings: Settings, policy
         advanced, reason = _decide(taken, policy, 0 if name in passed else track.held)
         if name in passed:
             reason = "step too large for the held reference, went by the previous window; " + reason
-        arrived = taken.position._replace(window=_present(taken.position))
+        arrived = taken.position._replace(window=_present(taken.position), forward=_forward(origin[name], taken))
         reference = arrived if advanced else origin[name]
         held = 0 if advanced else (1 if name in passed else track.held + 1)
         tracks[name] = Track(track.tau, reference, arrived, taken.log_den, held)
@@ -163,6 +165,19 @@ def _present(position: Position) -> Tensor:
     """The window in the features that psi has; what was stacked beside them is not needed again."""
     width = standardizer_of(position.psi).mean.shape[0]
     return position.window if position.window.shape[1] == width else position.window[:, :width].contiguous()
+
+
+def _forward(origin: Position, taken: Step) -> Forward:
+    """KL(original‖current) after a step: what it was, and the original's mean of the step's log-ratio.
+
+    That mean is over the window stood on, weighted by the ratio so far; in a first step over the original itself.
+    """
+    log_weights, before = origin.log_ratio(origin.window), origin.forward
+    weights = torch.softmax(log_weights, 0)
+    gain = float(weights @ taken.log_num)
+    spread = long_run_variance(weights * (taken.log_num - gain), origin.lag)
+    rows = min(before.rows, effective_sample_size(log_weights))
+    return Forward(before.value + gain, before.variance + spread, rows)
 
 
 def _divergence(taken: Step) -> float:

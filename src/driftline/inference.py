@@ -8,6 +8,7 @@ covariance of all closed windows and the last window's share, so memory does not
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -19,6 +20,7 @@ from driftline.fitting import ConvexFit, Scores
 
 __all__ = [
     "LEAST_SLACK",
+    "Forward",
     "Uncertainty",
     "advance",
     "covariance",
@@ -59,6 +61,20 @@ class Uncertainty(NamedTuple):
     origin: Tensor
     origin_spread: Tensor
     slack: Tensor
+
+
+class Forward(NamedTuple):
+    """KL(original‖current), summed up along the way.
+
+    Attributes:
+        value: the sum of the original's means of all steps' log-ratios.
+        variance: of these means, as sums over rows.
+        rows: the fewest rows, by effective size, that one of them rests on.
+    """
+
+    value: float = 0.0
+    variance: float = 0.0
+    rows: float = math.inf
 
 
 def advance(

@@ -62,6 +62,7 @@ class Position(NamedTuple):
     uncertainty: inference.Uncertainty | None = None
     evidence: screening.Evidence | None = None
     lag: int = 0
+    forward: inference.Forward = inference.Forward()
 
     def log_ratio(self, x: Tensor) -> Tensor:
         """log original/current of raw rows (n, D)."""

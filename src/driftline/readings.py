@@ -15,9 +15,9 @@ from driftline.dependence import long_run, long_run_variance
 from driftline.designs import Design
 from driftline.divergences import Generator, curvature, slope, terms
 from driftline.estimates import Estimate, interval, normal_interval
-from driftline.inference import LEAST_SLACK, Uncertainty, covariance, joined_later
+from driftline.inference import LEAST_SLACK, Forward, Uncertainty, covariance, joined_later
 
-__all__ = ["divergence_estimate", "effective_sample_size", "forward_kl", "log_ratio_std"]
+__all__ = ["divergence_estimate", "effective_sample_size", "forward_along", "forward_kl", "log_ratio_std"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -93,6 +93,22 @@ def forward_kl(
     reading = constant - bias + quadratic.noise
     found = interval(reading, float(variance), quadratic.noise, quadratic.variance, quadratic.shared, level)
     return None if np.isnan(found.noise) else found
+
+
+def forward_along(
+    forward: Forward, log_r: Floats, level: float, uncertainty: Uncertainty | None, design: Design | None
+) -> Estimate:
+    """KL(original‖current) as summed up along the way, for ratios whose constant does not tell it.
+
+    Its error is that of the means that were summed up and that of the ratio's coefficients at the original's mean
+    features, which the weighted window gives.
+    """
+    if uncertainty is None or design is None or float(uncertainty.slack) < LEAST_SLACK:
+        return normal_interval(forward.value, float("nan"), level)
+    weights = torch.softmax(torch.as_tensor(log_r, device=uncertainty.covariance.device), 0)
+    gradient = design.pull(weights)
+    variance = forward.variance + float(gradient @ covariance(uncertainty) @ gradient)
+    return normal_interval(forward.value, math.sqrt(max(variance, 0.0)), level)
 
 
 class _Quadratic(NamedTuple):

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from driftline import inference, readings, storage
 from driftline.attribution import Attribution, attribute
 from driftline.continual import Info, State, Track
-from driftline.designs import design_of
+from driftline.designs import Design, design_of
 from driftline.divergences import Generator
 from driftline.estimates import Estimate
 from driftline.inputs import MIN_ROWS, as_rows, resolve_device, resolve_seed
 from driftline.models import LogLinear, ModuleFactory, Network, Stacked
 from driftline.objectives import Objective, log_mean_exp, resolve
-from driftline.positions import MODELS, Settings, has_past, reach
+from driftline.positions import MODELS, Position, Settings, has_past, reach
 from driftline.training import Progress, Training, check_training
 
 __all__ = ["Floats", "RatioEstimator", "UntrustedEstimateWarning", "at_least_zero"]
@@ -166,12 +166,8 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         psi, uncertainty = position.psi, position.uncertainty
         assert isinstance(psi, LogLinear | Network)
         design = None if uncertainty is None else design_of(psi, rows)
-        if kind == "kl" and X is None and not of_step and uncertainty is not None and isinstance(psi, LogLinear):
-            assert design is not None
-            constant, logs = -position.log_normalizer, log_r.cpu().numpy()
-            exact = readings.forward_kl(psi.coef, constant, logs, level, uncertainty, design, position.lag)
-            if exact is not None:
-                return exact
+        if kind == "kl" and X is None and not of_step:
+            return self._forward_kl(position, log_r.cpu().numpy(), design, level)
         if callable(kind) or kind in _HEAVY:
             advice = "too small in all likelihood; reverse_kl, js and hellinger do not depend on the largest ratios"
             _warn_of_few(log_r, "this divergence rests on", advice)
@@ -189,6 +185,24 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
         return estimate
+
+    @staticmethod
+    def _forward_kl(position: Position, log_r: Floats, design: Design | None, level: float) -> Estimate:
+        """From the ratio's constant where that tells it, else as summed up along the way."""
+        psi, uncertainty, forward = position.psi, position.uncertainty, position.forward
+        if isinstance(psi, LogLinear) and uncertainty is not None and design is not None:
+            constant = -position.log_normalizer
+            exact = readings.forward_kl(psi.coef, constant, log_r, level, uncertainty, design, position.lag)
+            if exact is not None:
+                return exact
+        if forward.rows < min(50.0, 0.1 * len(log_r)):
+            warnings.warn(
+                f"a step of 'kl' rests on {forward.rows:.1f} rows (effective sample size): the original was too far "
+                "away; reverse_kl, js and hellinger do not depend on the largest ratios",
+                UntrustedEstimateWarning,
+                stacklevel=4,
+            )
+        return readings.forward_along(forward, log_r, level, uncertainty, design)
 
     def _attribution(self, original: str | None, level: float) -> list[Attribution]:
         position = self._track(original).current

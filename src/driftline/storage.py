@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from driftline import screening
 from driftline.continual import State, Track
 from driftline.files import StateFileError, read_tensors, write_tensors
-from driftline.inference import Uncertainty
+from driftline.inference import Forward, Uncertainty
 from driftline.models import MLP, Features, LogLinear, ModuleFactory, Network, Standardizer
 from driftline.positions import Position
 
 __all__ = ["VERSION", "StateFileError", "read", "write"]
 
-VERSION = 2
+VERSION = 3
 _FORMAT = "driftline-state"
 
 
@@ -69,6 +69,7 @@ def _flatten_position(
     tensors[f"{key}.log_normalizer"] = torch.tensor(position.log_normalizer, dtype=torch.float64)
     tensors[f"{key}.window"] = position.window
     tensors[f"{key}.lag"] = torch.tensor(position.lag)
+    tensors[f"{key}.forward"] = torch.tensor(position.forward, dtype=torch.float64)
     psi = position.psi
     assert isinstance(psi, LogLinear | Network)
     tensors[f"{key}.mean"], tensors[f"{key}.scale"] = psi.standardizer
@@ -166,10 +167,11 @@ def _restore_position(
     window = tensors[f"{key}.window"]
     standardizer = Standardizer(tensors[f"{key}.mean"], tensors[f"{key}.scale"])
     normalizer, lag = float(tensors[f"{key}.log_normalizer"]), int(tensors[f"{key}.lag"])
+    forward = Forward(*tensors[f"{key}.forward"].tolist())
     if entry["kind"] == "network":
         psi = Network(standardizer, module(entry, window.shape[1]), entry["tau"], entry["heads"])
         uncertainty = Uncertainty(**_parts(tensors, key)) if entry["uncertainty"] else None
-        return Position(psi, normalizer, window, uncertainty, lag=lag)
+        return Position(psi, normalizer, window, uncertainty, lag=lag, forward=forward)
     used = [int(v) for v in tensors[f"{key}.used"]]
     pairs, weight, bias = (tensors[f"{key}.{part}"] for part in ("pairs", "weight", "bias"))
     spare = pairs.shape[0] - used[0], bias.shape[0] - used[1]
@@ -190,7 +192,7 @@ def _restore_position(
         uncertainty = Uncertainty(**parts)
     if entry["evidence"]:
         evidence = screening.Evidence(*(tensors[f"{key}.evidence.{p}"] for p in screening.Evidence._fields))
-    return Position(LogLinear(standardizer, features, coef), normalizer, window, uncertainty, evidence, lag)
+    return Position(LogLinear(standardizer, features, coef), normalizer, window, uncertainty, evidence, lag, forward)
 
 
 def _parts(tensors: Mapping[str, Tensor], key: str) -> dict[str, Tensor]:

@@ -271,3 +271,21 @@ def test_foreign_files_are_refused(digits, tmp_path):
     small(training=BRIEF).fit(digits.images).save(tmp_path / "vae")
     with pytest.raises(StateFileError, match="not a driftline state"):
         ContinualDensityRatio.load(tmp_path / "vae")
+
+
+def test_draws_are_the_posterior_and_belong_to_their_rows(digits):
+    """Draws minus means are normal with the posterior's spread; a row has its own, whatever is beside it."""
+    vae = small(output="draw").fit(digits.images)
+    drawn, means = vae.transform(digits.images), vae.set_params(output="mean").transform(digits.images)
+    with torch.no_grad():
+        spread = (0.5 * vae._net.encoder(torch.as_tensor(digits.images).flatten(1).float())[1]).exp().numpy()
+    noise = (drawn - means) / spread
+    assert abs(noise.mean()) < 4 / np.sqrt(noise.size)
+    assert abs(noise.var() - 1.0) < 4 * np.sqrt(2.0 / noise.size)
+    assert np.abs(np.corrcoef(noise.T) - np.eye(6)).max() < 5 / np.sqrt(len(noise))
+    vae.set_params(output="draw")
+    np.testing.assert_allclose(vae.transform(digits.images[7:9]), drawn[7:9], rtol=1e-5, atol=1e-6)
+    vae.partial_fit(digits.images)
+    np.testing.assert_allclose(vae.transform_before(digits.images), drawn, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="output='median' is unknown: choose 'draw' or 'mean'"):
+        vae.set_params(output="median").transform(digits.images)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
 from driftline.inputs import as_rows, column_names
 
-__all__ = ["flat_rows"]
+__all__ = ["flat_rows", "row_noise"]
 
 
 def flat_rows(
@@ -43,3 +45,18 @@ def flat_rows(
     if len(found) > 2:
         data = data.reshape(found[0], prod(found[1:]))
     return as_rows(data, what, names=names, min_rows=min_rows, copy=False), found[1:]
+
+
+def row_noise(rows: npt.NDArray[np.floating[Any]], width: int) -> npt.NDArray[np.float64]:
+    """Standard normal noise (n, width) that is a function of each row alone.
+
+    >>> rows = np.arange(6.0).reshape(3, 2)
+    >>> bool((row_noise(rows, 4)[1:2] == row_noise(rows[1:2], 4)).all())
+    True
+    """
+    rows = np.ascontiguousarray(rows + 0.0)  # -0.0 is 0.0
+    noise = np.empty((len(rows), width))
+    for row, out in zip(rows, noise, strict=True):
+        key = int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=16).digest())
+        np.random.Generator(np.random.Philox(key=key)).standard_normal(out=out)
+    return noise

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from driftline.features.base import FeatureNetwork, Floats, apart, check_widths, seeded
 from driftline.features.modules import VAE, Encoder, pulled_loss
+from driftline.features.rows import row_noise
 from driftline.fitting import FitInfo
 from driftline.inputs import MIN_ROWS, as_rows, resolve_device, resolve_seed
 from driftline.models import Standardizer, fit_standardizer
@@ -22,7 +23,7 @@ __all__ = ["ContinualVAE"]
 
 
 class ContinualVAE(FeatureNetwork):
-    r"""Posterior means of a variational autoencoder that stays near what it was.
+    r"""Latents of a variational autoencoder that stays near what it was.
 
     ``fit`` trains a plain variational autoencoder; each ``partial_fit`` trains it further on
 
@@ -33,6 +34,11 @@ class ContinualVAE(FeatureNetwork):
     ``fit``). Chen et al., *Continual density ratio estimation*, 2021, call it CVAE. Without earlier rows among those
     of ``partial_fit`` it forgets them: mix replayed ones in, as many from each task as the paper's average wants.
     Only weights are kept, no row.
+
+    Means also hold what the decoder takes for noise. Where that is enough to tell two samples apart (generated images
+    from real ones), ratios of their densities are beyond estimation; draws from the posterior, ``output="draw"``,
+    overlap. A draw is :math:`\mu(x) + \sigma(x)\,\epsilon(x)` with noise that is a function of the row, so that a row
+    always gets the same one. Draws know less than means: where means overlap, those find more.
 
     Features move with each ``partial_fit``. A ratio traced in them is carried over by
     :meth:`driftline.ContinualDensityRatio.change_features`::
@@ -46,6 +52,7 @@ class ContinualVAE(FeatureNetwork):
         latent: number of features.
         likelihood: "bernoulli" for values in [0, 1], "gaussian" for inputs standardised by the first rows, with one
             learned variance, or "auto", which goes by the range of the first rows.
+        output: the posterior's "mean", or a "draw" from it.
         pull: weight of the term that keeps the encoder near the previous one; the paper has 1.
         training: settings of the mini-batch loop; ``weight_decay`` is the paper's L2 regularisation.
         device: "cpu", "cuda" or "auto".
@@ -79,6 +86,7 @@ class ContinualVAE(FeatureNetwork):
         decoder: Sequence[int] = (256, 256),
         latent: int = 64,
         likelihood: str = "auto",
+        output: str = "mean",
         pull: float = 1.0,
         training: Training | None = None,
         device: str = "auto",
@@ -89,6 +97,7 @@ class ContinualVAE(FeatureNetwork):
         self.decoder = decoder
         self.latent = latent
         self.likelihood = likelihood
+        self.output = output
         self.pull = pull
         self.training = training
         self.device = device
@@ -129,16 +138,25 @@ class ContinualVAE(FeatureNetwork):
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Posterior means of rows (n, ...): features (n, latent)."""
+        """Latents of rows (n, ...): features (n, latent)."""
         inputs = self._checked(X)
-        return self._in_batches(lambda x: self._net.encoder(x)[0], inputs, self._device)
+        return self._encode(self._net.encoder, inputs)
 
     def transform_before(self, X: Any) -> Floats:
         """The same by the encoder as it was before the last ``partial_fit``: what the previous ratio has to see."""
-        inputs, before = self._checked(X), self._before
-        if before is None:
+        inputs = self._checked(X)
+        if self._before is None:
             raise ValueError("there are no features before these: partial_fit has not been called since fit")
-        return self._in_batches(lambda x: before(x)[0], inputs, self._device)
+        return self._encode(self._before, inputs)
+
+    def _encode(self, encoder: Encoder, inputs: Tensor) -> Floats:
+        if self.output not in ("draw", "mean"):
+            raise ValueError(f"output={self.output!r} is unknown: choose 'draw' or 'mean'")
+        means = self._in_batches(lambda x: encoder(x)[0], inputs, self._device)
+        if self.output == "mean":
+            return means
+        spreads = self._in_batches(lambda x: (0.5 * encoder(x)[1]).exp(), inputs, self._device)
+        return means + spreads * row_noise(inputs.numpy(), means.shape[1])
 
     def inverse_transform(self, Z: Any) -> Floats:
         """The decoder's means, (n, ...), of features (n, latent)."""
