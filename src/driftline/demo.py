@@ -105,13 +105,13 @@ def _sparkline(values: list[float]) -> str:
 
 def draw(results: list[Row], path: Path) -> None:
     """The figure: estimate beside truth, their difference with its interval, and the error of the log-ratio."""
-    from matplotlib.figure import Figure
+    from driftline.drawing import canvas, plain
 
     t = np.array([r.t for r in results])
     truth, value = (np.array(xs) for xs in zip(*[(r.truth, r.estimate.value) for r in results], strict=True))
     low, high = (np.array(xs) for xs in zip(*[(r.estimate.low, r.estimate.high) for r in results], strict=True))
-    figure = Figure(figsize=(13, 4), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
+    figure, panels = canvas(1, 3, width=13, height=4)
+    left, middle, right = panels[0]
     left.plot(t, truth, color="black", lw=1.5, ls="--", label="truth", zorder=3)
     left.plot(t, value, color="C0", marker="o", ms=4, label="estimate")
     left.set(ylabel="KL(current ‖ original) [nats]", title="How far the stream has drifted")
@@ -127,6 +127,6 @@ def draw(results: list[Row], path: Path) -> None:
     right.set_ylim(bottom=0)
     for axes in (left, middle, right):
         axes.set_xlabel("window t")
-        axes.spines[["top", "right"]].set_visible(False)
+        plain(axes, size=11)
         axes.xaxis.get_major_locator().set_params(integer=True)
     figure.savefig(path, dpi=150)

@@ -6,44 +6,29 @@ that task are the windows, one after each task learned, and the ratio real/gener
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from driftline import evaluation_files, scores
 from driftline.divergences import DIVERGENCES
 from driftline.estimators import ContinualDensityRatio, DensityRatio
 from driftline.features import as_features
+from driftline.inputs import MIN_ROWS
 from driftline.metrics import fid, kid, neighbours, prd
+from driftline.objectives import Objective
+from driftline.samples import check_samples, encoded
+from driftline.scores import KEEPING, MEASURES, Reading
 
 __all__ = ["KEEPING", "ContinualEvaluation", "Reading"]
 
 Floats = npt.NDArray[np.float64]
-
-KEEPING = ("fid", "kid", "prd_f8", "prd_f1_8", "precision", "recall", "density", "coverage")
-"""Measures that need the real samples of earlier tasks to be kept."""
-
-
-class Reading(NamedTuple):
-    """One measure of one task's samples after a task was learned.
-
-    Attributes:
-        after: the task learned last.
-        task: whose samples are measured against its real ones.
-        value, std_error, low, high: nan errors for measures that have none.
-        floor: what the measure reads for two halves of the real samples.
-    """
-
-    after: str
-    task: str
-    measure: str
-    value: float
-    std_error: float
-    low: float
-    high: float
-    floor: float
 
 
 class ContinualEvaluation:
@@ -80,14 +65,17 @@ class ContinualEvaluation:
         estimator: ContinualDensityRatio | None = None,
         random_state: int = 0,
     ) -> None:
-        unknown = [m for m in measures if m not in DIVERGENCES and m not in KEEPING]
-        if unknown:
+        measures = (measures,) if isinstance(measures, str) else tuple(measures)
+        unknown = [m for m in measures if m not in MEASURES]
+        if unknown or not measures:
             raise ValueError(f"measure(s) {unknown} unknown: choose from {sorted(DIVERGENCES)} and {list(KEEPING)}")
         needing = [m for m in measures if m in KEEPING]
         if needing and not keep_real:
             raise ValueError(f"{needing} need the real samples of earlier tasks: keep_real=True keeps them")
+        if estimator is not None and estimator.step != "every" and not keep_real:
+            raise ValueError(f"step={estimator.step!r} holds real samples for later steps: keep_real=True allows that")
         self.features = features
-        self.measures = tuple(measures)
+        self.measures = measures
         self.keep_real = keep_real
         self.metric_features = metric_features
         self.estimator = estimator
@@ -99,6 +87,7 @@ class ContinualEvaluation:
         self._last: dict[str, Any] = {}  # generated samples, of which a moving encoder needs the last
         self._real: dict[str, Floats] = {}
         self._floors: dict[str, dict[str, float]] = {}
+        self._shape: tuple[int, ...] | None = None  # of one sample
         self._waiting: str | None = None
 
     @property
@@ -107,25 +96,46 @@ class ContinualEvaluation:
         return [] if self._ratio is None else self._ratio.originals_
 
     def task(self, name: str, real: Any) -> Self:
-        """A task begins: its real samples, seen here and, unless ``keep_real``, never again."""
+        """A task begins: its real samples, seen here and, unless ``keep_real``, never again.
+
+        Call it before or after the model is trained on the task, as long as it is before ``update``. After an error
+        here or there the evaluation is as it was, and so are features that move if they replace what they hold.
+        """
         if self._waiting is not None:
             raise ValueError(f"task {self._waiting!r} has begun: call update with samples of all tasks first")
         if name in self.tasks:
             raise ValueError(f"task {name!r} has been learned already: choose another name")
-        if self._moving:
-            self._train(real)
-        rows = self._encode(real)
-        kept = self._metric_rows(real, rows) if self.keep_real else rows
-        floors = self._floors_of(rows, kept)
-        if self._ratio is None:
-            self._ratio = self._settings().fit(rows, name=name)
-        else:
-            self._ratio.add_original(rows, name)
-        self._floors[name] = floors
-        if self.keep_real:
-            self._real[name] = kept
-        self._waiting = name
+        what = f"real samples of task {name!r}"
+        real, shape = check_samples(real, what, least=2 * MIN_ROWS, shape=self._shape, as_array=self._moving)
+        with self._undone():
+            if self._moving:
+                self._train(real)
+            rows = encoded(self._encode, real, what)
+            kept = self._metric_rows(real, rows, what) if self.keep_real else rows
+            floors = self._floors_of(rows, kept)
+            if self._ratio is None:
+                self._ratio = self._settings().fit(rows, name=name)
+            else:
+                self._ratio.add_original(rows, name)
+            self._floors = {**self._floors, name: floors}
+            if self.keep_real:
+                self._real = {**self._real, name: kept}
+            self._shape = shape
+            self._waiting = name
         return self
+
+    @contextmanager
+    def _undone(self) -> Iterator[None]:
+        """After an error all is as it was before; this relies on attributes being replaced, not changed in place."""
+        things = [self, self._ratio, self.features if self._moving else None]
+        held = [(vars(thing), dict(vars(thing))) for thing in things if hasattr(thing, "__dict__")]
+        try:
+            yield
+        except BaseException:
+            for now, before in held:
+                now.clear()
+                now.update(before)
+            raise
 
     def _settings(self) -> ContinualDensityRatio:
         base = self.estimator if self.estimator is not None else ContinualDensityRatio(random_state=self.random_state)
@@ -134,8 +144,8 @@ class ContinualEvaluation:
     def _train(self, real: Any) -> None:
         """Train the encoder further on replay and the new task, and carry the ratio over to its features."""
         rng = np.random.default_rng([self.random_state, len(self._last)])
-        replay = [np.asarray(x)[_some(len(x), len(real), rng)] for x in self._last.values()]
-        self.features.partial_fit(np.concatenate([*replay, np.asarray(real)]))
+        replay = [x[rng.permutation(len(x))[: len(real)]] for x in self._last.values()]
+        self.features.partial_fit(np.concatenate([*replay, real]))
         if self._ratio is not None:
             self._ratio.change_features({name: self._encode(x) for name, x in self._last.items()})
 
@@ -149,8 +159,8 @@ class ContinualEvaluation:
         floors = {measure: static.divergence(measure).value for measure in self.measures if measure in DIVERGENCES}
         return {**floors, **self._compared(kept[one], kept[two])} if self.keep_real else floors
 
-    def _metric_rows(self, samples: Any, rows: Floats) -> Floats:
-        return rows if self.metric_features is None else as_features(self.metric_features)(samples)
+    def _metric_rows(self, samples: Any, rows: Floats, what: str) -> Floats:
+        return rows if self.metric_features is None else encoded(as_features(self.metric_features), samples, what)
 
     def _compared(self, real: Floats, generated: Floats) -> dict[str, float]:
         """The measures of two samples that are both at hand."""
@@ -173,60 +183,129 @@ class ContinualEvaluation:
         missing, extra = ([n for n in a if n not in b] for a, b in ((self.tasks, generated), (generated, self.tasks)))
         if missing or extra:
             raise ValueError(f"samples of every task are needed: missing {missing}, unknown {extra}")
-        rows = {name: self._encode(generated[name]) for name in self.tasks}
-        before = None
-        if self._moving and self._last:
-            before = {name: as_features(self.features.transform_before)(generated[name]) for name in self._last}
-        self._ratio.partial_fit(rows, before=before)
-        if self._moving:
-            self._last = {name: np.array(generated[name]) for name in self.tasks}
-        for name in self.tasks:
-            self._read(name, generated[name], rows[name])
-        self._waiting = None
+        what = {name: f"generated samples of task {name!r}" for name in self.tasks}
+        check = partial(check_samples, least=MIN_ROWS, shape=self._shape, as_array=self._moving)
+        samples = {name: check(generated[name], what[name])[0] for name in self.tasks}
+        with self._undone():
+            rows = {name: encoded(self._encode, samples[name], what[name]) for name in self.tasks}
+            before = None
+            if self._moving and self._last:
+                old = as_features(self.features.transform_before)
+                before = {name: encoded(old, samples[name], what[name]) for name in self._last}
+            self._ratio.partial_fit(rows, before=before)
+            found = [r for name in self.tasks for r in self._read(name, samples[name], rows[name], what[name])]
+            self.readings = [*self.readings, *found]
+            if self._moving:
+                self._last = {name: np.array(samples[name]) for name in self.tasks}
+            self._waiting = None
         return self
 
-    def _read(self, name: str, samples: Any, rows: Floats) -> None:
+    def _read(self, name: str, samples: Any, rows: Floats, what: str) -> Iterator[Reading]:
         assert self._ratio is not None
         assert self._waiting is not None
-        compared = self._compared(self._real[name], self._metric_rows(samples, rows)) if self.keep_real else {}
+        compared = self._compared(self._real[name], self._metric_rows(samples, rows, what)) if self.keep_real else {}
         for measure in self.measures:
             floor = self._floors[name][measure]
             if measure in compared:
                 errors = (float("nan"),) * 3
-                self.readings.append(Reading(self._waiting, name, measure, compared[measure], *errors, floor))
+                yield Reading(self._waiting, name, measure, compared[measure], *errors, floor)
                 continue
             e = self._ratio.divergence(measure, original=name)
-            self.readings.append(Reading(self._waiting, name, measure, e.value, e.std_error, e.low, e.high, floor))
+            yield Reading(self._waiting, name, measure, e.value, e.std_error, e.low, e.high, floor)
 
     def table(self) -> pd.DataFrame:
-        """All readings, one row each."""
+        """All readings, one row each; :mod:`driftline.scores` and :mod:`driftline.figures` go by it."""
         return pd.DataFrame(self.readings, columns=list(Reading._fields))
 
     def matrix(self, measure: str) -> pd.DataFrame:
         """Tasks learned (rows) by task measured (columns)."""
-        part = self._of(measure)
-        return part.pivot(index="after", columns="task", values="value").reindex(self.tasks)[self.tasks]
+        return scores.matrix(self._with(measure), measure)
 
-    def average(self) -> pd.DataFrame:
-        """The mean over tasks after each task learned, a column a measure."""
-        means = self.table().groupby(["after", "measure"], sort=False)["value"].mean().unstack()
-        return means.reindex([t for t in self.tasks if t in means.index])[list(self.measures)]
+    def average(self, *, return_std: bool = False) -> Any:
+        """The mean over tasks after each task learned, a column a measure; with ``return_std`` also its errors.
+
+        See :func:`driftline.scores.averages` for what these cover.
+        """
+        table = self.table()
+        found = scores.averages(table)
+        wide = [
+            found.pivot(index="after", columns="measure", values=column)
+            .reindex(index=scores.learned(table), columns=list(self.measures))
+            for column in ("value", "std_error")
+        ]  # fmt: skip
+        return tuple(wide) if return_std else wide[0]
 
     def forgetting(self, measure: str) -> pd.Series:
         """How much worse each task's samples have become since it was learned; a divergence that has grown is positive.
 
         For scores of which more is better (PRD, precision, recall, density, coverage), a loss is positive too.
         """
-        sign = -1.0 if measure in KEEPING[2:] else 1.0
-        matrix = self.matrix(measure)
-        last = matrix.dropna(how="all").iloc[-1]
-        return pd.Series({name: sign * (last[name] - matrix.at[name, name]) for name in self.tasks}, name=measure)
+        return scores.forgetting(self._with(measure), measure)
 
-    def _of(self, measure: str) -> pd.DataFrame:
+    def _with(self, measure: str) -> pd.DataFrame:
         if measure not in self.measures:
             raise ValueError(f"measure={measure!r} was not asked for: choose from {list(self.measures)}")
-        return self.table().query("measure == @measure")
+        return self.table()
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all that the next task needs to one file, atomically (safetensors with a JSON header, no pickle).
 
-def _some(have: int, want: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    return rng.permutation(have)[:want]
+        It holds generated samples and summaries, and real samples only with ``keep_real``. Between ``task`` and
+        ``update`` the real samples of the new task are still held, so there is no saving then. Features of driftline's
+        are in the file; others are passed to ``load`` again.
+        """
+        if self._ratio is None:
+            raise ValueError("there is nothing to save: no task has begun")
+        if self._waiting is not None:
+            raise ValueError(
+                f"task {self._waiting!r} has begun and its real samples are held until update: save before or after"
+            )
+        settings = {"measures": list(self.measures), "keep_real": self.keep_real, "random_state": self.random_state}
+        shape = None if self._shape is None else list(self._shape)
+        parts = evaluation_files.Parts(
+            settings, self.features, self.metric_features, self._ratio, self.readings, self._floors, shape, self._last,
+            self._real,
+        )  # fmt: skip
+        evaluation_files.write(path, parts)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        features: Any = None,
+        metric_features: Any = None,
+        model: Any = None,
+        objective: Objective | None = None,
+        device: str | None = None,
+    ) -> Self:
+        """An evaluation as it was saved; a damaged or foreign file raises :class:`~driftline.StateFileError`.
+
+        Arguments:
+            features, metric_features: again, if they were not driftline's own, in the state they had when it was saved.
+            model, objective: of the estimator, if they were callables.
+            device: where to go on, if not on the device it was saved from.
+        """
+        given = {"features": features, "metric_features": metric_features}
+        parts = evaluation_files.read(path, given, device, model=model, objective=objective)
+        estimator = ContinualDensityRatio(**parts.ratio.get_params(deep=False))
+        judge = cls(
+            parts.features, metric_features=parts.metric_features, estimator=estimator, **parts.settings
+        )  # fmt: skip
+        judge._ratio, judge.readings, judge._floors = parts.ratio, parts.readings, parts.floors
+        judge._last, judge._real = dict(parts.last), dict(parts.real)
+        judge._shape = None if parts.shape is None else tuple(parts.shape)
+        judge._check_features(path)
+        return judge
+
+    def _check_features(self, path: str | os.PathLike[str]) -> None:
+        """Features that move must give the last samples the rows that the ratio stands on."""
+        assert self._ratio is not None
+        if bool(self._last) != self._moving:
+            raise ValueError(
+                f"{os.fspath(path)}: features {'do not move' if self._last else 'move'} now, unlike before"
+            )
+        for name, samples in self._last.items():
+            found, held = self._encode(samples), self._ratio._state.tracks[name].current.window.cpu().numpy()
+            if found.shape != held.shape or not np.allclose(found, held, rtol=1e-3, atol=1e-3 * held.std()):
+                raise ValueError(f"{os.fspath(path)}: these features are not in the state that it was saved with")

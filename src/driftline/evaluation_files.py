@@ -1,0 +1,123 @@
+"""A running evaluation as one file: its parts as tensors and a header. What saves itself is in there as it is."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from driftline.estimators import ContinualDensityRatio
+from driftline.features import ClassifierFeatures, ContinualVAE
+from driftline.files import StateFileError, read_tensors, write_tensors
+from driftline.scores import Reading
+
+__all__ = ["Parts", "read", "write"]
+
+_FORMAT, _VERSION = "driftline-evaluation", 1
+_OWN = {kind.__name__: kind for kind in (ContinualVAE, ClassifierFeatures)}
+"""Features that can be made again from a file alone."""
+
+
+class Parts(NamedTuple):
+    """What an evaluation consists of between two tasks.
+
+    Attributes:
+        settings: arguments that are plain values.
+        shape: of one sample; None where samples have none.
+        last: generated samples of each task, if features move.
+        real: rows of each task, if they are kept.
+    """
+
+    settings: dict[str, Any]
+    features: Any
+    metric_features: Any
+    ratio: ContinualDensityRatio
+    readings: list[Reading]
+    floors: dict[str, dict[str, float]]
+    shape: list[int] | None
+    last: Mapping[str, Any]
+    real: Mapping[str, Any]
+
+
+def write(path: str | os.PathLike[str], parts: Parts) -> None:
+    """Write all parts to one file, atomically and without pickle; features of other kinds are only named."""
+    tasks = list(parts.floors)
+    tensors = {"ratio": _packed(parts.ratio.save)}
+    kinds: dict[str, str | None] = {}
+    for key in ("features", "metric_features"):
+        thing = getattr(parts, key)
+        kinds[key] = None if thing is None else type(thing).__name__
+        if type(thing) in _OWN.values():
+            tensors[key] = _packed(thing.save)
+    for key in ("last", "real"):
+        for name, rows in getattr(parts, key).items():
+            tensors[f"{key}.{tasks.index(name)}"] = torch.from_numpy(np.ascontiguousarray(rows))
+    numbers = np.array([reading[3:] for reading in parts.readings], dtype=np.float64)
+    tensors["readings"] = torch.from_numpy(numbers)
+    header = {
+        "format": _FORMAT, "version": _VERSION, "settings": parts.settings, "kinds": kinds, "shape": parts.shape,
+        "floors": parts.floors, "readings": [list(reading[:3]) for reading in parts.readings], "tasks": tasks,
+    }  # fmt: skip
+    write_tensors(path, tensors, header)
+
+
+def read(path: str | os.PathLike[str], given: Mapping[str, Any], device: str | None, **custom: Any) -> Parts:
+    """The parts again.
+
+    Arguments:
+        given: features by "features" and "metric_features", of those that are not in the file.
+        custom: what :meth:`driftline.ContinualDensityRatio.load` takes beside a device.
+    """
+    tensors, meta = read_tensors(path, _FORMAT, _VERSION)
+    try:
+        found = {key: _features(key, meta["kinds"][key], tensors, given[key], path, device) for key in given}
+        ratio = _unpacked(tensors["ratio"], path, lambda p: ContinualDensityRatio.load(p, device=device, **custom))
+        texts, numbers = meta["readings"], tensors["readings"].tolist()
+        readings = [Reading(*text, *values) for text, values in zip(texts, numbers, strict=True)]
+        rows = {
+            key: {n: tensors[f"{key}.{i}"].numpy() for i, n in enumerate(meta["tasks"]) if f"{key}.{i}" in tensors}
+            for key in ("last", "real")
+        }
+        floors = {name: meta["floors"][name] for name in meta["tasks"]}  # a header's keys are sorted
+        whole = {"ratio": ratio, "readings": readings, "floors": floors, "shape": meta["shape"], **found, **rows}
+        return Parts(settings=meta["settings"], **whole)
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise StateFileError(f"{os.fspath(path)}: damaged, its parts do not fit together ({error})") from error
+
+
+def _features(
+    key: str, kind: str | None, tensors: Mapping[str, Tensor], given: Any, path: Any, device: str | None
+) -> Any:
+    if key in tensors:
+        if given is not None:
+            raise ValueError(f"{os.fspath(path)} holds its {key} (a {kind}) itself: leave {key}= out")
+        load = _OWN[str(kind)].load
+        return _unpacked(tensors[key], path, lambda p: load(p, device=device))
+    if kind is not None and given is None:
+        raise ValueError(f"{os.fspath(path)} was saved with your own {key} ({kind}): pass them, load(path, {key}=...)")
+    if kind is None and given is not None:
+        raise ValueError(f"{os.fspath(path)} was saved without {key}: leave {key}= out")
+    return given
+
+
+def _packed(save: Callable[[Path], None]) -> Tensor:
+    """The bytes of the file that something writes."""
+    with tempfile.TemporaryDirectory(prefix="driftline-") as folder:
+        save(Path(folder) / "part")
+        return torch.frombuffer(bytearray((Path(folder) / "part").read_bytes()), dtype=torch.uint8)
+
+
+def _unpacked(data: Tensor, path: str | os.PathLike[str], load: Callable[[Path], Any]) -> Any:
+    with tempfile.TemporaryDirectory(prefix="driftline-") as folder:
+        part = Path(folder) / "part"
+        part.write_bytes(data.numpy().tobytes())
+        try:
+            return load(part)
+        except ValueError as error:  # the user knows the whole file only
+            raise type(error)(str(error).replace(str(part), os.fspath(path))) from error

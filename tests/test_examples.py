@@ -1,0 +1,78 @@
+"""The examples run, and say what they should; code in the README runs as it is typed."""
+
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+
+from driftline import ContinualDensityRatio
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_generators_are_judged(tmp_path, capsys):
+    main = runpy.run_path(str(ROOT / "examples" / "judge_generator.py"))["main"]
+    judges = main(["--tasks", "3", "--samples", "300", "--seed", "1000", "--out", str(tmp_path)])
+    names = ["judge-matrix.png", "judge-measures.png", "judge-prd.png", "judge-samples.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert list(judges["kept"].average().index) == ["0", "1", "2"]
+    # the same first task, judged by the same samples: what differs later is forgetting
+    assert judges["kept"].matrix("js").at["0", "0"] == judges["50 replayed"].matrix("js").at["0", "0"]
+    assert "forgotten since learned" in capsys.readouterr().out
+
+
+def blocks(text):
+    """Python code and the output that follows it, if any."""
+    return re.findall(r"(?s)```python\n(.*?)```\n(?:```text\n(.*?)```)?", text)
+
+
+def test_readme_on_judging_runs_as_typed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = page.split("## Judging generative models that learn continually\n")[1].split("\n## ")[0]
+    [(code, output)] = blocks(section)
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out == output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["judge.png", "judge.safetensors"]
+
+
+def test_page_on_judging_runs_as_typed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    found = blocks((ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8"))
+    for code, _ in found:
+        exec(compile(code, "docs/evaluation.md", "exec"), names)
+    assert len(found) == 3
+    assert {path.name for path in tmp_path.iterdir()} == {"measures.png", "matrix.pdf", "judge.safetensors"}
+
+
+def test_readings_of_the_example_are_true(seed):
+    """Where the first Gaussian takes the place of the real images, divergences have a closed form in its features."""
+    example = runpy.run_path(str(ROOT / "examples" / "judge_generator.py"))
+    features, rng = example["low_frequencies"], np.random.default_rng(1000 + seed)
+    basis = features(np.eye(64).reshape(64, 8, 8))
+
+    def gaussian(model):
+        pca, mixture = model._models["0"]
+        to = pca.components_ @ basis
+        return mixture.means_[0] @ to + pca.mean_ @ basis, to.T @ mixture.covariances_[0] @ to
+
+    def kl(one, other):
+        (m, S), (n, T) = one, other
+        inverse = np.linalg.inv(T)
+        logs = np.linalg.slogdet(T)[1] - np.linalg.slogdet(S)[1]
+        return 0.5 * (np.trace(inverse @ S) + (n - m) @ inverse @ (n - m) - len(m) + logs)
+
+    images, _ = example["split"]("0", rng)
+    model = example["Replay"](50, 1000 + seed)
+    model.learn("0", images)
+    first, estimator = gaussian(model), ContinualDensityRatio(model="quadratic-full", random_state=0)
+    estimator.fit(features(model.samples(2000)["0"]))
+    for t in range(6):
+        if t:
+            model.learn(f"later {t}", images)
+        estimator.partial_fit(features(model.samples(2000)["0"]))
+        found, truth = estimator.divergence("reverse_kl"), kl(gaussian(model), first)
+        assert abs(found.value - truth) < 4.0 * found.std_error, (t, truth, found)
+    assert truth > 0.1  # it has forgotten
