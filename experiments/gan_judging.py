@@ -32,15 +32,21 @@ class Judge:
         net: features for FID and KID, and labels for the agreement.
         epochs: of the autoencoder, each task.
         real: how many real images of a task are compared with.
+        encoder: "own", a task's images are encoded as when it began, or "latest", as in the paper.
     """
 
-    def __init__(self, data: Data, net: ClassifierFeatures, *, epochs: int, real: int, seed: int) -> None:
+    def __init__(
+        self, data: Data, net: ClassifierFeatures, *, epochs: int, real: int, seed: int, encoder: str = "own"
+    ) -> None:
+        if encoder not in ("own", "latest"):
+            raise ValueError(f"encoder={encoder!r} is unknown: choose 'own' or 'latest'")
         training = Training(epochs=epochs, min_epochs=epochs, batch=128)
         self._data, self._net, self._count, self._seed = data, net, real, seed
-        self._vae = ContinualVAE(training=training, likelihood="bernoulli", output="draw", random_state=seed)
+        vae = ContinualVAE(training=training, likelihood="bernoulli", output="draw", random_state=seed)
         self._judge = ContinualEvaluation(
-            self._vae, measures=(*DIVERGENCES, *KEEPING), keep_real=True, metric_features=net, random_state=seed
-        )
+            vae, measures=(*DIVERGENCES, *KEEPING), hold_features=encoder == "own", keep_real=True,
+            metric_features=net, random_state=seed,
+        )  # fmt: skip
 
     def begin(self, task: int) -> None:
         """A task's real images: the autoencoder learns, the original joins."""
@@ -65,10 +71,10 @@ class Judge:
             yield _row(task, original, AGREEMENT, self._agreement(images, original), floor=self._recall(original))
 
     def _static(self, task: int, original: int, images: Images, floors: dict[tuple[str, str], float]) -> Iterator[Row]:
-        """Ratio estimation between kept real and generated images, in the autoencoder's features of now."""
+        """Ratio estimation between kept real and generated images, in the same features as CDRE."""
         with _counting([]):
             ratio = DensityRatio(random_state=self._seed)
-            ratio.fit(self._vae.transform(self._real(original)), self._vae.transform(images))
+            ratio.fit(*(self._judge.encode(str(original), x) for x in (self._real(original), images)))
             found = {measure: ratio.divergence(measure) for measure in DIVERGENCES}
         for measure, e in found.items():
             yield _row(task, original, STATIC + measure, e.value, e.low, e.high, floors[str(original), measure])

@@ -36,7 +36,8 @@ class Args:
     ``dataset`` is fashion-mnist or mnist, or digits (8 x 8, bundled with scikit-learn, for tests). ``iterations`` a
     task go before ``epochs`` unless 0. ``generator_rate`` is the paper's 1e-3 in its preset; dense generators are
     noisy at that rate and mix up classes, so ``quick`` has the critic's. ``real`` and ``generated`` count images of a
-    class that the judge gets.
+    class that the judge gets. ``encoder`` is own or latest: the autoencoder that a class's images are seen with, that
+    of the time when it was learned or, as in the paper, the newest.
     """
 
     seeds: int = 1
@@ -52,6 +53,7 @@ class Args:
     penalty: float = 10.0
     real: int = 4000
     generated: int = 4000
+    encoder: str = "own"
     vae_epochs: int = 6
     classifier_width: float = 0.25
     classifier_epochs: int = 3
@@ -74,7 +76,7 @@ def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
     report("classifier")
     width, epochs = args.classifier_width, args.classifier_epochs
     net = classifier(data, classifier_path(work.parent, args.dataset, width, epochs), width=width, epochs=epochs)
-    judge = Judge(data, net, epochs=args.vae_epochs, real=args.real, seed=unit.seed)
+    judge = Judge(data, net, epochs=args.vae_epochs, real=args.real, seed=unit.seed, encoder=args.encoder)
     gan = ContinualGAN(unit.case, data.train.shape[1:], args.tasks, _settings(args), seed=unit.seed)
     shown = np.zeros((args.tasks, args.tasks, _SHOWN, *gan.shape), np.uint8)
     for task in range(args.tasks):
@@ -138,6 +140,11 @@ def caption(args: Args) -> str:
     return caption_of(args.dataset, args.seeds, args.architecture, args.iterations, args.epochs, args.generated)
 
 
+def _folder(args: Args) -> str:
+    usual = {"fashion-mnist", "own"}
+    return "-".join(["gans", *(part for part in (args.dataset, args.encoder) if part not in usual)])
+
+
 def verdict(frame: pd.DataFrame, args: Args) -> str:
     """What the paper says of the models, and what came out."""
     return verdict_of(frame)
@@ -150,7 +157,7 @@ EXPERIMENT = Experiment(
     presets={
         "quick": Args(),
         "paper": Args(seeds=10, architecture="paper", iterations=0, generator_rate=1e-3, real=6000, generated=6000,
-                      vae_epochs=50, classifier_width=1.0, classifier_epochs=15),
+                      encoder="latest", vae_epochs=50, classifier_width=1.0, classifier_epochs=15),
     },
     units=units,
     run=run,
@@ -160,5 +167,5 @@ EXPERIMENT = Experiment(
     extras=extras,
     keeps=True,
     in_all=False,
-    folder=lambda args: "gans" if args.dataset == "fashion-mnist" else f"gans-{args.dataset}",
+    folder=_folder,
 )  # fmt: skip

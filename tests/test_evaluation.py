@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from driftline import ContinualDensityRatio, StateFileError, Training, UntrustedEstimateWarning
+from driftline import ContinualDensityRatio, DensityRatio, StateFileError, Training, UntrustedEstimateWarning
 from driftline.evaluation import KEEPING, ContinualEvaluation
 from driftline.features import ContinualVAE
 
@@ -101,11 +101,47 @@ def test_a_model_that_forgets_nothing_is_told_from_one_that_does():
     assert abs(still.forgetting("js")["a"]) < 0.01 < moving.forgetting("js")["a"]
 
 
-def test_features_may_move():
+@pytest.mark.parametrize("hold", [True, False])
+def test_features_may_move(hold):
     estimator = ContinualDensityRatio(model="quadratic-full", random_state=0)
     still = judged(ContinualEvaluation(measures=("reverse_kl",), estimator=estimator), seed=2)
-    moving = judged(ContinualEvaluation(Turning(), measures=("reverse_kl",), estimator=estimator), seed=2)
-    np.testing.assert_allclose(moving.table().value, still.table().value, atol=2e-3)
+    moving = ContinualEvaluation(Turning(), measures=("reverse_kl",), estimator=estimator, hold_features=hold)
+    np.testing.assert_allclose(judged(moving, seed=2).table().value, still.table().value, atol=2e-3)
+    point = np.array([[1.0, 0.0, 0.0]])
+    turned = [moving.encode(name, point)[0, 1] for name in TASKS]
+    assert turned == pytest.approx(np.sin([0.7, 1.4, 2.1] if hold else [2.1] * 3))
+    with pytest.raises(ValueError, match=r"task 'z' has not begun: choose one of \['a', 'b', 'c'\]"):
+        moving.encode("z", point)
+
+
+class Blinding(Turning):
+    """Encoders that stop seeing the first column once they are trained on."""
+
+    def transform(self, x):
+        return x * [float(self.angle < 1.0), 1.0, 1.0]
+
+    def transform_before(self, x):
+        return x * [float(self.angle < 1.7), 1.0, 1.0]
+
+
+def test_held_features_see_what_newer_ones_no_longer_do():
+    """A model drifts in the first column only, which newer features do not see, as the control says."""
+    rng, judge = np.random.default_rng(0), ContinualEvaluation(Blinding(), measures=("js",))
+    for t, name in enumerate("ab"):
+        judge.task(name, rng.standard_normal((2000, 3)))
+        samples = {n: rng.normal([0.5 * (t + 1), 0.0, 0.0], 1.0, (2000, 3)) for n in "ab"[: t + 1]}
+        judge.update(samples)
+    assert judge.matrix("js").at["b", "a"] == pytest.approx(js_of_gaussians(1.0), rel=0.15)
+    newest = judge.features.transform(rng.standard_normal((2000, 3))), judge.features.transform(samples["a"])
+    assert DensityRatio().fit(*newest).divergence("js").value < 0.02
+
+
+def js_of_gaussians(distance):
+    """Jensen-Shannon divergence of two unit Gaussians, by quadrature."""
+    x = np.linspace(-10, 11, 20_001)
+    p, q = (np.exp(-0.5 * (x - m) ** 2) / np.sqrt(2 * np.pi) for m in (0.0, distance))
+    middle = 0.5 * (p + q)
+    return float((0.5 * p * np.log(p / middle) + 0.5 * q * np.log(q / middle)).sum() * (x[1] - x[0]))
 
 
 def test_without_keep_real_nothing_real_is_kept():
@@ -197,12 +233,13 @@ def test_a_resumed_evaluation_gives_the_same_numbers(tmp_path):
         same_after_another_task(going, resumed, samples)
 
 
-def test_moving_features_are_resumed(tmp_path):
+@pytest.mark.parametrize("hold", [True, False])
+def test_moving_features_are_resumed(tmp_path, hold):
     rng = np.random.default_rng(0)
     samples = {name: rng.random((200, 4, 4)) ** power for name, power in (("a", 1.0), ("b", 1.5), ("z", 2.0))}
     training = Training(epochs=2, min_epochs=1)
     vae = ContinualVAE(encoder=(8,), decoder=(8,), latent=2, training=training, device="cpu", random_state=0)
-    going = ContinualEvaluation(vae, measures=("js",))
+    going = ContinualEvaluation(vae, measures=("js",), hold_features=hold)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UntrustedEstimateWarning)
         for names in ("a", "ab"):
@@ -213,7 +250,9 @@ def test_moving_features_are_resumed(tmp_path):
 
 def test_features_of_ones_own_are_asked_for_again(tmp_path):
     turning = Turning()
-    going = judged(ContinualEvaluation(turning, measures=("js",)), n=300)
+    with pytest.raises(ValueError, match=r"your own features \(Turning\) is held for each task.*hold_features=False"):
+        judged(ContinualEvaluation(Turning(), measures=("js",)), n=300).save(tmp_path / "judge")
+    going = judged(ContinualEvaluation(turning, measures=("js",), hold_features=False), n=300)
     going.save(tmp_path / "judge")
     with pytest.raises(ValueError, match=r"your own features \(Turning\): pass them, load\(path, features=...\)"):
         ContinualEvaluation.load(tmp_path / "judge")

@@ -6,6 +6,7 @@ that task are the windows, one after each task learned, and the ratio real/gener
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,9 @@ class ContinualEvaluation:
         features: None for samples as they are, a function, a transformer, or one that moves: with ``partial_fit`` and
             ``transform_before`` (:class:`~driftline.features.ContinualVAE`), which is trained further whenever a task
             begins, on its real samples and the last generated ones of the tasks before.
+        hold_features: of features that move, keep a snapshot for each task, in which its ratio stays; else all ratios
+            are carried over to the newest ones, as in the paper. An encoder that has only seen generated samples of a
+            task since sees real ones as foreign, and a ratio in such features misses what they would show.
         measures: names of divergences, and of :data:`KEEPING` if ``keep_real``.
         keep_real: keep real samples after all, for measures that need them; nothing else uses them.
         metric_features: of measures that keep real samples; as ``features`` if None. They must not move.
@@ -60,6 +64,7 @@ class ContinualEvaluation:
         features: Any = None,
         *,
         measures: Sequence[str] = ("kl", "reverse_kl", "js", "hellinger"),
+        hold_features: bool = True,
         keep_real: bool = False,
         metric_features: Any = None,
         estimator: ContinualDensityRatio | None = None,
@@ -76,13 +81,14 @@ class ContinualEvaluation:
             raise ValueError(f"step={estimator.step!r} holds real samples for later steps: keep_real=True allows that")
         self.features = features
         self.measures = measures
+        self.hold_features = hold_features
         self.keep_real = keep_real
         self.metric_features = metric_features
         self.estimator = estimator
         self.random_state = random_state
         self.readings: list[Reading] = []
         self._moving = hasattr(features, "partial_fit") and hasattr(features, "transform_before")
-        self._encode = as_features(features)
+        self._held: dict[str, Any] = {}  # features as they were when a task began
         self._ratio: ContinualDensityRatio | None = None
         self._last: dict[str, Any] = {}  # generated samples, of which a moving encoder needs the last
         self._real: dict[str, Floats] = {}
@@ -110,7 +116,9 @@ class ContinualEvaluation:
         with self._undone():
             if self._moving:
                 self._train(real)
-            rows = encoded(self._encode, real, what)
+            if self._moving and self.hold_features:
+                self._held = {**self._held, name: _snapshot(self.features)}
+            rows = self._encoded(name, real, what)
             kept = self._metric_rows(real, rows, what) if self.keep_real else rows
             floors = self._floors_of(rows, kept)
             if self._ratio is None:
@@ -146,8 +154,19 @@ class ContinualEvaluation:
         rng = np.random.default_rng([self.random_state, len(self._last)])
         replay = [x[rng.permutation(len(x))[: len(real)]] for x in self._last.values()]
         self.features.partial_fit(np.concatenate([*replay, real]))
-        if self._ratio is not None:
-            self._ratio.change_features({name: self._encode(x) for name, x in self._last.items()})
+        if self._ratio is not None and not self.hold_features:
+            encode = as_features(self.features)
+            self._ratio.change_features({name: encode(x) for name, x in self._last.items()})
+
+    def encode(self, task: str, samples: Any) -> Floats:
+        """Samples in the features that the ratio of a task is in, (n, D)."""
+        if task not in self.tasks:
+            raise ValueError(f"task {task!r} has not begun: choose one of {self.tasks}")
+        what = f"samples for task {task!r}"
+        return self._encoded(task, check_samples(samples, what, least=1, shape=self._shape)[0], what)
+
+    def _encoded(self, task: str, samples: Any, what: str) -> Floats:
+        return encoded(as_features(self._held.get(task, self.features)), samples, what)
 
     def _floors_of(self, rows: Floats, kept: Floats) -> dict[str, float]:
         """What each measure reads between two halves of the real samples."""
@@ -187,9 +206,9 @@ class ContinualEvaluation:
         check = partial(check_samples, least=MIN_ROWS, shape=self._shape, as_array=self._moving)
         samples = {name: check(generated[name], what[name])[0] for name in self.tasks}
         with self._undone():
-            rows = {name: encoded(self._encode, samples[name], what[name]) for name in self.tasks}
+            rows = {name: self._encoded(name, samples[name], what[name]) for name in self.tasks}
             before = None
-            if self._moving and self._last:
+            if self._moving and self._last and not self.hold_features:
                 old = as_features(self.features.transform_before)
                 before = {name: encoded(old, samples[name], what[name]) for name in self._last}
             self._ratio.partial_fit(rows, before=before)
@@ -260,11 +279,12 @@ class ContinualEvaluation:
             raise ValueError(
                 f"task {self._waiting!r} has begun and its real samples are held until update: save before or after"
             )
-        settings = {"measures": list(self.measures), "keep_real": self.keep_real, "random_state": self.random_state}
+        plain = ("hold_features", "keep_real", "random_state")
+        settings = {"measures": list(self.measures), **{key: getattr(self, key) for key in plain}}
         shape = None if self._shape is None else list(self._shape)
         parts = evaluation_files.Parts(
             settings, self.features, self.metric_features, self._ratio, self.readings, self._floors, shape, self._last,
-            self._real,
+            self._real, self._held,
         )  # fmt: skip
         evaluation_files.write(path, parts)
 
@@ -293,7 +313,7 @@ class ContinualEvaluation:
             parts.features, metric_features=parts.metric_features, estimator=estimator, **parts.settings
         )  # fmt: skip
         judge._ratio, judge.readings, judge._floors = parts.ratio, parts.readings, parts.floors
-        judge._last, judge._real = dict(parts.last), dict(parts.real)
+        judge._last, judge._real, judge._held = dict(parts.last), dict(parts.real), dict(parts.held)
         judge._shape = None if parts.shape is None else tuple(parts.shape)
         judge._check_features(path)
         return judge
@@ -306,6 +326,10 @@ class ContinualEvaluation:
                 f"{os.fspath(path)}: features {'do not move' if self._last else 'move'} now, unlike before"
             )
         for name, samples in self._last.items():
-            found, held = self._encode(samples), self._ratio._state.tracks[name].current.window.cpu().numpy()
+            found, held = self.encode(name, samples), self._ratio._state.tracks[name].current.window.cpu().numpy()
             if found.shape != held.shape or not np.allclose(found, held, rtol=1e-3, atol=1e-3 * held.std()):
                 raise ValueError(f"{os.fspath(path)}: these features are not in the state that it was saved with")
+
+
+def _snapshot(features: Any) -> Any:
+    return features.snapshot() if hasattr(features, "snapshot") else copy.deepcopy(features)

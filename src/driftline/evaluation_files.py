@@ -32,6 +32,7 @@ class Parts(NamedTuple):
         shape: of one sample; None where samples have none.
         last: generated samples of each task, if features move.
         real: rows of each task, if they are kept.
+        held: features of each task, if they move and stay what they were for it.
     """
 
     settings: dict[str, Any]
@@ -43,6 +44,7 @@ class Parts(NamedTuple):
     shape: list[int] | None
     last: Mapping[str, Any]
     real: Mapping[str, Any]
+    held: Mapping[str, Any]
 
 
 def write(path: str | os.PathLike[str], parts: Parts) -> None:
@@ -58,6 +60,13 @@ def write(path: str | os.PathLike[str], parts: Parts) -> None:
     for key in ("last", "real"):
         for name, rows in getattr(parts, key).items():
             tensors[f"{key}.{tasks.index(name)}"] = torch.from_numpy(np.ascontiguousarray(rows))
+    for name, features in parts.held.items():
+        if type(features) not in _OWN.values():
+            raise ValueError(
+                f"a snapshot of your own features ({type(features).__name__}) is held for each task, and cannot be "
+                "written to a file: hold_features=False holds none"
+            )
+        tensors[f"held.{tasks.index(name)}"] = _packed(features.save)
     numbers = np.array([reading[3:] for reading in parts.readings], dtype=np.float64)
     tensors["readings"] = torch.from_numpy(numbers)
     header = {
@@ -84,6 +93,11 @@ def read(path: str | os.PathLike[str], given: Mapping[str, Any], device: str | N
             key: {n: tensors[f"{key}.{i}"].numpy() for i, n in enumerate(meta["tasks"]) if f"{key}.{i}" in tensors}
             for key in ("last", "real")
         }
+        kind = meta["kinds"]["features"]
+        rows["held"] = {
+            name: _features(f"held.{i}", kind, tensors, None, path, device)
+            for i, name in enumerate(meta["tasks"]) if f"held.{i}" in tensors
+        }  # fmt: skip
         floors = {name: meta["floors"][name] for name in meta["tasks"]}  # a header's keys are sorted
         whole = {"ratio": ratio, "readings": readings, "floors": floors, "shape": meta["shape"], **found, **rows}
         return Parts(settings=meta["settings"], **whole)

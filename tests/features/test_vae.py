@@ -285,7 +285,11 @@ def test_draws_are_the_posterior_and_belong_to_their_rows(digits):
     assert np.abs(np.corrcoef(noise.T) - np.eye(6)).max() < 5 / np.sqrt(len(noise))
     vae.set_params(output="draw")
     np.testing.assert_allclose(vae.transform(digits.images[7:9]), drawn[7:9], rtol=1e-5, atol=1e-6)
+    held = vae.snapshot()
     vae.partial_fit(digits.images)
-    np.testing.assert_allclose(vae.transform_before(digits.images), drawn, rtol=1e-5, atol=1e-6)
+    for then in (vae.transform_before(digits.images), held.transform(digits.images)):
+        np.testing.assert_allclose(then, drawn, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="no features before"):
+        held.transform_before(digits.images)
     with pytest.raises(ValueError, match="output='median' is unknown: choose 'draw' or 'mean'"):
         vae.set_params(output="median").transform(digits.images)

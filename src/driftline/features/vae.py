@@ -158,6 +158,13 @@ class ContinualVAE(FeatureNetwork):
         spreads = self._in_batches(lambda x: (0.5 * encoder(x)[1]).exp(), inputs, self._device)
         return means + spreads * row_noise(inputs.numpy(), means.shape[1])
 
+    def snapshot(self) -> Self:
+        """One that stays as it is now when this one is trained on; it knows no encoder before. No weight is copied."""
+        check_is_fitted(self)
+        kept = copy.copy(self)
+        kept._before = None
+        return kept
+
     def inverse_transform(self, Z: Any) -> Floats:
         """The decoder's means, (n, ...), of features (n, latent)."""
         check_is_fitted(self)
