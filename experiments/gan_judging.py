@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 
@@ -47,6 +48,15 @@ class Judge:
             vae, measures=(*DIVERGENCES, *KEEPING), hold_features=encoder == "own", keep_real=True,
             metric_features=net, random_state=seed,
         )  # fmt: skip
+
+    def save(self, path: Path) -> None:
+        """What it needs to go on; real images are in there, as features, since FID keeps them."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._judge.save(path)
+
+    def load(self, path: Path) -> None:
+        """Go on from a file."""
+        self._judge = ContinualEvaluation.load(path)
 
     def begin(self, task: int) -> None:
         """A task's real images: the autoencoder learns, the original joins."""

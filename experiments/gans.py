@@ -6,6 +6,7 @@ real images of all tasks: FID and KID on a classifier's features, and the same d
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,7 @@ from experiments.labelled import Data, classifier, classifier_path, load
 from experiments.parts import part_path
 
 _SHOWN = 8  # images of each class that are kept for the figure
+_ROWS = "rows.json"
 _MEASURES = 2 * len(DIVERGENCES) + len(KEEPING) + 1
 
 
@@ -69,8 +71,8 @@ def units(args: Args) -> list[Unit]:
 def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
     """Learn and judge, task by task.
 
-    ``work`` holds the networks after each task until the unit is finished. An interrupted unit goes on from the last
-    of them; what the judge had found is found again, since all it draws is seeded.
+    ``work`` holds the networks after each task, the judge and its rows until the unit is finished: an interrupted unit
+    goes on from the last of them.
     """
     data = load(args.dataset)
     report("classifier")
@@ -79,18 +81,51 @@ def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
     judge = Judge(data, net, epochs=args.vae_epochs, real=args.real, seed=unit.seed, encoder=args.encoder)
     gan = ContinualGAN(unit.case, data.train.shape[1:], args.tasks, _settings(args), seed=unit.seed)
     shown = np.zeros((args.tasks, args.tasks, _SHOWN, *gan.shape), np.uint8)
+    rows = _resumed(judge, work)
+    yield from rows
+    judged = max((int(row["task"]) for row in rows), default=0)
     for task in range(args.tasks):
-        report(f"task {task + 1}: autoencoder")
-        judge.begin(task)
+        if task >= judged:
+            report(f"task {task + 1}: autoencoder")
+            judge.begin(task)
         _learn(gan, data, task, work, report)
-        report(f"task {task + 1}: judging")
         generated = {k: gan.sample(k, args.generated) for k in range(task + 1)}
         for k, images in generated.items():
             shown[task, k] = np.round(255 * images[:_SHOWN])
-        yield from judge.read(generated)
+        if task >= judged:
+            report(f"task {task + 1}: judging")
+            found = list(judge.read(generated))
+            rows = [*rows, *found]
+            _remember(judge, rows, task, work)
+            yield from found
     write_atomically(work.with_suffix(".npz"), partial(_write_grid, shown))
-    for task in range(args.tasks - 1):  # the last is kept, to draw from
-        _checkpoint(work, task).unlink(missing_ok=True)
+    for path in (*(_checkpoint(work, task) for task in range(args.tasks - 1)), *_judges(work), work / _ROWS):
+        path.unlink(missing_ok=True)  # the last networks are kept, to draw from
+
+
+def _resumed(judge: Judge, work: Path) -> list[Row]:
+    """Rows of an interrupted run, the judge put back to where it stood after them."""
+    if not (work / _ROWS).exists():
+        return []
+    kept = json.loads((work / _ROWS).read_text(encoding="utf-8"))
+    judge.load(work / kept["judge"])
+    rows: list[Row] = kept["rows"]
+    return rows
+
+
+def _remember(judge: Judge, rows: list[Row], task: int, work: Path) -> None:
+    """The judge first, then the rows, which name it; then the judge before is not needed any more."""
+    path = work / f"judge-{task + 1}.safetensors"
+    judge.save(path)
+    text = json.dumps({"judge": path.name, "rows": rows})
+    write_atomically(work / _ROWS, lambda draft: draft.write_text(text, encoding="utf-8"))
+    for old in _judges(work):
+        if old != path:
+            old.unlink()
+
+
+def _judges(work: Path) -> list[Path]:
+    return sorted(work.glob("judge-*.safetensors"))
 
 
 def _learn(gan: ContinualGAN, data: Data, task: int, work: Path, report: Report) -> None:

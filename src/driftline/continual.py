@@ -269,7 +269,7 @@ def _doubts(origin: Position, taken: Step, overlap: float) -> list[str]:
 def _outlier(origin: Position, taken: Step) -> list[str]:
     """One row that says more about the step than all others together do."""
     size = taken.log_den.abs()
-    if len(size) < 50 or float(size.max()) < 0.1 * float(size.sum()):
+    if len(size) < 50 or float(size.max()) <= 0.1 * float(size.sum()):  # both are 0 for a window that is the one before
         return []
     assert isinstance(origin.psi, LogLinear | Network | Stacked)
     row = int(size.argmax())

@@ -8,7 +8,7 @@ from experiments import catalogue
 from experiments.__main__ import main
 from experiments.experiment import Unit
 from experiments.gan_figures import averages, ranks, verdict_of
-from experiments.gan_judging import AGREEMENT, DIVERGENCES, STATIC, WARNED
+from experiments.gan_judging import AGREEMENT, DIVERGENCES, STATIC, WARNED, Judge
 from experiments.gan_losses import LOSSES
 from experiments.gan_training import ContinualGAN
 from experiments.gans import EXPERIMENT, Args, extras, figure, run, units
@@ -54,17 +54,18 @@ def test_cdre_is_the_static_estimate_at_a_task_s_first_reading(frame):
 
 
 def test_an_interrupted_unit_goes_on_from_its_last_task(frame, tmp_path, monkeypatch):
-    """The first task is not learned again, and the same rows come out as without an interruption."""
+    """The first task is neither learned nor judged again, and the same rows come out as without an interruption."""
     work = tmp_path / "parts" / "unit"
     steps = run(SMALL, UNIT, lambda text: None, work)
     for _ in range(12):  # the first task's rows
         next(steps)
     steps.close()
-    assert [p.name for p in work.iterdir()] == ["task-1.safetensors"]
-    learned, learn = [], ContinualGAN.learn
+    assert {p.name for p in work.iterdir()} == {"task-1.safetensors", "judge-1.safetensors", "rows.json"}
+    learned, learn, begun, begin = [], ContinualGAN.learn, [], Judge.begin
+    monkeypatch.setattr(Judge, "begin", lambda judge, task: begun.append(task) or begin(judge, task))
     monkeypatch.setattr(ContinualGAN, "learn", lambda gan, *rest: learned.append(gan.learned) or learn(gan, *rest))
     rows = pd.DataFrame(run(SMALL, UNIT, lambda text: None, work))
-    assert learned == [1]
+    assert learned == begun == [1]
     np.testing.assert_array_equal(rows.value, frame.value)
     assert [p.name for p in work.iterdir()] == ["task-2.safetensors"]
 
