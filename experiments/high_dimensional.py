@@ -1,0 +1,163 @@
+"""Tab. 2: f-divergences by density ratios on 2,048 features, generated against real images and real against real.
+
+The paper has samples of StyleGAN and inception's features. Here are generators of different quality that can be trained
+on one core, and activations of a classifier; a pair of Gaussians says how far each estimator is from the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from driftline.metrics import fid
+from experiments.experiment import Experiment, Report, Row, Unit
+from experiments.files import write_atomically
+from experiments.gan_training import Settings
+from experiments.high_dimensional_estimators import BOUNDS, ESTIMATORS, OF_FIT, Pair, Recipe, read
+from experiments.high_dimensional_figures import caption_of, divergences_figure, samples_figure, verdict_of
+from experiments.high_dimensional_samples import (
+    GENERATORS,
+    Generator,
+    features,
+    gaussian_pair,
+    gaussian_truth,
+    generator,
+    image_pair,
+    write_arrays,
+)
+from experiments.labelled import load
+from experiments.parts import part_path
+
+_SHOWN = 40  # images of a generator that are kept for the figure
+
+
+@dataclass(frozen=True)
+class Args:
+    """Arguments: of the data, of what is trained on the first ``seen`` images, of the comparisons, of the estimators.
+
+    ``dataset`` is fashion-mnist or mnist, or digits (8 x 8, bundled with scikit-learn, for tests). ``rows`` of each
+    sample are fitted and ``new`` ones held out. ``shift`` is that of the Gaussians in each of 20 directions, in
+    standard deviations. ``iterations`` are those of the GAN, ``mixture`` the Gaussians of the mixture; ``ridge`` is the
+    penalised estimators', in observations.
+    """
+
+    seeds: int = 3
+    dataset: str = "fashion-mnist"
+    seen: int = 30000
+    rows: int = 8000
+    new: int = 4000
+    columns: int = 2048
+    classifier_width: float = 0.25
+    classifier_epochs: int = 3
+    architecture: str = "quick"
+    iterations: int = 4000
+    mixture: int = 50
+    shift: float = 0.5
+    ridge: float = 300.0
+    components: int = 64
+    kliep_epochs: int = 10
+    kliep_rate: float = 1e-3
+    estimators: tuple[str, ...] = ("auto", "linear-ridge", "mlp", "kliep", "pca")
+
+
+def units(args: Args) -> list[Unit]:
+    """Generators first, each of them once: what they train is there for the other draws."""
+    if unknown := sorted(set(args.estimators) - set(ESTIMATORS)):
+        raise ValueError(f"estimators {unknown} are unknown: choose among {list(ESTIMATORS)}")
+    rows = len(args.estimators) * (2 * len(BOUNDS) + 3)
+    cases = {**dict.fromkeys(GENERATORS, rows + 1), "real": rows + 1, "gaussians": rows + len(BOUNDS)}
+    return [Unit(case, seed, count) for seed in range(args.seeds) for case, count in cases.items()]
+
+
+def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
+    """One draw of one pair of samples, by all estimators; what is trained for all draws lies beside ``work``."""
+    if unit.case == "gaussians":
+        report("drawing")
+        pair = gaussian_pair(args.columns, args.rows, args.new, args.shift, unit.seed)
+        for measure in BOUNDS:
+            yield {
+                "estimator": "truth",
+                "measure": measure,
+                "way": "truth",
+                "value": gaussian_truth(measure, args.shift),
+            }
+    else:
+        pair = _images(args, unit, report, work)
+        report("FID")
+        yield {"estimator": "fid", "measure": "fid", "way": OF_FIT, "value": fid(pair.original, pair.current)}
+    recipe = Recipe(args.ridge, args.components, args.kliep_epochs, args.kliep_rate)
+    for name in args.estimators:
+        report(ESTIMATORS[name])
+        yield from read(recipe, name, pair, unit.seed, lambda words, name=name: report(f"{name}: {words}"))  # type: ignore[misc]
+
+
+def _images(args: Args, unit: Unit, report: Report, work: Path) -> Pair:
+    data, folder = load(args.dataset), work.parent
+    made: Generator | None = None
+    if unit.case in GENERATORS:
+        settings = Settings(architecture=args.architecture, iterations=args.iterations, generator_rate=2e-4)
+        made = generator(
+            unit.case, data, args.dataset, args.seen, folder, settings=settings, components=args.mixture, report=report
+        )
+        shown = np.round(255 * made.draw(_SHOWN, unit.seed)).astype(np.uint8)
+        write_atomically(work.with_suffix(".npz"), partial(write_arrays, {"samples": shown}))
+    report("classifier and features")
+    net = features(
+        data, args.dataset, args.seen, folder, columns=args.columns, width=args.classifier_width,
+        epochs=args.classifier_epochs,
+    )  # fmt: skip
+    return image_pair(data, args.seen, args.rows, args.new, unit.seed, net.transform, made)
+
+
+def figure(frame: pd.DataFrame, args: Args) -> Figure:
+    """Divergences by estimator, a panel a pair of samples."""
+    return divergences_figure(frame)
+
+
+def extras(folder: Path, frame: pd.DataFrame, args: Args) -> dict[str, Figure]:
+    """Samples of each generator's first draw."""
+    grids = {}
+    for unit in units(args):
+        path = part_path(folder, args, unit).with_suffix(".npz")
+        if unit.seed == 0 and unit.case in GENERATORS and path.exists():
+            with np.load(path) as kept:
+                grids[unit.case] = kept["samples"]
+    return {"samples": samples_figure(grids)} if grids else {}
+
+
+def caption(args: Args) -> str:
+    """What the figure shows, and what differs from the paper."""
+    return caption_of(args.dataset, args.columns, args.rows, args.new, args.seen, args.seeds)
+
+
+def verdict(frame: pd.DataFrame, args: Args) -> str:
+    """What the paper says of f-divergences in 2,048 dimensions, and what came out."""
+    return verdict_of(frame)
+
+
+EXPERIMENT = Experiment(
+    name="high-dimensional",
+    paper="Tab. 2",
+    title="f-divergences of generated from real images on 2,048 features",
+    presets={
+        "quick": Args(),
+        "paper": Args(seeds=5, seen=20000, rows=20000, new=5000, classifier_width=1.0, classifier_epochs=15,
+                      architecture="paper", iterations=5000, mixture=100, kliep_epochs=500, kliep_rate=1e-5,
+                      estimators=tuple(ESTIMATORS)),
+    },
+    units=units,
+    run=run,
+    figure=figure,
+    caption=caption,
+    verdict=verdict,
+    extras=extras,
+    keeps=True,
+    in_all=False,
+    folder=lambda args: "high-dimensional" + ("" if args.dataset == "fashion-mnist" else f"-{args.dataset}"),
+)  # fmt: skip
