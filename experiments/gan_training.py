@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from math import ceil
@@ -35,6 +36,9 @@ class Settings:
         iterations: generator steps a task; 0 goes by ``epochs`` over the real and the replayed images.
         critic_steps: for each step of the generator.
         penalty: weight of WGAN-GP's gradient penalty (the authors used 0.25).
+        clip: bound of the weights of WGAN's critic.
+        average: share of the generator's weights that stays in their running mean after each step. The mean is what
+            is drawn from after a task, and what the next one starts from; 0 for the last weights.
         beta1: of Adam; the paper does not say.
     """
 
@@ -48,6 +52,8 @@ class Settings:
     generator_rate: float = 1e-3
     beta1: float = 0.5
     penalty: float = LOSSES["wgan-gp"].penalty
+    clip: float = LOSSES["wgan"].clip
+    average: float = 0.0
 
 
 class ContinualGAN:
@@ -97,13 +103,16 @@ class ContinualGAN:
         )
         self.critic.train()
         self.generator.train()
+        mean = copy.deepcopy(self.generator)
         iterations = s.iterations or s.epochs * ceil(len(data) * len(new) / s.batch)
         for iteration in range(iterations):
             for _ in range(s.critic_steps):
                 self._critic_step(data, critics, draws)
             self._generator_step(len(data), generators, draws)
+            _follow(mean, self.generator, min(s.average, (1 + iteration) / (10 + iteration)))
             if told is not None and iteration % 50 == 0:
                 told(iteration, iterations)
+        self.generator.load_state_dict(mean.state_dict())
         self.critic.eval()
         self.generator.eval()
         if not all(bool(weight.isfinite().all()) for weight in self.generator.parameters()):
@@ -150,7 +159,7 @@ class ContinualGAN:
             loss = loss + self.settings.penalty * penalty
         _descend(loss, optimiser)
         if self.loss.clip:
-            clip_weights(self.critic, self.loss.clip)
+            clip_weights(self.critic, self.settings.clip)
 
     def _generator_step(self, tasks: int, optimiser: torch.optim.Optimizer, draws: torch.Generator) -> None:
         labels = self._labels(tasks, draws)
@@ -187,6 +196,16 @@ class ContinualGAN:
 
     def _nets(self) -> tuple[tuple[str, nn.Module], ...]:
         return ("generator", self.generator), ("critic", self.critic)
+
+
+@torch.no_grad()
+def _follow(mean: nn.Module, net: nn.Module, stays: float) -> None:
+    """Move a running mean of weights, and of what batch normalisation keeps, towards a network."""
+    for ours, its in zip(mean.state_dict().values(), net.state_dict().values(), strict=True):
+        if ours.is_floating_point():
+            ours.lerp_(its, 1.0 - stays)
+        else:
+            ours.copy_(its)
 
 
 def _descend(loss: Tensor, optimiser: torch.optim.Optimizer) -> None:

@@ -37,7 +37,8 @@ class Args:
 
     ``dataset`` is fashion-mnist or mnist, or digits (8 x 8, bundled with scikit-learn, for tests). ``iterations`` a
     task go before ``epochs`` unless 0. ``generator_rate`` is the paper's 1e-3 in its preset; dense generators are
-    noisy at that rate and mix up classes, so ``quick`` has the critic's. ``real`` and ``generated`` count images of a
+    noisy at that rate and mix up classes, so ``quick`` has the critic's. ``clip`` bounds WGAN's weights, ``average``
+    is of the generator's running mean, which the paper does not have. ``real`` and ``generated`` count images of a
     class that the judge gets. ``encoder`` is own or latest: the autoencoder that a class's images are seen with, that
     of the time when it was learned or, as in the paper, the newest.
     """
@@ -46,13 +47,15 @@ class Args:
     dataset: str = "fashion-mnist"
     tasks: int = 10
     architecture: str = "quick"
-    iterations: int = 3000
+    iterations: int = 2000
     epochs: int = 15
     batch: int = 64
     critic_steps: int = 1
     critic_rate: float = 2e-4
     generator_rate: float = 2e-4
     penalty: float = 10.0
+    clip: float = 0.05
+    average: float = 0.999
     real: int = 4000
     generated: int = 4000
     encoder: str = "own"
@@ -150,7 +153,7 @@ def _settings(args: Args) -> Settings:
     return Settings(
         architecture=args.architecture, iterations=args.iterations, epochs=args.epochs, batch=args.batch,
         critic_steps=args.critic_steps, critic_rate=args.critic_rate, generator_rate=args.generator_rate,
-        penalty=args.penalty,
+        penalty=args.penalty, clip=args.clip, average=args.average,
     )  # fmt: skip
 
 
@@ -191,8 +194,9 @@ EXPERIMENT = Experiment(
     title="four GANs that learn class after class, judged by CDRE",
     presets={
         "quick": Args(),
-        "paper": Args(seeds=10, architecture="paper", iterations=0, generator_rate=1e-3, real=6000, generated=6000,
-                      encoder="latest", vae_epochs=50, classifier_width=1.0, classifier_epochs=15),
+        "paper": Args(seeds=10, architecture="paper", iterations=0, generator_rate=1e-3, clip=0.01, average=0.0,
+                      real=6000, generated=6000, encoder="latest", vae_epochs=50, classifier_width=1.0,
+                      classifier_epochs=15),
     },
     units=units,
     run=run,

@@ -148,3 +148,27 @@ def test_a_small_wgan_gp_becomes_recognisable(digits):
         gan.learn(digits.of(task))
     agreement = [float((net.predict(gan.sample(task, 500)) == task).mean()) for task in range(3)]
     assert min(agreement) > 0.8, agreement
+
+
+def test_what_is_drawn_from_is_the_running_mean_of_weights():
+    """Three steps, the mean by hand; 0 gives the last weights."""
+    real, seen = load("digits").of(0)[:64], []
+
+    class Watched(ContinualGAN):
+        def _generator_step(self, *args):
+            super()._generator_step(*args)
+            seen.append([p.detach().clone() for p in self.generator.parameters()])
+
+    def weights(average):
+        seen.clear()
+        gan = Watched("wgan", (8, 8), 1, Settings(iterations=3, batch=8, average=average), seed=3)
+        first = [p.detach().clone() for p in gan.generator.parameters()]
+        return first, list(gan.learn(real).generator.parameters())
+
+    for average in (0.2, 0.0):
+        means, found = weights(average)
+        for step, values in enumerate(list(seen)):
+            stays = min(average, (1 + step) / (10 + step))
+            means = [stays * mean + (1 - stays) * value for mean, value in zip(means, values, strict=True)]
+        for mean, weight in zip(means, found, strict=True):
+            torch.testing.assert_close(mean, weight)
