@@ -85,16 +85,21 @@ def _mosaic(grid: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return np.concatenate(lines, axis=0)
 
 
-def caption_of(dataset: str, seeds: int, architecture: str, iterations: int, epochs: int, generated: int) -> str:
-    """What the figure shows, and what is smaller than in the paper."""
-    length = f"{iterations} iterations" if iterations else f"{epochs} epochs"
-    nets = "dense networks" if architecture == "quick" else "the paper’s networks"
+def caption_of(args: Mapping[str, Any]) -> str:
+    """What the figure shows, and what is smaller than in the paper; from the experiment's arguments."""
+    length = f"{args['iterations']:,} iterations" if args["iterations"] else f"{args['epochs']} epochs"
+    nets = (
+        "dense networks, an output of the critic for each class" if args["architecture"] == "quick" else "its networks"
+    )
+    drawn = ", drawn from running means of the weights" if args["average"] else ""
+    spread = f"; bands: standard deviation over {args['seeds']} seeds" if args["seeds"] > 1 else ", one seed"
+    seen = "as it was when the class was learned" if args["encoder"] == "own" else "as it is after the task"
     return (
-        f"GANs learning one class of {dataset} after the other ({nets}, {length} a task; paper: convolutional, 15 "
-        f"epochs, 10 seeds), means over the classes learned; bands: standard deviation over {seeds} seed(s). "
-        f"Divergences by CDRE on features of a continual VAE, {generated:,} samples a class, without real samples of "
-        f"earlier tasks; dashed: the same features with real samples kept. FID, KID and agreement by a classifier of "
-        f"all real classes."
+        f"GANs learning one class of {args['dataset']} after the other ({nets}, {length} a task, generator at rate "
+        f"{args['generator_rate']:g}{drawn}; the paper: convolutional networks, 15 epochs, rate 1e-3, 10 seeds); means "
+        f"over the classes learned{spread}. Divergences by CDRE on draws of a continual VAE's latents {seen}, "
+        f"{args['generated']:,} samples a class, no real samples of earlier tasks; dashed: real samples kept, in the same "
+        f"features. FID, KID and agreement by a classifier of all real classes."
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -175,7 +175,7 @@ def extras(folder: Path, frame: pd.DataFrame, args: Args) -> dict[str, Figure]:
 
 def caption(args: Args) -> str:
     """What the figure shows, and what is smaller than in the paper."""
-    return caption_of(args.dataset, args.seeds, args.architecture, args.iterations, args.epochs, args.generated)
+    return caption_of(asdict(args))
 
 
 def _folder(args: Args) -> str:

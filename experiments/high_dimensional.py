@@ -101,7 +101,9 @@ def _images(args: Args, unit: Unit, report: Report, work: Path) -> Pair:
     data, folder = load(args.dataset), work.parent
     made: Generator | None = None
     if unit.case in GENERATORS:
-        settings = Settings(architecture=args.architecture, iterations=args.iterations, generator_rate=2e-4)
+        settings = Settings(
+            architecture=args.architecture, iterations=args.iterations, generator_rate=2e-4, average=0.999
+        )
         made = generator(
             unit.case, data, args.dataset, args.seen, folder, settings=settings, components=args.mixture, report=report
         )
