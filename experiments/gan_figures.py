@@ -88,9 +88,8 @@ def _mosaic(grid: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 def caption_of(args: Mapping[str, Any]) -> str:
     """What the figure shows, and what is smaller than in the paper; from the experiment's arguments."""
     length = f"{args['iterations']:,} iterations" if args["iterations"] else f"{args['epochs']} epochs"
-    nets = (
-        "dense networks, an output of the critic for each class" if args["architecture"] == "quick" else "its networks"
-    )
+    dense = "dense networks, an output of the critic for each class"
+    nets = dense if args["architecture"] == "quick" else "the paper’s networks"
     drawn = ", drawn from running means of the weights" if args["average"] else ""
     spread = f"; bands: standard deviation over {args['seeds']} seeds" if args["seeds"] > 1 else ", one seed"
     seen = "as it was when the class was learned" if args["encoder"] == "own" else "as it is after the task"
@@ -98,7 +97,7 @@ def caption_of(args: Mapping[str, Any]) -> str:
         f"GANs learning one class of {args['dataset']} after the other ({nets}, {length} a task, generator at rate "
         f"{args['generator_rate']:g}{drawn}; the paper: convolutional networks, 15 epochs, rate 1e-3, 10 seeds); means "
         f"over the classes learned{spread}. Divergences by CDRE on draws of a continual VAE's latents {seen}, "
-        f"{args['generated']:,} samples a class, no real samples of earlier tasks; dashed: real samples kept, in the same "
+        f"{args['generated']:,} samples a class, no real ones of earlier tasks; dashed: real samples kept, in the same "
         f"features. FID, KID and agreement by a classifier of all real classes."
     )
 
