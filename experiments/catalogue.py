@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments import ablation, covariate_shift, gans, step_size, tracing_multiple, tracing_single, variance
+from experiments import ablation, covariate_shift, gans, measures, step_size, tracing_multiple, tracing_single, variance
 from experiments.experiment import Experiment
 
 __all__ = ["EXPERIMENTS"]
@@ -15,6 +15,7 @@ _ALL = (
     step_size,
     ablation,
     gans,
+    measures,
 )
 
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _ALL}
