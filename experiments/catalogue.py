@@ -7,6 +7,7 @@ from experiments import (
     covariate_shift,
     gans,
     high_dimensional,
+    measures,
     step_size,
     tracing_multiple,
     tracing_single,
@@ -24,6 +25,7 @@ _ALL = (
     step_size,
     ablation,
     gans,
+    measures,
     high_dimensional,
 )
 
