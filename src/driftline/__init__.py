@@ -5,8 +5,10 @@ from driftline.attribution import Attribution
 from driftline.continual import Info, OriginalInfo
 from driftline.divergences import divergence
 from driftline.estimates import Estimate
-from driftline.estimators import ContinualDensityRatio, DensityRatio, UntrustedEstimateWarning
+from driftline.estimators import ContinualDensityRatio
 from driftline.fitting import FitDivergedError, FitInfo
+from driftline.shell import UntrustedEstimateWarning
+from driftline.static import DensityRatio
 from driftline.storage import StateFileError
 from driftline.training import Training
 

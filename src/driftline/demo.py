@@ -16,7 +16,8 @@ from rich.text import Text
 
 from driftline.alarms import DriftAlarm, Signal
 from driftline.estimates import Estimate
-from driftline.estimators import ContinualDensityRatio, UntrustedEstimateWarning
+from driftline.estimators import ContinualDensityRatio
+from driftline.shell import UntrustedEstimateWarning
 from driftline.streams import GaussianStream
 
 __all__ = ["Row", "draw", "run"]

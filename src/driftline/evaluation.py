@@ -19,13 +19,14 @@ import pandas as pd
 
 from driftline import evaluation_files, scores
 from driftline.divergences import DIVERGENCES
-from driftline.estimators import ContinualDensityRatio, DensityRatio
+from driftline.estimators import ContinualDensityRatio
 from driftline.features import as_features
 from driftline.inputs import MIN_ROWS
 from driftline.metrics import fid, kid, neighbours, prd
 from driftline.objectives import Objective
 from driftline.samples import check_samples, encoded
 from driftline.scores import KEEPING, MEASURES, Reading
+from driftline.static import DensityRatio
 
 __all__ = ["KEEPING", "ContinualEvaluation", "Reading"]
 
