@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from driftline import ContinualDensityRatio, DensityRatio, Training, UntrustedEstimateWarning
+from driftline import ContinualDensityRatio, DensityRatio, Training, UntrustedEstimateWarning, readings
+from driftline.divergences import terms
 from driftline.inference import covariance
 from driftline.readings import effective_sample_size
 from driftline.streams import GaussianStream
@@ -204,3 +205,14 @@ def test_effective_sample_size():
     assert effective_sample_size(torch.zeros(7)) == pytest.approx(7.0)
     assert effective_sample_size(torch.tensor([0.0, -1000.0, -1000.0])) == pytest.approx(1.0)
     assert effective_sample_size(torch.tensor([900.0, 900.0, -900.0]).double()) == pytest.approx(2.0)
+
+
+def test_noise_beyond_all_bounds_is_not_subtracted(monkeypatch, rng):
+    """Pixels that hold one value but for a few rows made the expansion say more noise than the divergence can have."""
+    ratio = DensityRatio(model="linear", random_state=0).fit(*rng.standard_normal((2, 500, 3)))
+    log_r = ratio.log_ratio(ratio._state.tracks["original"].current.window)
+    second = readings._second_order
+    monkeypatch.setattr(readings, "_second_order", lambda *args: second(*args)._replace(noise=0.7, variance=0.1))
+    with pytest.warns(UntrustedEstimateWarning, match="noise of 'hellinger' cannot be told"):
+        found = ratio.divergence("hellinger")
+    assert found.value == pytest.approx(terms(log_r, "hellinger").mean())

@@ -22,6 +22,7 @@ __all__ = ["divergence_estimate", "effective_sample_size", "forward_along", "for
 Floats = npt.NDArray[np.float64]
 
 _MOST = {"js": math.log(2.0), "hellinger": 1.0, "total_variation": 1.0}
+_NOISY = 0.25  # share of a divergence's most; an expansion around no drift that says more is far out of its range
 _THIN = 3000  # rows that know a mean curvature well enough
 
 
@@ -45,7 +46,7 @@ def divergence_estimate(
         lag: reach of the dependence between the rows.
         shared: whether the closed windows' errors stay the same in later estimates (they do not for a step's own).
     """
-    values = terms(log_r, kind)
+    values, most = terms(log_r, kind), _MOST.get(kind, np.inf) if isinstance(kind, str) else np.inf
     reading, n = float(values.mean()), values.size
     if uncertainty is None or design is None or float(uncertainty.slack) < LEAST_SLACK:
         return normal_interval(reading, float("nan"), level)
@@ -67,9 +68,8 @@ def divergence_estimate(
         corrected = reading - quadratic.bias - float(gradient @ uncertainty.bias)
         share = quadratic.shared if shared else 0.0
         found = interval(corrected + quadratic.noise, variance, quadratic.noise, quadratic.variance, share, level)
-        if np.isnan(found.noise):  # no law that fits: the reading as it is
+        if np.isnan(found.noise) or quadratic.noise > _NOISY * most:  # no law that fits: the reading as it is
             found = normal_interval(reading, float(np.sqrt(max(variance, 0.0))), level)
-    most = _MOST.get(kind, np.inf) if isinstance(kind, str) else np.inf
     return replace(found, value=min(found.value, most), low=min(found.low, most), high=min(found.high, most))
 
 
