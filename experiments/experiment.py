@@ -43,6 +43,7 @@ class Experiment:
         verdict: one paragraph of Markdown: what the paper claims, what came out.
         extras: further figures by name, from the experiment's folder, all rows and the arguments.
         keeps: whether ``run`` is given a folder of the unit's own, named as its part, to go on from when interrupted.
+        tidy: what to take away from that folder once the part is written.
         in_all: whether ``all`` runs it.
         folder: what its folder is called, where that depends on the arguments; begins with the name.
     """
@@ -58,6 +59,7 @@ class Experiment:
     verdict: Callable[[pd.DataFrame, Any], str]
     extras: Callable[[Path, pd.DataFrame, Any], Mapping[str, Figure]] | None = None
     keeps: bool = False
+    tidy: Callable[[Any, Path], None] | None = None
     in_all: bool = True
     folder: Callable[[Any], str] | None = None
 

@@ -102,8 +102,12 @@ def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
             _remember(judge, rows, task, work)
             yield from found
     write_atomically(work.with_suffix(".npz"), partial(_write_grid, shown))
-    for path in (*(_checkpoint(work, task) for task in range(args.tasks - 1)), *_judges(work), work / _ROWS):
-        path.unlink(missing_ok=True)  # the last networks are kept, to draw from
+
+
+def tidy(args: Args, work: Path) -> None:
+    """The last networks are kept, to draw from; the rows go before the judge, whom they name."""
+    for path in (work / _ROWS, *_judges(work), *(_checkpoint(work, task) for task in range(args.tasks - 1))):
+        path.unlink(missing_ok=True)
 
 
 def _resumed(judge: Judge, work: Path) -> list[Row]:
@@ -111,6 +115,8 @@ def _resumed(judge: Judge, work: Path) -> list[Row]:
     if not (work / _ROWS).exists():
         return []
     kept = json.loads((work / _ROWS).read_text(encoding="utf-8"))
+    if not (work / kept["judge"]).exists():
+        return []
     judge.load(work / kept["judge"])
     rows: list[Row] = kept["rows"]
     return rows
@@ -205,6 +211,7 @@ EXPERIMENT = Experiment(
     verdict=verdict,
     extras=extras,
     keeps=True,
+    tidy=tidy,
     in_all=False,
     folder=_folder,
 )  # fmt: skip

@@ -168,13 +168,15 @@ def verdict_of(frame: pd.DataFrame) -> str:
         f"{_SPREAD:.0%}, generators in the order of FID ({order}; real {_fid(table, 'real'):.0f}). Reverse KL of real "
         f"against real, and of Gaussians with a true {_truth(table, 'gaussians', _READ):.2f}, on rows fitted (lower "
         f"bound on new rows): {readings}. On rows fitted, {missed}. All is met on rows fitted by "
-        f"{_listed(good[PLUG_IN])}, on new rows by {_listed(good[HELD_OUT])}. Reverse KL of {GENERATORS[made[0]]}, on "
-        f"new rows, is at least {_best(table, made[0], names)}."
+        f"{_listed(good[PLUG_IN])}, on new rows by {_listed(good[HELD_OUT])}. For reverse KL of {GENERATORS[made[0]]} "
+        f"the highest lower bound is {_best(table, made[0], names)}; such a bound may be too high by up to 1."
     )
 
 
 def _word(good: Sequence[str], count: int) -> str:
-    return "Confirmed." if len(good) == count else f"Confirmed for {_listed(good)} only." if good else "Not confirmed."
+    if not good:
+        return "Not confirmed."
+    return f"As claimed by {'all estimators' if len(good) == count else _listed(good) + ' only'}."
 
 
 def _listed(labels: Sequence[str]) -> str:

@@ -120,6 +120,8 @@ def run_unit(experiment: Experiment, args: Any, unit: Unit, folder: Path) -> Non
     if len(rows) != unit.rows:
         raise RuntimeError(f"{len(rows)} rows instead of the {unit.rows} announced")
     write_part(part_path(folder, args, unit), pd.DataFrame(rows))
+    if experiment.tidy is not None:
+        experiment.tidy(args, *kept)
 
 
 def _run_named(name: str, args: Any, unit: Unit, folder: Path) -> None:

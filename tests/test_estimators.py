@@ -247,3 +247,10 @@ def test_exported_names():
     ]  # fmt: skip
     for name in driftline.__all__:
         assert getattr(driftline, name) is not None
+
+
+def test_kl_of_networks_is_not_read_off_the_rows_fitted(seed):
+    """Of two like samples: the mean log-ratio over the rows of the original, which it was fitted to, is about 0.1."""
+    a, b = np.random.default_rng(seed).standard_normal((2, 1000, 4))
+    ratio = DensityRatio(model="mlp", training=Training(epochs=6), random_state=0).fit(a, b)
+    assert ratio.divergence("kl").value < 0.03

@@ -98,10 +98,10 @@ def forward_kl(
 def forward_along(
     forward: Forward, log_r: Floats, level: float, uncertainty: Uncertainty | None, design: Design | None
 ) -> Estimate:
-    """KL(original‖current) as summed up along the way, for ratios whose constant does not tell it.
+    """KL(original‖current) as summed up along the way, for log-linear ratios whose constant does not tell it.
 
-    Its error is that of the means that were summed up and that of the ratio's coefficients at the original's mean
-    features, which the weighted window gives.
+    What fits make of noise is not subtracted. The error is that of the means that were summed up and that of the
+    ratio's coefficients at the original's mean features, which the weighted window gives.
     """
     if uncertainty is None or design is None or float(uncertainty.slack) < LEAST_SLACK:
         return normal_interval(forward.value, float("nan"), level)

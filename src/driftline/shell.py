@@ -166,8 +166,8 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         psi, uncertainty = position.psi, position.uncertainty
         assert isinstance(psi, LogLinear | Network)
         design = None if uncertainty is None else design_of(psi, rows)
-        if kind == "kl" and X is None and not of_step:
-            return self._forward_kl(position, log_r.cpu().numpy(), design, level)
+        if kind == "kl" and X is None and not of_step and isinstance(psi, LogLinear):
+            return self._forward_kl(position, log_r, design, level)
         if callable(kind) or kind in _HEAVY:
             advice = "too small in all likelihood; reverse_kl, js and hellinger do not depend on the largest ratios"
             _warn_of_few(log_r, "this divergence rests on", advice)
@@ -187,22 +187,24 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         return estimate
 
     @staticmethod
-    def _forward_kl(position: Position, log_r: Floats, design: Design | None, level: float) -> Estimate:
-        """From the ratio's constant where that tells it, else as summed up along the way."""
-        psi, uncertainty, forward = position.psi, position.uncertainty, position.forward
-        if isinstance(psi, LogLinear) and uncertainty is not None and design is not None:
+    def _forward_kl(position: Position, log_r: Tensor, design: Design | None, level: float) -> Estimate:
+        """Of a log-linear ratio: from its constant where that tells it, else as summed up along the way."""
+        psi, uncertainty, forward, logs = position.psi, position.uncertainty, position.forward, log_r.cpu().numpy()
+        assert isinstance(psi, LogLinear)
+        if uncertainty is not None and design is not None:
             constant = -position.log_normalizer
-            exact = readings.forward_kl(psi.coef, constant, log_r, level, uncertainty, design, position.lag)
+            exact = readings.forward_kl(psi.coef, constant, logs, level, uncertainty, design, position.lag)
             if exact is not None:
                 return exact
-        if forward.rows < min(50.0, 0.1 * len(log_r)):
+        rows = min(forward.rows, readings.effective_sample_size(log_r))
+        if rows < min(50.0, 0.1 * len(log_r)):
             warnings.warn(
-                f"a step of 'kl' rests on {forward.rows:.1f} rows (effective sample size): the original was too far "
-                "away; reverse_kl, js and hellinger do not depend on the largest ratios",
+                f"'kl' rests on {rows:.1f} rows (effective sample size): the original is too far away; reverse_kl, js "
+                "and hellinger do not depend on the largest ratios",
                 UntrustedEstimateWarning,
                 stacklevel=4,
             )
-        return readings.forward_along(forward, log_r, level, uncertainty, design)
+        return readings.forward_along(forward, logs, level, uncertainty, design)
 
     def _attribution(self, original: str | None, level: float) -> list[Attribution]:
         position = self._track(original).current

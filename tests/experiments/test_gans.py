@@ -11,7 +11,7 @@ from experiments.gan_figures import averages, ranks, verdict_of
 from experiments.gan_judging import AGREEMENT, DIVERGENCES, STATIC, WARNED, Judge
 from experiments.gan_losses import LOSSES
 from experiments.gan_training import ContinualGAN
-from experiments.gans import EXPERIMENT, Args, extras, figure, run, units
+from experiments.gans import EXPERIMENT, Args, _resumed, extras, figure, run, tidy, units
 from experiments.parts import part_path, read_part
 from experiments.running import run_unit
 
@@ -67,6 +67,18 @@ def test_an_interrupted_unit_goes_on_from_its_last_task(frame, tmp_path, monkeyp
     rows = pd.DataFrame(run(SMALL, UNIT, lambda text: None, work))
     assert learned == begun == [1]
     np.testing.assert_array_equal(rows.value, frame.value)
+    assert {p.name for p in work.iterdir()} >= {"task-1.safetensors", "rows.json"}  # until the part is written
+
+
+def test_rows_without_their_judge_are_found_again(frame, tmp_path):
+    """A kill while a finished unit was tidied up."""
+    work = tmp_path / "parts" / "unit"
+    work.mkdir(parents=True)
+    (work / "rows.json").write_text('{"judge": "judge-2.safetensors", "rows": [{"task": 2}]}')
+    assert _resumed(None, work) == []
+    for name in ("judge-2.safetensors", "task-1.safetensors", "task-2.safetensors"):
+        (work / name).touch()
+    tidy(SMALL, work)
     assert [p.name for p in work.iterdir()] == ["task-2.safetensors"]
 
 
@@ -96,10 +108,10 @@ EXPECTED = dict(zip(LOSSES, (1.0, 1.1, 5.0, 2.0), strict=True))
 
 
 def test_verdict_follows_the_numbers():
-    assert verdict_of(invented(EXPECTED)).startswith("**Confirmed.** ")
+    assert verdict_of(invented(EXPECTED)).startswith("**As asked, on 1 seed.** ")
     worse = verdict_of(invented({**EXPECTED, "wgan": 9.0}))
     assert "here it is not" in worse
-    assert worse.startswith("**Confirmed in part.**")
+    assert worse.startswith("**In part as asked, on 1 seed.**")
     assert "not all what they should be" in verdict_of(invented(EXPECTED, agreement=0.5))
     far = verdict_of(invented(EXPECTED, factor=1.5))
     assert "in 0 of 16 cases" in far

@@ -293,3 +293,9 @@ def test_draws_are_the_posterior_and_belong_to_their_rows(digits):
         held.transform_before(digits.images)
     with pytest.raises(ValueError, match="output='median' is unknown: choose 'draw' or 'mean'"):
         vae.set_params(output="median").transform(digits.images)
+
+
+def test_draws_do_not_depend_on_the_type_of_numbers(rng):
+    rows = rng.normal(3.0, 100.0, (60, 4)).astype(np.float32)
+    vae = small(output="draw", latent=2, likelihood="gaussian", training=BRIEF).fit(rows)
+    np.testing.assert_allclose(vae.transform(rows), vae.transform(rows.astype(np.float64)), atol=1e-4)

@@ -140,23 +140,24 @@ class ContinualVAE(FeatureNetwork):
     def transform(self, X: Any) -> Floats:
         """Latents of rows (n, ...): features (n, latent)."""
         inputs = self._checked(X)
-        return self._encode(self._net.encoder, inputs)
+        return self._encode(self._net.encoder, inputs, X)
 
     def transform_before(self, X: Any) -> Floats:
         """The same by the encoder as it was before the last ``partial_fit``: what the previous ratio has to see."""
         inputs = self._checked(X)
         if self._before is None:
             raise ValueError("there are no features before these: partial_fit has not been called since fit")
-        return self._encode(self._before, inputs)
+        return self._encode(self._before, inputs, X)
 
-    def _encode(self, encoder: Encoder, inputs: Tensor) -> Floats:
+    def _encode(self, encoder: Encoder, inputs: Tensor, X: Any) -> Floats:
         if self.output not in ("draw", "mean"):
             raise ValueError(f"output={self.output!r} is unknown: choose 'draw' or 'mean'")
         means = self._in_batches(lambda x: encoder(x)[0], inputs, self._device)
         if self.output == "mean":
             return means
         spreads = self._in_batches(lambda x: (0.5 * encoder(x)[1]).exp(), inputs, self._device)
-        return means + spreads * row_noise(inputs.numpy(), means.shape[1])
+        rows = self._flat(X).float()  # as given, since standardising them rounds differently in single precision
+        return means + spreads * row_noise(rows.cpu().numpy(), means.shape[1])
 
     def snapshot(self) -> Self:
         """One that stays as it is now when this one is trained on; it knows no encoder before. No weight is copied."""
