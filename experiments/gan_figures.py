@@ -24,7 +24,8 @@ _TITLES = {"fid": "FID (keeps real)", "kid": "KID (keeps real)", AGREEMENT: "cla
            "reverse_kl": "reverse KL", "js": "Jensen-Shannon", "hellinger": "Hellinger, squared"}  # fmt: skip
 _CLOSE = 0.25  # how near CDRE should come to the estimate that keeps the real images
 _RECOGNISED = 0.8
-_TICKS = tuple(digit * 10.0**power for power in range(-3, 5) for digit in (1, 2, 5))
+_TICKS = tuple(digit * 10.0**power for power in range(-3, 5) for digit in (1, 2, 4))
+_NATS = ("kl", "reverse_kl", "js")
 _COLUMNS = 2  # samples of a class side by side
 
 
@@ -58,7 +59,7 @@ def measures_figure(frame: pd.DataFrame) -> Figure:
 
 
 def _dress(ax: Axes, measure: str, means: pd.DataFrame) -> None:
-    ax.set(title=_TITLES[measure], xlabel="task learned")
+    ax.set(title=_TITLES[measure] + (", nats" if measure in _NATS else ""), xlabel="task learned")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if measure == AGREEMENT:
         ax.set_ylim(-0.02, 1.02)
