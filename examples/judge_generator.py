@@ -94,7 +94,7 @@ def generators(seed: int) -> dict[str, Replay]:
 
 
 def split(task: str, rng: np.random.Generator) -> tuple[Images, Images]:
-    """Real images of a pair of digits: to train on, and to judge by."""
+    """Real images of a digit: to train on, and to judge by."""
     digits = load_digits()
     images = digits.images[digits.target == int(task)]
     images = images[rng.permutation(len(images))]

@@ -1,8 +1,13 @@
 """Judging generators task after task: the truth without keeping it, forgetting seen, mistakes named."""
 
+import importlib
+import sys
 import warnings
+from collections.abc import Iterable, Mapping
+from types import ModuleType
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors import safe_open
@@ -144,14 +149,76 @@ def js_of_gaussians(distance):
     return float((0.5 * p * np.log(p / middle) + 0.5 * q * np.log(q / middle)).sum() * (x[1] - x[0]))
 
 
+def numbers_of(thing, seen):
+    """All numbers in arrays and tensors that can be reached from something, through attributes and containers."""
+    if id(thing) in seen or isinstance(thing, type | ModuleType):
+        return
+    seen[id(thing)] = thing
+    if isinstance(thing, torch.Tensor):
+        thing = thing.detach().cpu().numpy()
+    if isinstance(thing, np.ndarray) and thing.dtype != object:
+        base = thing if thing.base is None or not isinstance(thing.base, np.ndarray) else thing.base
+        yield np.asarray(base, dtype=float).ravel()
+        return
+    parts = [thing] if isinstance(thing, list | tuple | set | np.ndarray) else []
+    parts += [thing.keys(), thing.values()] if isinstance(thing, Mapping) else []
+    parts += [vars(thing).values()] if hasattr(thing, "__dict__") else []
+    parts += [getattr(thing, name) for name in getattr(type(thing), "__slots__", ()) if hasattr(thing, name)]
+    parts += [[cell.cell_contents for cell in getattr(thing, "__closure__", None) or ()]]
+    for part in (p for some in parts for p in (some if isinstance(some, Iterable) else [some])):
+        yield from numbers_of(part, seen)
+
+
+def held_of(rows, judge):
+    """Shares of real rows' values that a judge holds: as they are, and standardised."""
+    numbers = np.concatenate([np.zeros(1), *numbers_of(judge, {})])
+    return [np.isin(values.round(9), numbers.round(9)).mean() for values in (rows, (rows - rows.mean(0)) / rows.std(0))]
+
+
 def test_without_keep_real_nothing_real_is_kept():
-    judge = judged(ContinualEvaluation(measures=("js",)))
-    arrays = [
-        v for held in vars(judge).values() if isinstance(held, dict) for v in held.values() if not isinstance(v, dict)
-    ]
-    assert arrays == []
-    kept = judged(ContinualEvaluation(measures=("js", "fid"), keep_real=True))
-    assert [len(v) for v in kept._real.values()] == [N] * 3
+    """Values of a continuous law do not come about by chance; before update, and where asked for, they are found."""
+    rng = np.random.default_rng(0)
+    rows, later, judges = real(0, rng, 400), real(1, rng, 400), []
+    for options in ({"measures": ("js",)}, {"measures": ("js", "fid"), "keep_real": True}):
+        judge = ContinualEvaluation(**options).task("a", rows)
+        assert held_of(rows, judge)[0] == 1
+        judge.update({"a": generated(0, 0, rng, n=400)}).task("b", later)
+        judges.append(judge.update({"a": generated(0, 1, rng, n=400), "b": generated(1, 1, rng, n=400)}))
+    for found in (rows, later):
+        assert max(held_of(found, judges[0])) < 0.01  # quantiles may hit a value
+        assert held_of(found, judges[1])[0] == 1
+    for leak in (torch.tensor(rows), torch.tensor((rows - rows.mean(0)) / rows.std(0))):
+        state = judges[0]._ratio._state
+        track = state.tracks["a"]._replace(step_log_ratio=leak)
+        judges[0]._ratio._state = state._replace(tracks={**state.tracks, "a": track})
+        assert max(held_of(rows, judges[0])) == 1
+
+
+def test_frames_have_the_columns_of_the_first_task(tmp_path):
+    rng = np.random.default_rng(0)
+
+    def frame(columns="xyz"):
+        return pd.DataFrame(real(0, rng, 300), columns=list("xyz"))[list(columns)]
+
+    order = r"do not have the columns of the first task: a different order: \['z', 'y', 'x'\] instead of"
+    for features in (None, np.asarray, Turning()):
+        judge = ContinualEvaluation(features, measures=("js",), hold_features=False).task("a", frame())
+        with pytest.raises(ValueError, match="generated samples of task 'a' " + order):
+            judge.update({"a": frame("zyx")})
+        judge.update({"a": frame()}).save(tmp_path / "judge")
+        for one in (judge, ContinualEvaluation.load(tmp_path / "judge", features=features)):
+            with pytest.raises(ValueError, match="real samples of task 'b' " + order):
+                one.task("b", frame("zyx"))
+            with pytest.raises(ValueError, match=r"missing \['y', 'z'\]"):
+                one.encode("a", frame("x"))
+            one.task("b", frame()).update({"a": frame().to_numpy(), "b": frame()})  # arrays have no names
+
+
+def test_without_pandas_the_extra_is_named(monkeypatch):
+    monkeypatch.delitem(sys.modules, "driftline.evaluation")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ModuleNotFoundError, match=r"needs pandas: pip install 'driftline\[eval\]'"):
+        importlib.import_module("driftline.evaluation")
 
 
 def test_mistakes_are_named():
@@ -160,7 +227,16 @@ def test_mistakes_are_named():
         ContinualEvaluation(measures=("js", "fid"))
     with pytest.raises(ValueError, match=r"\['inception'\] unknown"):
         ContinualEvaluation(measures=("inception",))
+    with pytest.raises(ValueError, match="names one twice"):
+        ContinualEvaluation(measures=("js", "js"))
+    with pytest.raises(TypeError, match="must be a ContinualDensityRatio, not a DensityRatio"):
+        ContinualEvaluation(estimator=DensityRatio())
+    with pytest.raises(ValueError, match="random_state=-1 must be None or an integer"):
+        ContinualEvaluation(random_state=-1)
     judge = ContinualEvaluation(measures=("js",))
+    for nothing in (5, np.array(5.0), None):
+        with pytest.raises(TypeError, match="real samples of task 'a': pass an array"):
+            judge.task("a", nothing)
     with pytest.raises(ValueError, match="no task has begun"):
         judge.update({"a": real(0, rng)})
     judge.task("a", real(0, rng))
@@ -168,11 +244,27 @@ def test_mistakes_are_named():
         judge.task("b", real(1, rng))
     with pytest.raises(ValueError, match=r"missing \['a'\], unknown \['z'\]"):
         judge.update({"z": real(0, rng)})
+    with pytest.raises(TypeError, match=r"\{task: samples\}, not a ndarray"):
+        judge.update(real(0, rng))
     judge.update({"a": real(0, rng)})
     with pytest.raises(ValueError, match="learned already"):
         judge.task("a", real(0, rng))
     with pytest.raises(ValueError, match="measure='kl' was not asked for"):
         judge.matrix("kl")
+
+
+@pytest.mark.parametrize("name", [0, "", None])
+def test_names_are_checked_before_features_are_trained(name):
+    class Untrainable(Turning):
+        def partial_fit(self, x):
+            raise AssertionError
+
+    with pytest.raises(ValueError, match=f"name={name!r} must be a non-empty string"):
+        ContinualEvaluation(Untrainable(), measures=("js",)).task(name, real(0, np.random.default_rng(0), 100))
+
+
+def test_a_fresh_seed_will_do_for_features_that_move():
+    judged(ContinualEvaluation(Turning(), measures=("js",), random_state=None), n=100, tasks=("a",))
 
 
 def test_every_measure_can_be_asked_for():

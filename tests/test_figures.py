@@ -16,9 +16,9 @@ from driftline.figures import matrix_figure, measures_figure, prd_figure, sample
 from driftline.metrics import prd
 
 
-def table(tasks=4, factor=1.0, growth=0.1, measures=("js", "fid"), errors=True):
+def table(tasks=4, factor=1.0, growth=0.1, measures=("js", "fid"), errors=True, name="task {}"):
     """Readings that grow by ``growth`` with every task learned."""
-    names = [f"task {i}" for i in range(tasks)]
+    names = [name.format(i) for i in range(tasks)]
     rows = []
     for t in range(tasks):
         for k in range(t + 1):
@@ -78,6 +78,44 @@ def test_scales_are_logarithmic_where_values_span_decades():
     assert [text.get_text() for text in figure.axes[0].texts] == ["real against real: 0 or less"]
 
 
+def test_floors_that_change_their_sign_are_not_drawn_on_a_logarithmic_scale():
+    wide = table(factor=50.0, growth=1.0)
+    floors = np.where(wide["after"] == "task 1", -0.001, 0.001)
+    panel = rendered(measures_figure({"bad": wide.assign(floor=floors)})).axes[0]
+    assert panel.get_yscale() == "log"
+    assert [line.get_label() for line in panel.lines] == ["bad"]
+    assert [text.get_text() for text in panel.texts] == ["real against real: partly 0 or less"]
+    assert rendered(measures_figure(wide.assign(floor=floors))).legends == []  # nothing to tell apart
+
+
+def test_the_floor_of_one_task_is_seen():
+    """A dashed line of one point would have no length."""
+    panel = rendered(measures_figure({"m": table(1)})).axes[0]
+    line = next(line for line in panel.lines if line.get_label() == "real against real")
+    assert np.ptp(line.get_transform().transform(line.get_xydata())[:, 0]) > 10
+    np.testing.assert_allclose(line.get_ydata(), 0.01)
+
+
+def test_names_that_are_digits_survive_a_file(tmp_path):
+    table(name="{}").to_csv(tmp_path / "table.csv", index=False)
+    found = pd.read_csv(tmp_path / "table.csv")
+    for figure in (measures_figure(found), matrix_figure(found, "js")):
+        shown = [label.get_text() for label in rendered(figure).axes[0].get_xticklabels()]
+        assert shown == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("name", ["a task of which the name is long {}", "task {} has its number in the middle"])
+def test_long_names_leave_room_for_panels(name):
+    models = {f"model of a long name {i}": table(12, 1.0 + i, name=name) for i in range(3)}
+    for figure in (measures_figure(models), matrix_figure(models, "js")):
+        rendered(figure)
+        assert not any(overlaps(axes) for axes in figure.axes)
+        assert all(axes.get_window_extent().height > 80 for axes in figure.axes[:2])  # at 100 dots an inch
+        shown = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+        assert len(set(shown)) == 12
+        assert max(map(len, shown)) <= 14
+
+
 def test_cells_hold_the_matrix_and_nothing_above_its_diagonal():
     given = table(3)
     panel = rendered(matrix_figure({"a": given, "b": given}, "js")).axes[1]
@@ -133,6 +171,17 @@ def test_mistakes_are_named():
         samples_figure({"a": np.zeros((2, 8, 8)), "b": np.zeros((2, 4, 4))})
     with pytest.raises(ValueError, match="colours from -1 to 1: use 0 to 1"):
         samples_figure({"a": np.linspace(-1, 1, 2 * 8 * 8 * 3).reshape(2, 8, 8, 3)})
+    for empty in ({"m": {}}, {"m": {}, "n": {"a": np.zeros((2, 8, 8))}}):
+        with pytest.raises(ValueError, match=r"model\(s\) \['m'\] have no samples"):
+            samples_figure(empty)
+    with pytest.raises(ValueError, match="no measures are given"):
+        measures_figure(table(), [])
+    with pytest.raises(ValueError, match="columns=0 must be at least 1"):
+        measures_figure(table(), columns=0)
+    with pytest.raises(ValueError, match="columns=0 must be at least 1"):
+        samples_figure({"a": np.zeros((2, 8, 8))}, columns=0)
+    with pytest.raises(ValueError, match="measure='js' has no finite reading"):
+        matrix_figure(table().assign(value=np.nan), "js")
     with pytest.raises(ValueError, match="no curves"):
         prd_figure({})
 

@@ -10,21 +10,25 @@ import copy
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
+
+try:
+    import pandas as pd
+except ModuleNotFoundError as error:
+    message = "driftline.evaluation needs pandas: pip install 'driftline[eval]', or '.[eval]' in a clone"
+    raise ModuleNotFoundError(message, name=error.name) from error
 
 from driftline import evaluation_files, scores
 from driftline.divergences import DIVERGENCES
 from driftline.estimators import ContinualDensityRatio
 from driftline.features import as_features
-from driftline.inputs import MIN_ROWS
+from driftline.inputs import MIN_ROWS, resolve_seed
 from driftline.metrics import fid, kid, neighbours, prd
 from driftline.objectives import Objective
-from driftline.samples import check_samples, encoded
+from driftline.samples import Form, check_samples, encoded
 from driftline.scores import KEEPING, MEASURES, Reading
 from driftline.static import DensityRatio
 
@@ -47,7 +51,7 @@ class ContinualEvaluation:
         keep_real: keep real samples after all, for measures that need them; nothing else uses them.
         metric_features: of measures that keep real samples; as ``features`` if None. They must not move.
         estimator: an unfitted :class:`~driftline.ContinualDensityRatio` whose settings are taken.
-        random_state: of subsets and clusters in KID and PRD.
+        random_state: of subsets and clusters in KID and PRD, and of halves for floors; None for a fresh one.
 
     >>> rng = np.random.default_rng(0)
     >>> judge = ContinualEvaluation(measures=("reverse_kl",))
@@ -69,12 +73,16 @@ class ContinualEvaluation:
         keep_real: bool = False,
         metric_features: Any = None,
         estimator: ContinualDensityRatio | None = None,
-        random_state: int = 0,
+        random_state: int | None = 0,
     ) -> None:
         measures = (measures,) if isinstance(measures, str) else tuple(measures)
         unknown = [m for m in measures if m not in MEASURES]
         if unknown or not measures:
             raise ValueError(f"measure(s) {unknown} unknown: choose from {sorted(DIVERGENCES)} and {list(KEEPING)}")
+        if len(set(measures)) < len(measures):
+            raise ValueError(f"measures={measures} names one twice: name each once")
+        if estimator is not None and not isinstance(estimator, ContinualDensityRatio):
+            raise TypeError(f"estimator must be a ContinualDensityRatio, not a {type(estimator).__name__}")
         needing = [m for m in measures if m in KEEPING]
         if needing and not keep_real:
             raise ValueError(f"{needing} need the real samples of earlier tasks: keep_real=True keeps them")
@@ -86,7 +94,7 @@ class ContinualEvaluation:
         self.keep_real = keep_real
         self.metric_features = metric_features
         self.estimator = estimator
-        self.random_state = random_state
+        self.random_state = resolve_seed(random_state)
         self.readings: list[Reading] = []
         self._moving = hasattr(features, "partial_fit") and hasattr(features, "transform_before")
         self._held: dict[str, Any] = {}  # features as they were when a task began
@@ -94,7 +102,7 @@ class ContinualEvaluation:
         self._last: dict[str, Any] = {}  # generated samples, of which a moving encoder needs the last
         self._real: dict[str, Floats] = {}
         self._floors: dict[str, dict[str, float]] = {}
-        self._shape: tuple[int, ...] | None = None  # of one sample
+        self._form = Form()  # of one sample
         self._waiting: str | None = None
 
     @property
@@ -110,10 +118,12 @@ class ContinualEvaluation:
         """
         if self._waiting is not None:
             raise ValueError(f"task {self._waiting!r} has begun: call update with samples of all tasks first")
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"name={name!r} must be a non-empty string")
         if name in self.tasks:
             raise ValueError(f"task {name!r} has been learned already: choose another name")
         what = f"real samples of task {name!r}"
-        real, shape = check_samples(real, what, least=2 * MIN_ROWS, shape=self._shape, as_array=self._moving)
+        real, form = self._checked(real, what, 2 * MIN_ROWS)
         with self._undone():
             if self._moving:
                 self._train(real)
@@ -129,9 +139,12 @@ class ContinualEvaluation:
             self._floors = {**self._floors, name: floors}
             if self.keep_real:
                 self._real = {**self._real, name: kept}
-            self._shape = shape
+            self._form = form
             self._waiting = name
         return self
+
+    def _checked(self, samples: Any, what: str, least: int) -> tuple[Any, Form]:
+        return check_samples(samples, what, least=least, form=self._form, as_array=self._moving)
 
     @contextmanager
     def _undone(self) -> Iterator[None]:
@@ -164,7 +177,7 @@ class ContinualEvaluation:
         if task not in self.tasks:
             raise ValueError(f"task {task!r} has not begun: choose one of {self.tasks}")
         what = f"samples for task {task!r}"
-        return self._encoded(task, check_samples(samples, what, least=1, shape=self._shape)[0], what)
+        return self._encoded(task, check_samples(samples, what, least=1, form=self._form)[0], what)
 
     def _encoded(self, task: str, samples: Any, what: str) -> Floats:
         return encoded(as_features(self._held.get(task, self.features)), samples, what)
@@ -200,12 +213,13 @@ class ContinualEvaluation:
         """The task has been learned: generated samples of every task so far, ``{task: samples}``."""
         if self._waiting is None or self._ratio is None:
             raise ValueError("no task has begun: call task with its real samples first")
+        if not isinstance(generated, Mapping):
+            raise TypeError(f"pass samples of every task, {{task: samples}}, not a {type(generated).__name__}")
         missing, extra = ([n for n in a if n not in b] for a, b in ((self.tasks, generated), (generated, self.tasks)))
         if missing or extra:
             raise ValueError(f"samples of every task are needed: missing {missing}, unknown {extra}")
         what = {name: f"generated samples of task {name!r}" for name in self.tasks}
-        check = partial(check_samples, least=MIN_ROWS, shape=self._shape, as_array=self._moving)
-        samples = {name: check(generated[name], what[name])[0] for name in self.tasks}
+        samples = {name: self._checked(generated[name], what[name], MIN_ROWS)[0] for name in self.tasks}
         with self._undone():
             rows = {name: self._encoded(name, samples[name], what[name]) for name in self.tasks}
             before = None
@@ -282,10 +296,9 @@ class ContinualEvaluation:
             )
         plain = ("hold_features", "keep_real", "random_state")
         settings = {"measures": list(self.measures), **{key: getattr(self, key) for key in plain}}
-        shape = None if self._shape is None else list(self._shape)
         parts = evaluation_files.Parts(
-            settings, self.features, self.metric_features, self._ratio, self.readings, self._floors, shape, self._last,
-            self._real, self._held,
+            settings, self.features, self.metric_features, self._ratio, self.readings, self._floors, self._form,
+            self._last, self._real, self._held,
         )  # fmt: skip
         evaluation_files.write(path, parts)
 
@@ -315,7 +328,7 @@ class ContinualEvaluation:
         )  # fmt: skip
         judge._ratio, judge.readings, judge._floors = parts.ratio, parts.readings, parts.floors
         judge._last, judge._real, judge._held = dict(parts.last), dict(parts.real), dict(parts.held)
-        judge._shape = None if parts.shape is None else tuple(parts.shape)
+        judge._form = parts.form
         judge._check_features(path)
         return judge
 

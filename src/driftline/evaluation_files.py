@@ -15,6 +15,7 @@ from torch import Tensor
 from driftline.estimators import ContinualDensityRatio
 from driftline.features import ClassifierFeatures, ContinualVAE
 from driftline.files import StateFileError, read_tensors, write_tensors
+from driftline.samples import Form
 from driftline.scores import Reading
 
 __all__ = ["Parts", "read", "write"]
@@ -29,7 +30,7 @@ class Parts(NamedTuple):
 
     Attributes:
         settings: arguments that are plain values.
-        shape: of one sample; None where samples have none.
+        form: of one sample.
         last: generated samples of each task, if features move.
         real: rows of each task, if they are kept.
         held: features of each task, if they move and stay what they were for it.
@@ -41,7 +42,7 @@ class Parts(NamedTuple):
     ratio: ContinualDensityRatio
     readings: list[Reading]
     floors: dict[str, dict[str, float]]
-    shape: list[int] | None
+    form: Form
     last: Mapping[str, Any]
     real: Mapping[str, Any]
     held: Mapping[str, Any]
@@ -70,7 +71,7 @@ def write(path: str | os.PathLike[str], parts: Parts) -> None:
     numbers = np.array([reading[3:] for reading in parts.readings], dtype=np.float64)
     tensors["readings"] = torch.from_numpy(numbers)
     header = {
-        "format": _FORMAT, "version": _VERSION, "settings": parts.settings, "kinds": kinds, "shape": parts.shape,
+        "format": _FORMAT, "version": _VERSION, "settings": parts.settings, "kinds": kinds, **parts.form._asdict(),
         "floors": parts.floors, "readings": [list(reading[:3]) for reading in parts.readings], "tasks": tasks,
     }  # fmt: skip
     write_tensors(path, tensors, header)
@@ -99,7 +100,9 @@ def read(path: str | os.PathLike[str], given: Mapping[str, Any], device: str | N
             for i, name in enumerate(meta["tasks"]) if f"held.{i}" in tensors
         }  # fmt: skip
         floors = {name: meta["floors"][name] for name in meta["tasks"]}  # a header's keys are sorted
-        whole = {"ratio": ratio, "readings": readings, "floors": floors, "shape": meta["shape"], **found, **rows}
+        shape, columns = meta["shape"], meta.get("columns")
+        form = Form(None if shape is None else tuple(shape), None if columns is None else tuple(columns))
+        whole = {"ratio": ratio, "readings": readings, "floors": floors, "form": form, **found, **rows}
         return Parts(settings=meta["settings"], **whole)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise StateFileError(f"{os.fspath(path)}: damaged, its parts do not fit together ({error})") from error

@@ -29,8 +29,10 @@ _TITLES = {
     "coverage": "coverage",
 }  # fmt: skip
 _DECADES = 20.0  # largest over smallest, from which on a scale is logarithmic
+_TICKS = 12  # tasks that have their names below an axis
 _NORMAL = 1.96
 _GREY = "#7F7F7F"
+_LONGEST = 14  # characters of a task's name that are shown
 
 
 def measures_figure(judges: Any, measures: Sequence[str] | None = None, *, columns: int = 4) -> Figure:
@@ -54,17 +56,23 @@ def measures_figure(judges: Any, measures: Sequence[str] | None = None, *, colum
     """
     tables = _tables(judges)
     names = list(dict.fromkeys(next(iter(tables.values()))["measure"])) if measures is None else list(measures)
-    across = min(columns, len(names))
+    if not names:
+        raise ValueError("no measures are given: name one, or leave measures out for all")
+    across = min(_checked_columns(columns), len(names))
     down = ceil(len(names) / across)
-    figure, axes = canvas(down, across, width=max(3.4, 2.6 * across), height=2.3 * down + 0.4)
+    upright = max(_rotation(scores.learned(table)) for table in tables.values()) == 90
+    figure, axes = canvas(down, across, width=max(3.4, 2.6 * across), height=(3.0 if upright else 2.3) * down + 0.4)
     for panel in axes.flat[len(names) :]:
         panel.remove()
     means = {model: scores.averages(table) for model, table in tables.items()}
     for panel, measure in zip(axes.flat, names, strict=False):
         _measure_panel(panel, {m: scores.of_measure(table, measure) for m, table in means.items()}, measure)
-    lines, labels = axes.flat[0].get_legend_handles_labels()
-    shown = [(line, label) for line, label in zip(lines, labels, strict=True) if label]
-    figure.legend(*zip(*shown, strict=True), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    found = [panel.get_legend_handles_labels() for panel in axes.flat[: len(names)]]
+    shown = {label: line for lines, labels in found for line, label in zip(lines, labels, strict=True) if label}
+    if shown:
+        across = 4 if max(map(len, shown)) <= 20 else min(across, 2)
+        lines, labels = list(shown.values()), list(shown)
+        figure.legend(lines, labels, loc="outside lower center", ncols=across, frameon=False, fontsize=8)
     return figure
 
 
@@ -79,16 +87,25 @@ def _measure_panel(axes: Axes, means: Mapping[str, pd.DataFrame], measure: str) 
         if len(part) == 1:  # a band of no width
             axes.errorbar(x, value, error, fmt="none", ecolor=color)
         floors.append(part["floor"].to_numpy())
-    for i, floor in enumerate(floors):
-        if not any(len(floor) == len(other) and np.allclose(floor, other) for other in floors[:i]):
-            label = "real against real" if i == 0 else None
-            axes.plot(np.arange(len(floor)), floor, color=_GREY, linestyle="--", linewidth=1.2, label=label)
+    _floors(axes, [floor for floor in floors if not logarithmic or (floor > 0).all()])
     tasks = max((list(part["after"]) for part in means.values()), key=len)
     _task_ticks(axes, tasks)
     axes.set(title=_TITLES.get(measure, measure), xlabel="task learned")
     plain(axes)
     if logarithmic:
         _logarithmic(axes, [part["value"].to_numpy() for part in means.values()], floors)
+
+
+def _floors(axes: Axes, floors: list[npt.NDArray[np.float64]]) -> None:
+    """Dashed, each once; one of a single task across the panel."""
+    for i, floor in enumerate(floors):
+        if not any(len(floor) == len(other) and np.allclose(floor, other) for other in floors[:i]):
+            style: Any = {"color": _GREY, "linestyle": "--", "linewidth": 1.2}
+            style["label"] = "real against real" if i == 0 else None
+            if len(floor) == 1:
+                axes.axhline(floor[0], **style)
+            else:
+                axes.plot(np.arange(len(floor)), floor, **style)
 
 
 def _logarithmic(axes: Axes, values: list[Any], floors: list[Any]) -> None:
@@ -100,7 +117,9 @@ def _logarithmic(axes: Axes, values: list[Any], floors: list[Any]) -> None:
     axes.yaxis.set_major_formatter(_Plain())
     axes.yaxis.set_minor_formatter(NullFormatter())
     if any((floor < low).any() for floor in floors):
-        note = "real against real: " + ("0 or less" if any((f <= 0).any() for f in floors) else "below")
+        every = np.concatenate(floors)
+        kind = "below" if (every > 0).all() else "0 or less" if (every <= 0).all() else "partly 0 or less"
+        note = f"real against real: {kind}"
         axes.text(0.02, 0.02, note, transform=axes.transAxes, fontsize=7, color=_GREY)
 
 
@@ -112,11 +131,24 @@ class _Plain(LogFormatterSciNotation):
 
 
 def _task_ticks(axes: Axes, tasks: list[str]) -> None:
-    every = ceil(len(tasks) / 12)
-    longest = max(map(len, tasks)) * len(tasks[::every])
-    axes.set_xticks(range(0, len(tasks), every), tasks[::every])
-    if longest > 24:
-        axes.tick_params(axis="x", labelrotation=45 if longest < 60 else 90)
+    every = ceil(len(tasks) / _TICKS)
+    axes.set_xticks(range(0, len(tasks), every), _labels(tasks)[::every])
+    axes.tick_params(axis="x", labelrotation=_rotation(tasks))
+
+
+def _rotation(tasks: list[str]) -> int:
+    """Of tasks' names below an axis, in degrees, so that they have room."""
+    shown = _labels(tasks)[:: ceil(len(tasks) / _TICKS)]
+    longest = max(map(len, shown)) * len(shown)
+    return 0 if longest <= 24 else 45 if longest < 60 else 90
+
+
+def _labels(tasks: list[str]) -> list[str]:
+    """Names that are not too long for an axis: without their middles, numbered if they would be the same then."""
+    short = [t if len(t) <= _LONGEST else f"{t[: _LONGEST - 7]}…{t[-6:]}" for t in tasks]
+    if len(set(short)) == len(set(tasks)):
+        return short
+    return [f"{i}: {t[: _LONGEST - 5]}…" for i, t in enumerate(tasks, 1)]
 
 
 def matrix_figure(judges: Any, measure: str) -> Figure:
@@ -130,6 +162,8 @@ def matrix_figure(judges: Any, measure: str) -> Figure:
     found = {model: scores.matrix(table, measure) for model, table in _tables(judges).items()}
     values = np.concatenate([matrix.to_numpy().ravel() for matrix in found.values()])
     values = values[np.isfinite(values)]
+    if not len(values):
+        raise ValueError(f"measure={measure!r} has no finite reading: there is nothing to draw")
     size = max(len(matrix) for matrix in found.values())
     side = max(1.7, 0.36 * size)
     figure, axes = canvas(1, len(found), width=len(found) * (side + 0.7) + 0.9, height=side + 1.0)
@@ -157,7 +191,7 @@ def _cells(axes: Axes, matrix: pd.DataFrame, scale: Any) -> None:
         color = "white" if scale(rows[i, j]) > 0.6 else "black"
         axes.text(j, i, _short(rows[i, j]), ha="center", va="center", fontsize=6.5, color=color)
     _task_ticks(axes, list(matrix.columns))
-    axes.set_yticks(range(len(matrix)), list(matrix.index))
+    axes.set_yticks(range(len(matrix)), _labels(list(matrix.index)))
 
 
 def _short(value: float) -> str:
@@ -205,6 +239,10 @@ def samples_figure(samples: Mapping[str, Any], *, columns: int = 10) -> Figure:
         raise ValueError("no samples are given: pass {task: images}")
     several = all(isinstance(value, Mapping) for value in samples.values())
     models = dict(samples) if several else {"": samples}
+    empty = [model for model, rows in models.items() if not rows]
+    if empty:
+        raise ValueError(f"model(s) {empty} have no samples: pass {{model: {{task: images}}}}")
+    _checked_columns(columns)
     checked = {m: {t: _images(x, f"{m} {t}".strip())[:columns] for t, x in rows.items()} for m, rows in models.items()}
     everything = [images for rows in checked.values() for images in rows.values()]
     shapes = sorted({images.shape[1:] for images in everything})
@@ -246,6 +284,12 @@ def _line(images: npt.NDArray[Any], across: int) -> npt.NDArray[Any]:
     return np.concatenate(list(np.pad(images, room, constant_values=gap)), axis=1)
 
 
+def _checked_columns(columns: int) -> int:
+    if columns < 1:
+        raise ValueError(f"columns={columns} must be at least 1")
+    return columns
+
+
 def _spans_decades(values: npt.NDArray[np.float64]) -> bool:
     finite = values[np.isfinite(values)]
     return bool(len(finite) and finite.min() > 0 and finite.max() > _DECADES * finite.min())
@@ -262,4 +306,5 @@ def _tables(judges: Any) -> dict[str, pd.DataFrame]:
             raise TypeError(f"model {model!r}: pass a ContinualEvaluation or its table(), not {type(table).__name__}")
         if table.empty:
             raise ValueError(f"model {model!r} has no readings yet: call update first")
-    return tables
+    texts = {"after": str, "task": str}  # names that are digits come back from a file as numbers
+    return {model: table.astype(texts) for model, table in tables.items()}

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["MIN_ROWS", "as_rows", "column_names", "resolve_device", "resolve_seed"]
+__all__ = ["MIN_ROWS", "as_rows", "column_names", "columns_differ", "resolve_device", "resolve_seed"]
 
 MIN_ROWS = 10
 _LARGEST = 1e100  # squares and their sums must stay finite in double precision
@@ -87,8 +87,19 @@ def as_rows(
 
 
 def _check_names(present: list[str] | None, wanted: Sequence[str] | None, what: str) -> None:
-    if present is None or wanted is None or present == list(wanted):
-        return
+    different = columns_differ(present, wanted)
+    if different:
+        raise ValueError(f"{what} does not have the columns of the original: {different}")
+
+
+def columns_differ(present: Sequence[str] | None, wanted: Sequence[str] | None) -> str:
+    """In what columns that have names differ from those wanted; empty if they do not.
+
+    >>> columns_differ(["a", "c"], ["a", "b"])
+    "missing ['b'], unexpected ['c']"
+    """
+    if present is None or wanted is None or list(present) == list(wanted):
+        return ""
     missing = [n for n in wanted if n not in present]
     extra = [n for n in present if n not in set(wanted)]
     parts = []
@@ -97,8 +108,8 @@ def _check_names(present: list[str] | None, wanted: Sequence[str] | None, what: 
     if extra:
         parts.append(f"unexpected {extra[:5]}")
     if not parts:
-        parts.append(f"a different order: {present[:5]} instead of {list(wanted)[:5]}")
-    raise ValueError(f"{what} does not have the columns of the original: " + ", ".join(parts))
+        parts.append(f"a different order: {list(present)[:5]} instead of {list(wanted)[:5]}")
+    return ", ".join(parts)
 
 
 def _numbers(data: Any, what: str, names: list[str] | None, copy: bool) -> Tensor:
