@@ -1,0 +1,1 @@
+"""A drift monitor: tables arriving over time, one Record a window, one file that keeps no history."""
