@@ -100,3 +100,17 @@ def test_features_that_joined_later_have_their_part(seed):
     shift = np.full(2, 0.6)
     truth = 0.5 * (np.trace(inverse) + 2 - 4 + shift @ inverse @ shift + shift @ shift)  # KL both ways
     assert sum(part.contribution.value for part in est.attribution()) == pytest.approx(truth, rel=0.1)
+
+
+def test_groups_are_sums_with_their_own_errors():
+    rng = np.random.default_rng(0)
+    est = ContinualDensityRatio(random_state=0).fit(rng.normal(0.0, 1.0, (4000, 4)))
+    est.partial_fit(rng.normal([0.3, 0.3, 0.0, 0.0], 1.0, (4000, 4)))
+    alone = {part.column: part.contribution for part in est.attribution()}
+    parts = {part.column: part for part in est.attribution(groups={"moved": [0, 1], "rest": [2, 3]})}
+    assert parts["moved"].contribution.value == pytest.approx(alone[0].value + alone[1].value)
+    apart = np.hypot(alone[0].std_error, alone[1].std_error)  # nearly independent columns
+    assert parts["moved"].contribution.std_error == pytest.approx(apart, rel=0.3)
+    assert parts["moved"].share > 0.9
+    with pytest.raises(ValueError, match="unknown column 7"):
+        est.attribution(groups={"moved": [7]})

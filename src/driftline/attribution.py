@@ -49,7 +49,14 @@ def shares(features: Features) -> Tensor:
 
 
 def attribute(
-    features: Features, coef: Tensor, uncertainty: Uncertainty, design: Design, log_r: Tensor, lag: int, level: float
+    features: Features,
+    coef: Tensor,
+    uncertainty: Uncertainty,
+    design: Design,
+    log_r: Tensor,
+    lag: int,
+    level: float,
+    groups: Tensor | None = None,
 ) -> list[Estimate]:
     """The contribution of each column, in their order.
 
@@ -58,6 +65,7 @@ def attribute(
         design: of the current window, with its column of ones, (n, p+1).
         log_r: log-ratios of its rows, (n,).
         lag: reach of the dependence between its rows.
+        groups: which columns belong together, ones in (groups, D); then the contribution of each group.
     """
     n = design.shape[0]
     means = design.pull(torch.full((n,), 1.0 / n, dtype=coef.dtype, device=coef.device))[:-1]
@@ -73,7 +81,7 @@ def attribute(
     spread_coef = covariance(uncertainty)[:-1, :-1]
     spread_moved = uncertainty.origin_spread[:-1, :-1] + own_spread
     cross = uncertainty.origin[:-1, :-1] + own_cross[:-1, :-1]
-    share = shares(features)
+    share = shares(features) if groups is None else groups @ shares(features)
     by_coef, by_moved = share * moved, share * coef
     linear = (
         ((by_coef @ spread_coef) * by_coef).sum(1)

@@ -298,13 +298,20 @@ class ContinualDensityRatio(RatioEstimator):
         """The same between the reference window of the last step and the current window."""
         return self._divergence(kind, None, original, level, of_step=True)
 
-    def attribution(self, original: str | None = None, *, level: float = 0.95) -> list[Attribution]:
+    def attribution(
+        self,
+        original: str | None = None,
+        *,
+        level: float = 0.95,
+        groups: Mapping[str, Sequence[str | int]] | None = None,
+    ) -> list[Attribution]:
         """Which columns moved, most first: their parts in KL(original‖current) + KL(current‖original).
 
         For log-linear models. A part is at most a few noise levels below 0; one whose interval holds 0 has not moved
-        as far as can be told.
+        as far as can be told. ``groups`` names columns that belong together, such as those of one category: then the
+        parts are theirs.
         """
-        return self._attribution(original, level)
+        return self._attribution(original, level, groups)
 
     @property
     def originals_(self) -> list[str]:

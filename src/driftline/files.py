@@ -6,39 +6,33 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
-__all__ = ["StateFileError", "read_tensors", "write_tensors"]
+__all__ = ["StateFileError", "pack", "read_tensors", "replacing", "unpack", "write_tensors"]
 
 
 class StateFileError(ValueError):
     """The file is not a driftline state, is damaged, or belongs to another version."""
 
 
-def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
-    """Write so that the path holds either the old file or the whole new one, whatever happens.
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write to: on leaving, the path holds either the old file or the whole new one, whatever happened.
 
-    Arguments:
-        meta: the header; needs ``format`` and ``version``, which :func:`read_tensors` asks for again.
-
-    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_tensors(f"{folder}/x", {"ones": torch.ones(2)}, {"format": "mine", "version": 1, "note": "hello"})
-    ...     tensors, meta = read_tensors(f"{folder}/x", "mine", 1)
-    >>> tensors["ones"].tolist(), meta["note"]
-    ([1.0, 1.0], 'hello')
+    ...     with replacing(f"{folder}/x") as file:
+    ...         _ = file.write(b"hello")
+    ...     Path(f"{folder}/x").read_text()
+    'hello'
     """
-    # copies, since the format has no shared memory
-    tensors = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
-    header = {**meta, "digest": _digest(tensors, meta)}
-    data = save(tensors, metadata={"driftline": json.dumps(header, sort_keys=True, default=_plain)})
     target = Path(path).resolve()  # a link stays a link, to the new file
     if target.is_dir():
         raise IsADirectoryError(f"{os.fspath(path)} is a directory: name a file")
@@ -46,7 +40,7 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], m
     try:
         with os.fdopen(handle, "wb") as file:
             os.fchmod(file.fileno(), 0o666 & ~_umask())  # as open() would have made it
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -60,27 +54,56 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], m
         os.close(folder)
 
 
-def read_tensors(path: str | os.PathLike[str], kind: str, version: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and header of a file whose ``format`` is ``kind``; anything else is a :class:`StateFileError`."""
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"{os.fspath(path)}: no such file")
+def pack(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> bytes:
+    """Tensors and a header as the bytes of a safetensors file.
+
+    Arguments:
+        meta: the header; needs ``format`` and ``version``, which :func:`unpack` asks for again.
+
+    >>> data = pack({"ones": torch.ones(2)}, {"format": "mine", "version": 1, "note": "hello"})
+    >>> tensors, meta = unpack(data, "mine", 1, "my data")
+    >>> tensors["ones"].tolist(), meta["note"]
+    ([1.0, 1.0], 'hello')
+    """
+    # copies, since the format has no shared memory
+    tensors = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
+    header = {**meta, "digest": _digest(tensors, meta)}
+    return bytes(save(tensors, metadata={"driftline": json.dumps(header, sort_keys=True, default=_plain)}))
+
+
+def unpack(data: bytes, kind: str, version: int, what: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and header whose ``format`` is ``kind``; anything else is a :class:`StateFileError` about ``what``."""
     try:
-        with safe_open(path, framework="pt") as file:
-            meta = json.loads((file.metadata() or {}).get("driftline", "null"))
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a mapping)
-    except (SafetensorError, json.JSONDecodeError, OSError) as error:
-        raise StateFileError(f"{os.fspath(path)}: damaged, or not a driftline state ({error})") from None
+        tensors = dict(load(data))
+        length = int.from_bytes(data[:8], "little")
+        meta = json.loads(json.loads(data[8 : 8 + length]).get("__metadata__", {}).get("driftline", "null"))
+    except (SafetensorError, ValueError, AttributeError, KeyError, RuntimeError) as error:
+        raise StateFileError(f"{what}: damaged, or not a driftline state ({error})") from None
     if not isinstance(meta, dict) or meta.get("format") != kind:
         found = f"of format {meta['format']!r}" if isinstance(meta, dict) and "format" in meta else "a safetensors file"
-        raise StateFileError(f"{os.fspath(path)}: {found}, but not a driftline state of format {kind!r}")
+        raise StateFileError(f"{what}: {found}, but not a driftline state of format {kind!r}")
     if meta.get("version") != version:
         raise StateFileError(
-            f"{os.fspath(path)}: written as version {meta.get('version')}, this driftline reads version {version}"
+            f"{what}: written as version {meta.get('version')}, this driftline reads version {version}"
         )
     digest = meta.pop("digest", None)
     if digest != _digest(tensors, meta):
-        raise StateFileError(f"{os.fspath(path)}: damaged, its content does not match its digest")
+        raise StateFileError(f"{what}: damaged, its content does not match its digest")
     return tensors, meta
+
+
+def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
+    """Write what :func:`pack` makes to a file, atomically."""
+    data = pack(tensors, meta)
+    with replacing(path) as file:
+        file.write(data)
+
+
+def read_tensors(path: str | os.PathLike[str], kind: str, version: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What :func:`unpack` finds in a file."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{os.fspath(path)}: no such file")
+    return unpack(Path(path).read_bytes(), kind, version, os.fspath(path))
 
 
 def _plain(value: Any) -> Any:

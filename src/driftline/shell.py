@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
@@ -20,6 +21,7 @@ from driftline.continual import Info, State, Track
 from driftline.designs import Design, design_of
 from driftline.divergences import Generator
 from driftline.estimates import Estimate
+from driftline.files import replacing
 from driftline.inputs import MIN_ROWS, as_rows, resolve_device, resolve_seed
 from driftline.models import LogLinear, ModuleFactory, Network, Stacked
 from driftline.objectives import Objective, log_mean_exp, resolve
@@ -206,7 +208,9 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return readings.forward_along(forward, logs, level, uncertainty, design)
 
-    def _attribution(self, original: str | None, level: float) -> list[Attribution]:
+    def _attribution(
+        self, original: str | None, level: float, groups: Mapping[str, Sequence[str | int]] | None = None
+    ) -> list[Attribution]:
         position = self._track(original).current
         if not isinstance(position.psi, LogLinear) or position.uncertainty is None:
             why = "no step has been taken yet" if not has_past(position.psi) else "this model has no such parts"
@@ -219,8 +223,10 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         log_r = position.log_ratio(position.window)
         if bool(inference.joined_later(psi.coef, position.uncertainty).any()):
             _warn_of_few(log_r, "features that joined later rest on", "their parts cannot be trusted")
-        found = attribute(psi.features, psi.coef, position.uncertainty, design, log_r, position.lag, level)
-        names = getattr(self, "feature_names_in_", range(len(found)))
+        columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+        names = columns if groups is None else list(groups)
+        members = None if groups is None else _members(groups, columns).to(log_r)
+        found = attribute(psi.features, psi.coef, position.uncertainty, design, log_r, position.lag, level, members)
         total = sum(max(e.value, 0.0) for e in found)
         parts = [
             Attribution(name, max(e.value, 0.0) / total if total > 0.0 else 0.0, e)
@@ -237,6 +243,12 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything the next step needs to one file, atomically (safetensors with a JSON header, no pickle)."""
+        data = self.to_bytes()
+        with replacing(path) as file:
+            file.write(data)
+
+    def to_bytes(self) -> bytes:
+        """What :meth:`save` writes, for storing elsewhere."""
         check_is_fitted(self)
         for name in self._state.tracks:
             self._settled(name)
@@ -252,7 +264,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
             "seed": self.seed_,
             "columns": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
         }
-        storage.write(path, self._state, header)
+        return storage.dump(self._state, header)
 
     @classmethod
     def load(
@@ -270,17 +282,31 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
             model, objective: the callables again, if the saved estimator had its own (they are not in the file).
             device: where to go on, if not on the device it was saved from.
         """
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"{os.fspath(path)}: no such file")
+        data, what = Path(path).read_bytes(), os.fspath(path)
+        return cls.from_bytes(data, what=what, model=model, objective=objective, device=device, progress=progress)
 
-        state, meta = storage.read(path, model)
+    @classmethod
+    def from_bytes(
+        cls,
+        data: bytes,
+        *,
+        what: str = "the state",
+        model: ModuleFactory | None = None,
+        objective: Objective | None = None,
+        device: str | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """An estimator from :meth:`to_bytes`; the arguments are those of :meth:`load`, ``what`` names it in errors."""
+        state, meta = storage.parse(data, what, model)
         if meta["estimator"] != cls.__name__:
-            raise storage.StateFileError(f"{os.fspath(path)} holds a {meta['estimator']}, not a {cls.__name__}")
+            raise storage.StateFileError(f"{what} holds a {meta['estimator']}, not a {cls.__name__}")
         params = dict(meta["params"])
         for name, given in (("model", model), ("objective", objective)):
             if name in meta["custom"]:
                 if given is None:
-                    raise ValueError(
-                        f"{os.fspath(path)} was saved with a custom {name}: pass it, load(path, {name}=...)"
-                    )
+                    raise ValueError(f"{what} was saved with a custom {name}: pass it, load(path, {name}=...)")
                 params[name] = given
         if params.get("hidden") is not None:
             params["hidden"] = tuple(params["hidden"])
@@ -291,6 +317,17 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         place = resolve_device(estimator.device)
         estimator._adopt(_to(state, place), meta["seed"], place, meta["columns"])
         return estimator
+
+
+def _members(groups: Mapping[str, Sequence[str | int]], columns: Sequence[str | int]) -> Tensor:
+    """Which columns each group has, as ones in (groups, D)."""
+    out = torch.zeros(len(groups), len(columns))
+    for i, (name, wanted) in enumerate(groups.items()):
+        for column in wanted:
+            if column not in columns:
+                raise ValueError(f"group {name!r} holds the unknown column {column!r}: there are {columns[:5]}...")
+            out[i, columns.index(column)] = 1.0
+    return out
 
 
 def _to(value: Any, device: torch.device) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from driftline.attribution import Attribution
@@ -94,6 +94,11 @@ class DensityRatio(RatioEstimator):
         """An f-divergence over the current sample, or over further rows ``X`` of the current distribution."""
         return self._divergence(kind, X, None, level, of_step=False)
 
-    def attribution(self, *, level: float = 0.95) -> list[Attribution]:
-        """Which columns moved, most first: their parts in KL(original‖current) + KL(current‖original)."""
-        return self._attribution(None, level)
+    def attribution(
+        self, *, level: float = 0.95, groups: Mapping[str, Sequence[str | int]] | None = None
+    ) -> list[Attribution]:
+        """Which columns moved, most first: their parts in KL(original‖current) + KL(current‖original).
+
+        ``groups`` names columns that belong together: then the parts are theirs.
+        """
+        return self._attribution(None, level, groups)

@@ -1,8 +1,7 @@
-"""States on disk: what a State holds as tensors and a layout, in one file."""
+"""States as bytes: what a State holds, as tensors and a layout."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,34 +10,35 @@ from torch import Tensor, nn
 
 from driftline import screening
 from driftline.continual import State, Track
-from driftline.files import StateFileError, read_tensors, write_tensors
+from driftline.files import StateFileError, pack, unpack
 from driftline.inference import Forward, Uncertainty
 from driftline.models import MLP, Features, LogLinear, ModuleFactory, Network, Standardizer
 from driftline.positions import Position
 
-__all__ = ["VERSION", "StateFileError", "read", "write"]
+__all__ = ["VERSION", "StateFileError", "dump", "parse"]
 
 VERSION = 3
 _FORMAT = "driftline-state"
 
 
-def write(path: str | os.PathLike[str], state: State, header: Mapping[str, Any]) -> None:
-    """Write a state so that the path holds either the old file or the whole new one, whatever happens."""
+def dump(state: State, header: Mapping[str, Any]) -> bytes:
+    """A state and a header of one's own, as bytes."""
     tensors, layout = _flatten(state)
-    write_tensors(path, tensors, {"format": _FORMAT, "version": VERSION, "layout": layout, **header})
+    return pack(tensors, {"format": _FORMAT, "version": VERSION, "layout": layout, **header})
 
 
-def read(path: str | os.PathLike[str], factory: ModuleFactory | None = None) -> tuple[State, dict[str, Any]]:
-    """A state and the header it was written with.
+def parse(data: bytes, what: str, factory: ModuleFactory | None = None) -> tuple[State, dict[str, Any]]:
+    """A state and the header it was dumped with.
 
     Arguments:
-        factory: of a custom network, which is not in the file.
+        what: how an error names the data, such as a file's name.
+        factory: of a custom network, which is not in the data.
     """
-    tensors, meta = read_tensors(path, _FORMAT, VERSION)
+    tensors, meta = unpack(data, _FORMAT, VERSION, what)
     try:
         return _restore(tensors, meta, factory), meta
     except (KeyError, IndexError, RuntimeError, TypeError, AttributeError) as error:
-        raise StateFileError(f"{os.fspath(path)}: damaged, its parts do not fit together ({error})") from error
+        raise StateFileError(f"{what}: damaged, its parts do not fit together ({error})") from error
 
 
 def _flatten(state: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
