@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -139,7 +139,8 @@ def step(state: State, windows: Mapping[str, Tensor], settings: Settings, policy
         reference = arrived if advanced else origin[name]
         held = 0 if advanced else (1 if name in passed else track.held + 1)
         tracks[name] = Track(track.tau, reference, arrived, taken.log_den, held)
-        infos[name] = _diagnose(origin[name], taken, advanced, "; ".join(filter(None, [reason, taken.note])))
+        told = "; ".join(filter(None, [reason, taken.note]))
+        infos[name] = _diagnose(origin[name], taken, advanced, told, settings.names)
     return State(tracks, t), Info(t, infos)
 
 
@@ -200,7 +201,7 @@ def _decide(taken: Step, policy: Policy, held: int) -> tuple[bool, str]:
     return False, f"held: step of {size:.3g} nats, {enough:.3g} wanted"
 
 
-def _diagnose(origin: Position, taken: Step, advanced: bool, reason: str) -> OriginalInfo:
+def _diagnose(origin: Position, taken: Step, advanced: bool, reason: str, names: Sequence[str] | None) -> OriginalInfo:
     window = taken.position.window
     log_before = origin.log_ratio(window)
     log_r = taken.position.log_ratio(window)
@@ -223,7 +224,7 @@ def _diagnose(origin: Position, taken: Step, advanced: bool, reason: str) -> Ori
         fit=taken.fit,
         advanced=advanced,
         reason=reason,
-        warnings=tuple(_doubts(origin, taken, overlap)),
+        warnings=tuple(_doubts(origin, taken, overlap, names)),
     )
 
 
@@ -234,7 +235,7 @@ def _overlap(log_num: Tensor, log_den: Tensor) -> float:
     return float((4.0 * torch.sigmoid(logits) * torch.sigmoid(-logits)).sum())
 
 
-def _doubts(origin: Position, taken: Step, overlap: float) -> list[str]:
+def _doubts(origin: Position, taken: Step, overlap: float, names: Sequence[str] | None) -> list[str]:
     """Reasons not to trust the step, in words a user can act on."""
     doubts = []
     if not taken.fit.converged:
@@ -256,17 +257,22 @@ def _doubts(origin: Position, taken: Step, overlap: float) -> list[str]:
         off = abs(float(ratio.mean()) - 1.0)
         if off > max(0.2, 5.0 * error):
             doubts.append(f"the step ratio averages {float(ratio.mean()):.3g} on the window instead of 1")
-    doubts.extend(_outlier(origin, taken))
+    doubts.extend(_outlier(origin, taken, names))
     moved = _moved_constants(origin, taken.position.window)
     if moved:
+        columns = ", ".join(_label(j, names) for j in moved[:5])
         doubts.append(
-            f"column(s) {', '.join(map(str, moved[:5]))} were constant in the original and are not now: "
-            "the true ratio there is zero or infinite"
+            f"column(s) {columns} were constant in the original and are not now: the true ratio there is zero or "
+            "infinite"
         )
     return doubts
 
 
-def _outlier(origin: Position, taken: Step) -> list[str]:
+def _label(column: int, names: Sequence[str] | None) -> str:
+    return str(column) if names is None else repr(names[column])
+
+
+def _outlier(origin: Position, taken: Step, names: Sequence[str] | None) -> list[str]:
     """One row that says more about the step than all others together do."""
     size = taken.log_den.abs()
     if len(size) < 50 or float(size.max()) <= 0.1 * float(size.sum()):  # both are 0 for a window that is the one before
@@ -276,7 +282,8 @@ def _outlier(origin: Position, taken: Step) -> list[str]:
     z = origin.psi.standardizer(taken.position.window[row : row + 1])[0].abs()
     j = int(z.argmax())
     return [
-        f"row {row} alone carries {float(size[row] / size.sum()):.0%} of the step: column {j} holds "
+        f"row {row} alone carries {float(size[row] / size.sum()):.0%} of the step: "
+        f"column {_label(j, names)} holds "
         f"{float(taken.position.window[row, j]):.3g}, {float(z[j]):.2g} standard deviations away from the original"
     ]
 

@@ -313,6 +313,10 @@ class ContinualDensityRatio(RatioEstimator):
         """
         return self._attribution(original, level, groups)
 
+    def current_window(self, original: str | None = None) -> Floats:
+        """The rows (n, D) of the window that an original has got to, as they are kept for the next step."""
+        return cast(Floats, self._track(original).current.window.cpu().numpy().copy())
+
     @property
     def originals_(self) -> list[str]:
         """Names of the originals traced."""

@@ -48,6 +48,7 @@ class Settings:
     polish: bool = True
     seed: int = 0
     progress: Progress | None = None
+    names: tuple[str, ...] | None = None
 
 
 class Position(NamedTuple):

@@ -88,6 +88,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
             training=training,
             seed=seed,
             progress=self.progress,
+            names=tuple(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
         )
 
     def _lag(self) -> int | None:

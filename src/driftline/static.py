@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from driftline.attribution import Attribution
@@ -73,7 +74,8 @@ class DensityRatio(RatioEstimator):
     def fit(self, original: Any, current: Any) -> Self:
         """Fit the ratio of the two samples, (n, D) and (m, D)."""
         seed, device = self._seed(), resolve_device(self.device)
-        settings, names = self._settings(seed), column_names(original)
+        names = column_names(original)
+        settings = replace(self._settings(seed), names=None if names is None else tuple(names))
         rows = as_rows(original, "original", device=device)
         window = as_rows(current, "current", names=names, width=rows.shape[1], device=device)
         state, info = step(start(rows, settings), {"original": window}, settings, Policy())

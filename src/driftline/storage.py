@@ -15,16 +15,16 @@ from driftline.inference import Forward, Uncertainty
 from driftline.models import MLP, Features, LogLinear, ModuleFactory, Network, Standardizer
 from driftline.positions import Position
 
-__all__ = ["VERSION", "StateFileError", "dump", "parse"]
+__all__ = ["FORMAT", "VERSION", "StateFileError", "dump", "parse"]
 
 VERSION = 3
-_FORMAT = "driftline-state"
+FORMAT = "driftline-state"
 
 
 def dump(state: State, header: Mapping[str, Any]) -> bytes:
     """A state and a header of one's own, as bytes."""
     tensors, layout = _flatten(state)
-    return pack(tensors, {"format": _FORMAT, "version": VERSION, "layout": layout, **header})
+    return pack(tensors, {"format": FORMAT, "version": VERSION, "layout": layout, **header})
 
 
 def parse(data: bytes, what: str, factory: ModuleFactory | None = None) -> tuple[State, dict[str, Any]]:
@@ -34,7 +34,7 @@ def parse(data: bytes, what: str, factory: ModuleFactory | None = None) -> tuple
         what: how an error names the data, such as a file's name.
         factory: of a custom network, which is not in the data.
     """
-    tensors, meta = unpack(data, _FORMAT, VERSION, what)
+    tensors, meta = unpack(data, FORMAT, VERSION, what)
     try:
         return _restore(tensors, meta, factory), meta
     except (KeyError, IndexError, RuntimeError, TypeError, AttributeError) as error:

@@ -166,6 +166,8 @@ def _checked(data: Any) -> dict[str, Any]:
         raise ValueError("notes are not text")
     for name in ("warning_limit", "alarm_limit", "effective_sample_size", "seconds"):
         out[name] = _number(data[name], name)
+    if not 0.0 <= out["seconds"] < math.inf:
+        raise ValueError(f"seconds={data['seconds']!r} is not a time taken")
     out["signal"] = Signal(data["signal"])
     out["divergences"] = {name: _estimate(e, name) for name, e in data["divergences"].items()}
     out["step"] = None if data["step"] is None else _estimate(data["step"], "step")

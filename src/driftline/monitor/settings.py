@@ -134,8 +134,15 @@ class Settings:
             raise ValueError(f"{unknown[0]!r} is not a setting: known are {', '.join(known)}")
         return cls(**data)
 
-    def differs(self, given: Mapping[str, Any]) -> list[str]:
-        """In which of the given settings these differ, as ``name=theirs, not given``."""
-        other = type(self).from_dict({**self.to_dict(), **given}).to_dict()
-        mine = self.to_dict()
-        return [f"{name}={mine[name]!r}, not {other[name]!r}" for name in given if mine[name] != other[name]]
+    def differs(self, given: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+        """Which of the given settings are others than these: name -> (these, given)."""
+        mine, known = self.to_dict(), {f.name for f in fields(self)}
+        found = {}
+        for name, value in given.items():
+            if name not in known:
+                type(self).from_dict({name: value})  # says what is known
+            plain = list(value) if isinstance(value, tuple | list) else value
+            plain = [plain] if isinstance(plain, str) and isinstance(mine[name], list) else plain
+            if plain != mine[name]:
+                found[name] = (mine[name], plain)
+        return found

@@ -1,0 +1,111 @@
+"""One window judged from one original: estimates, the alarm's decision, the columns that moved."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from driftline.alarms import AlarmState, Decision, Look, Signal, decide
+from driftline.estimates import Estimate
+from driftline.estimators import ContinualDensityRatio
+from driftline.monitor.records import Moved
+from driftline.monitor.settings import Settings
+
+__all__ = ["Judgement", "alarm_from_dict", "alarm_to_dict", "judge"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What goes into a Record, and the alarm's state after it."""
+
+    parts: Mapping[str, Any]
+    alarm: AlarmState
+
+
+def judge(
+    estimator: ContinualDensityRatio,
+    original: str,
+    settings: Settings,
+    alarm: AlarmState,
+    groups: Mapping[str, Sequence[str]],
+) -> Judgement:
+    """Ask the estimator everything a Record holds about an original, after its step to the window."""
+    about = estimator.info_.originals[original]
+    notes = list(about.warnings)
+    divergences = {
+        kind: _noting(notes, lambda kind=kind: estimator.divergence(kind, original=original, level=settings.level))
+        for kind in settings.divergences
+    }
+    first = settings.divergences[0]
+    step = _noting(notes, lambda: estimator.step_divergence(first, original=original, level=settings.level))
+    alarm, decision = _decide(alarm, settings, divergences[first], step)
+    parts = {
+        "divergences": {kind: _plain(estimate) for kind, estimate in divergences.items()},
+        "step": _plain(step),
+        "signal": decision.signal,
+        "reason": decision.reason,
+        "warning_limit": _number(decision.drift.warning),
+        "alarm_limit": _number(decision.drift.limit),
+        "columns": _noting(notes, lambda: _moved(estimator, original, settings, groups)),
+        "effective_sample_size": about.effective_sample_size,
+        "diagnostics": {
+            "overlap": _number(about.overlap),
+            "lag": float(about.lag),
+            "mean_ratio": _number(about.mean_ratio),
+            "step_mean_ratio": _number(about.step_mean_ratio),
+        },
+        "notes": tuple(dict.fromkeys(notes)),
+    }
+    return Judgement(parts, alarm)
+
+
+def _noting(notes: list[str], ask: Callable[[], T]) -> T:
+    """Warnings become notes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        answer = ask()
+    notes.extend(str(warning.message) for warning in caught)
+    return answer
+
+
+def _decide(alarm: AlarmState, settings: Settings, drift: Estimate, step: Estimate) -> tuple[AlarmState, Decision]:
+    if not alarm.seen and not math.isfinite(drift.std_error + step.std_error):
+        # decide() refuses a first look without error bars, since most callers could do something about it
+        blind = Look(drift.value, math.nan, math.nan)
+        return alarm, Decision(Signal.NORMAL, "no error bar for this window, so nothing was decided", blind, None)
+    return decide(alarm, settings.policy(), drift, step)
+
+
+def _moved(
+    estimator: ContinualDensityRatio, original: str, settings: Settings, groups: Mapping[str, Sequence[str]]
+) -> tuple[Moved, ...]:
+    try:
+        parts = estimator.attribution(original, level=settings.level, groups=groups)
+    except ValueError:  # networks have no such parts
+        return ()
+    return tuple(Moved(str(p.column), float(p.share), _plain(p.contribution)) for p in parts[: settings.top])
+
+
+def _number(value: float) -> float:
+    return float(value) if math.isfinite(value) else math.nan
+
+
+def _plain(estimate: Estimate) -> Estimate:
+    """As a Record keeps it, so that it equals what is read back."""
+    numbers = (estimate.value, estimate.std_error, estimate.low, estimate.high, estimate.level)
+    return Estimate(*(_number(number) for number in numbers))
+
+
+def alarm_to_dict(alarm: AlarmState) -> dict[str, Any]:
+    """For JSON."""
+    return {**alarm._asdict(), "signal": str(alarm.signal), "weights": list(alarm.weights)}
+
+
+def alarm_from_dict(data: Mapping[str, Any]) -> AlarmState:
+    """Back from JSON."""
+    return AlarmState(**{**data, "signal": Signal(data["signal"]), "weights": tuple(data["weights"])})

@@ -1,0 +1,300 @@
+"""Monitor: tables arriving over time are watched window by window; what is kept is one window and one file."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from driftline.alarms import Signal
+from driftline.estimators import ContinualDensityRatio
+from driftline.features.tables import TableEncoder
+from driftline.inputs import MIN_ROWS
+from driftline.monitor.judging import alarm_from_dict, alarm_to_dict
+from driftline.monitor.records import Record
+from driftline.monitor.runs import Reference, Run
+from driftline.monitor.settings import Settings
+from driftline.monitor.sources import as_table, open_source
+from driftline.monitor.standing import Standing, advance, begin, join, named
+from driftline.monitor.tracker import Progress, Tracker, TrackerError
+from driftline.monitor.windows import Position, Window, Windows
+
+__all__ = ["Monitor"]
+
+Floats = npt.NDArray[np.float64]
+Callback = Callable[[Record], object]
+
+_log = logging.getLogger("driftline.monitor")
+# what may change while a run goes on: how readings are judged and reported, not what is read
+_CHANGEABLE = ("schema", "tolerance", "run_length", "warning", "persistence", "warm_up", "level", "top")
+
+
+class Monitor:
+    """Watches tables arriving over time: how far has the data moved from its first window?
+
+    Arguments:
+        state: the tracker file, created if it is not there; an existing one goes on where it stopped. None keeps
+            everything in memory.
+        on_record: called with every Record once it is committed.
+        on_alarm: called with a Record whose signal has become an alarm.
+        settings: of :class:`~driftline.monitor.settings.Settings`, such as ``window=5000`` or ``time_column="ts",
+            every="1d"``, ``tolerance=0.1``. Those of an existing tracker file need not be repeated.
+
+    >>> import numpy as np, polars as pl
+    >>> rng = np.random.default_rng(0)
+    >>> def day(t):
+    ...     return pl.DataFrame(
+    ...         {"amount": rng.normal(0.5 * (t > 2), 1, 2000), "card": rng.choice(["credit", "debit"], 2000)}
+    ...     )
+    >>> with Monitor(window=2000, tolerance=0.02) as monitor:
+    ...     for record in monitor.watch(day(t) for t in range(5)):
+    ...         print(record.window, record.status, record.signal)
+    0 original normal
+    1 measured normal
+    2 measured normal
+    3 measured alarm
+    4 measured alarm
+    >>> record.columns[0].column, monitor.weights(day(4)).shape
+    ('amount', (2000,))
+    """
+
+    def __init__(
+        self,
+        state: str | os.PathLike[str] | None = None,
+        *,
+        on_record: Callback | None = None,
+        on_alarm: Callback | None = None,
+        **settings: Any,
+    ) -> None:
+        self._setup(None if state is None else Tracker(state), on_record, on_alarm, settings)
+
+    @classmethod
+    def open(
+        cls,
+        state: str | os.PathLike[str],
+        *,
+        readonly: bool = False,
+        on_record: Callback | None = None,
+        on_alarm: Callback | None = None,
+    ) -> Self:
+        """The monitor of an existing tracker file; ``readonly`` to score rows or look, also while another writes."""
+        if not os.path.isfile(state):
+            raise FileNotFoundError(f"{os.fspath(state)}: no such tracker file")
+        monitor = cls.__new__(cls)
+        monitor._setup(Tracker(state, readonly=readonly), on_record, on_alarm, None)
+        return monitor
+
+    def _setup(
+        self,
+        tracker: Tracker | None,
+        on_record: Callback | None,
+        on_alarm: Callback | None,
+        given: Mapping[str, Any] | None,
+    ) -> None:
+        self._tracker, self._on_record, self._on_alarm = tracker, on_record, on_alarm
+        self._created, self._source = datetime.now(UTC).isoformat(timespec="seconds"), ""
+        self._standing: Standing | None = None
+        self._progress = Progress()
+        self._records: list[Record] = []  # without a tracker file
+        self._remarks: list[str] = []  # for the next Record
+        self.waiting = 0
+        try:
+            if tracker is None or tracker.empty:
+                if given is None:
+                    raise TrackerError(f"{'' if tracker is None else tracker.path}: no window has been committed yet")
+                self.settings = Settings.from_dict(given)
+            else:
+                self._go_on(tracker, given or {})
+        except BaseException:
+            self.close()
+            raise
+
+    def _go_on(self, tracker: Tracker, given: Mapping[str, Any]) -> None:
+        run, self._progress = tracker.description(), tracker.progress()
+        estimator = ContinualDensityRatio.from_bytes(tracker.state(), what=tracker.path)
+        try:
+            settings = Settings.from_dict(run["settings"])
+            self._created, self._source = run["created"], run["source"]
+            standing = _standing(settings, TableEncoder.from_dict(run["encoder"]), estimator, self._progress)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise TrackerError(f"{tracker.path}: damaged, its parts do not fit together ({error})") from None
+        changed = settings.differs(given)
+        fixed = [
+            f"{name}={changed[name][0]!r}, not {changed[name][1]!r}" for name in changed if name not in _CHANGEABLE
+        ]
+        if fixed:
+            raise ValueError(f"{tracker.path} was begun with {'; '.join(fixed)}: leave that out, or begin another file")
+        self._remarks = [f"from here on {k}={now!r} instead of {then!r}" for k, (then, now) in changed.items()]
+        self.settings = Settings.from_dict({**settings.to_dict(), **given})
+        encoder = standing.encoder.with_schema(self.settings.schema)
+        self._standing = replace(standing, settings=self.settings, encoder=encoder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the tracker file, so that others may write to it."""
+        if self._tracker is not None:
+            self._tracker.close()
+
+    @property
+    def encoder(self) -> TableEncoder | None:
+        """How columns become numbers; None before the first window."""
+        return None if self._standing is None else self._standing.encoder
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All Records so far."""
+        return self.run.records
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """The originals, in the order they joined."""
+        return () if self._standing is None else self._standing.references
+
+    @property
+    def run(self) -> Run:
+        """Everything a report is made from."""
+        if self._tracker is not None and self._standing is not None:
+            return self._tracker.run()
+        standing = self._standing
+        return Run(
+            path="",
+            created=self._created,
+            settings=self.settings,
+            source=self._source,
+            encoder={} if standing is None else standing.encoder.to_dict(),
+            records=tuple(self._records),
+            references=self.references,
+            now={} if standing is None else standing.now,
+        )
+
+    def watch(
+        self,
+        source: Any,
+        *,
+        follow: bool = False,
+        poll: float = 1.0,
+        format: str | None = None,
+        replay: bool = False,
+        flush: bool = False,
+    ) -> Iterator[Record]:
+        """The Records of a source, window by window, each committed before it is yielded.
+
+        Arguments:
+            source: a file, folder or pattern (CSV, Parquet, Arrow, JSON lines), ``"-"`` for standard input, a data
+                frame, or an iterable of frames. Files go on where the last committed window ended; standard input
+                and iterables are taken to hold new rows.
+            follow: wait for more rows at the end, looking every ``poll`` seconds.
+            format: csv, tsv, parquet, arrow or jsonl, if the name does not tell.
+            replay: standard input or iterable starts from the beginning again: skip what has been read.
+            flush: at the end, count the unfinished window too.
+        """
+        opened = open_source(source, follow=follow, poll=poll, format=format, replay=replay)
+        self._source, self.waiting = opened.name, 0
+        position = None if self._standing is None else self._standing.position
+        windows = Windows(opened, self.settings, position, flush)
+        for window in windows:
+            for record, became_alarm in self._take(window):
+                if self._on_record is not None:
+                    self._on_record(record)
+                if became_alarm and self._on_alarm is not None:
+                    self._on_alarm(record)
+                yield record
+        self.waiting = windows.waiting
+        if self.waiting:
+            _log.info("%d rows wait for their window to be complete", self.waiting)
+
+    def _take(self, window: Window) -> list[tuple[Record, bool]]:
+        """A window's Records, committed, and which of them raise an alarm anew."""
+        remarks = self._remarks
+        if self._standing is None:
+            if window.table.num_rows < MIN_ROWS:  # such as the first day of a month's worth, begun near midnight
+                self._remarks.append(f"a window of {window.table.num_rows} rows before this one was left out")
+                _log.warning("the first window has %d rows: left out", window.table.num_rows)
+                return []
+            standing, record = begin(window, self.settings, remarks)
+            records, raised = [record], [False]
+        else:
+            before = self._standing.alarms
+            standing, records = advance(self._standing, window, remarks)
+            alarm = Signal.ALARM
+            raised = [r.signal == alarm and before[r.original].signal != alarm for r in records]
+        self._commit(standing, records)
+        self._remarks = []
+        return list(zip(records, raised, strict=True))
+
+    def add_reference(self, name: str, frame: Any = None) -> Record:
+        """A further original: the rows of a frame, or those of the current window; drift is measured from it too."""
+        standing, record = join(self._started(), name, None if frame is None else as_table(frame))
+        self._commit(standing, [record])
+        return record
+
+    def log_ratio(self, frame: Any, original: str | None = None) -> Floats:
+        """log original/current of a frame's rows, (n,)."""
+        return np.asarray(self._started().estimator.log_ratio(*self._asked(frame, original)))
+
+    def weights(self, frame: Any, original: str | None = None) -> Floats:
+        """Weights of a frame's rows that make the current data look like the original, (n,): a ``sample_weight``."""
+        return np.asarray(self._started().estimator.weights(*self._asked(frame, original)))
+
+    def _asked(self, frame: Any, original: str | None) -> tuple[Any, str]:
+        standing = self._started()
+        name = standing.references[0].name if original is None else original
+        table, untyped = as_table(frame), False
+        return named(standing.encoder, standing.encoder.transform(table, untyped=untyped).values), name
+
+    def _started(self) -> Standing:
+        if self._standing is None:
+            raise ValueError("no window has been watched yet: call watch first")
+        return self._standing
+
+    def _commit(self, standing: Standing, records: list[Record]) -> None:
+        """The file first: if it cannot be written, the monitor stands where the file does."""
+        progress = replace(
+            self._progress,
+            windows=standing.windows,
+            position=None if standing.position is None else standing.position.to_dict(),
+            alarms={name: alarm_to_dict(alarm) for name, alarm in standing.alarms.items()},
+            references=[asdict(reference) for reference in standing.references],
+            now=standing.now,
+        )
+        if self._tracker is None:
+            self._records.extend(records)
+        else:
+            run = {
+                "created": self._created,
+                "source": self._source,
+                "settings": standing.settings.to_dict(),
+                "encoder": standing.encoder.to_dict(),
+            }
+            progress = self._tracker.commit(run, records, standing.estimator.to_bytes(), progress)
+        self._standing, self._progress = standing, progress
+
+
+def _standing(
+    settings: Settings, encoder: TableEncoder, estimator: ContinualDensityRatio, progress: Progress
+) -> Standing:
+    if estimator.n_features_in_ != len(encoder.names):
+        raise ValueError(f"a state of {estimator.n_features_in_} columns, an encoder of {len(encoder.names)}")
+    if set(progress.alarms) != set(estimator.originals_):
+        raise ValueError(f"alarms of {sorted(progress.alarms)}, a state of {estimator.originals_}")
+    return Standing(
+        settings=settings,
+        encoder=encoder,
+        estimator=estimator,
+        references=tuple(Reference(**reference) for reference in progress.references),
+        alarms={name: alarm_from_dict(alarm) for name, alarm in progress.alarms.items()},
+        windows=progress.windows,
+        position=None if progress.position is None else Position.from_dict(progress.position),
+        now=progress.now,
+    )

@@ -1,0 +1,186 @@
+"""Where a run stands, and how a window moves it on: pure functions, ``standing, window -> standing, Records``."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from driftline.alarms import AlarmState
+from driftline.estimators import ContinualDensityRatio
+from driftline.features.tables import TableEncoder
+from driftline.fitting import FitDivergedError
+from driftline.inputs import MIN_ROWS
+from driftline.monitor.judging import judge
+from driftline.monitor.records import Record
+from driftline.monitor.runs import Reference, Summaries
+from driftline.monitor.settings import Settings
+from driftline.monitor.windows import Position, Window
+from driftline.shell import UntrustedEstimateWarning
+
+__all__ = ["FIRST", "Standing", "advance", "begin", "digest", "join", "named", "too_few"]
+
+Floats = npt.NDArray[np.float64]
+FIRST = "original"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """All that the next window needs.
+
+    Attributes:
+        windows: windows so far, skipped ones counted.
+        position: where to go on reading.
+        now: histograms of the last measured window.
+    """
+
+    settings: Settings
+    encoder: TableEncoder
+    estimator: ContinualDensityRatio
+    references: tuple[Reference, ...]
+    alarms: Mapping[str, AlarmState]
+    windows: int = 1
+    position: Position | None = None
+    now: Summaries = field(default_factory=dict)
+
+
+class _Named(NamedTuple):
+    values: Floats
+    columns: Sequence[str]
+
+    def to_numpy(self) -> Floats:
+        return self.values
+
+
+def named(encoder: TableEncoder, values: Floats) -> Any:
+    """Encoded rows with the names of their columns, as estimators take them from data frames."""
+    return _Named(values, encoder.names)
+
+
+def digest(values: Floats) -> str:
+    """Of encoded rows: tells windows apart without telling anything of their rows."""
+    return hashlib.blake2b(np.ascontiguousarray(values).tobytes(), digest_size=16).hexdigest()
+
+
+def too_few(rows: int, encoder: TableEncoder) -> str:
+    """Why so many rows cannot be a window; empty if they can."""
+    least = max(MIN_ROWS, len(encoder.names))
+    return f"{rows} rows are too few, {least} are needed for {len(encoder.names)} encoded columns" * (rows < least)
+
+
+def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tuple[Standing, Record]:
+    """The first window: columns are encoded as it has them from now on, and drift is measured from it."""
+    began = time.perf_counter()
+    encoder = TableEncoder.fit(
+        window.table, columns=settings.columns, drop=settings.drop, numeric=settings.numeric,
+        categorical=settings.categorical, datetime=settings.datetime, time_column=settings.time_column,
+        schema=settings.schema, untyped=window.untyped,
+    )  # fmt: skip
+    encoded = encoder.transform(window.table, untyped=window.untyped)
+    reason = too_few(len(encoded.values), encoder)
+    if reason:
+        raise ValueError(f"the first window: {reason}")
+    estimator = ContinualDensityRatio(model=settings.model, random_state=settings.seed)
+    estimator.fit(named(encoder, encoded.values), name=FIRST)
+    then = encoder.summarise(window.table, untyped=window.untyped) if settings.summaries else {}
+    reference = Reference(FIRST, 0, window.table.num_rows, window.end, then)
+    standing = Standing(
+        settings, encoder, estimator, (reference,), {FIRST: AlarmState()}, position=window.position, now=then
+    )
+    record = _record(
+        window, 0, FIRST, "original", (*notes, *_remarks(window), *encoded.notes), time.perf_counter() - began,
+        digest=digest(encoded.values), reason="drift is measured from this window on",
+    )  # fmt: skip
+    return standing, record
+
+
+def advance(standing: Standing, window: Window, notes: Sequence[str] = ()) -> tuple[Standing, list[Record]]:
+    """The next window, seen from every original."""
+    began, names = time.perf_counter(), [reference.name for reference in standing.references]
+    index, remarks = standing.windows, [*notes, *_remarks(window)]
+    moved_on = replace(standing, windows=index + 1, position=window.position)
+
+    def skip(why: Sequence[str]) -> tuple[Standing, list[Record]]:
+        seconds = time.perf_counter() - began
+        return moved_on, [
+            _record(window, index, name, "skipped", (*remarks, *why), seconds, signal=standing.alarms[name].signal,
+                    reason=f"nothing was measured: {standing.alarms[name].signal} stands")
+            for name in names
+        ]  # fmt: skip
+
+    if window.table.num_rows == 0:
+        return skip(() if remarks else ("no rows",))
+    encoded = standing.encoder.transform(window.table, untyped=window.untyped)
+    remarks += encoded.notes
+    reason = too_few(len(encoded.values), standing.encoder)
+    if reason:
+        return skip((reason,))
+    estimator = copy.copy(standing.estimator)  # shallow: a step replaces what it changes
+    rows = named(standing.encoder, encoded.values)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UntrustedEstimateWarning)  # they are in info_, and become notes
+            estimator.partial_fit(dict.fromkeys(names, rows))
+    except FitDivergedError as error:
+        return skip((f"the fit failed, the next window is compared with the one before: {error}",))
+    groups = {raw: [standing.encoder.names[j] for j in at] for raw, at in standing.encoder.groups.items()}
+    alarms, parts = dict(standing.alarms), {}
+    for name in names:
+        judged = judge(estimator, name, standing.settings, standing.alarms[name], groups)
+        alarms[name], parts[name] = judged.alarm, judged.parts
+    now = standing.encoder.summarise(window.table, untyped=window.untyped) if standing.settings.summaries else {}
+    seconds, mark = time.perf_counter() - began, digest(encoded.values)
+    records = [
+        _record(window, index, name, "measured", (*remarks, *found.pop("notes")), seconds, digest=mark, **found)
+        for name, found in parts.items()
+    ]
+    return replace(moved_on, estimator=estimator, alarms=alarms, now=now), records
+
+
+def join(standing: Standing, name: str, table: pa.Table | None, *, untyped: bool = False) -> tuple[Standing, Record]:
+    """A further original: the rows of a table, or of the current window if there is none."""
+    if not name or not isinstance(name, str):
+        raise ValueError(f"name={name!r} must be a non-empty string")
+    if name in standing.alarms:
+        raise ValueError(f"an original {name!r} is traced already: choose another name")
+    estimator, notes = copy.copy(standing.estimator), ()
+    if table is None:
+        values, then = estimator.current_window(FIRST), standing.now
+    else:
+        encoded = standing.encoder.transform(table, untyped=untyped)
+        values, notes = encoded.values, encoded.notes
+        then = standing.encoder.summarise(table, untyped=untyped) if standing.settings.summaries else {}
+    reason = too_few(len(values), standing.encoder)
+    if reason:
+        raise ValueError(f"original {name!r}: {reason}")
+    estimator.add_original(named(standing.encoder, values), name=name)
+    index = standing.windows - 1
+    record = Record(
+        window=index, original=name, status="original", rows=len(values), first_row=0, notes=notes,
+        reason="drift is measured from these rows on", digest=digest(values),
+    )  # fmt: skip
+    reference = Reference(name, index, len(values), None, then)
+    alarms = {**standing.alarms, name: AlarmState()}
+    return replace(standing, estimator=estimator, references=(*standing.references, reference), alarms=alarms), record
+
+
+def _remarks(window: Window) -> list[str]:
+    late = f"{window.late_rows} rows came after their window was closed, and were left out" if window.late_rows else ""
+    return [remark for remark in (window.note, late) if remark]
+
+
+def _record(
+    window: Window, index: int, original: str, status: str, notes: Sequence[str], seconds: float, **parts: Any
+) -> Record:
+    return Record(
+        window=index, original=original, status=status, rows=window.table.num_rows, first_row=window.first_row,
+        start=window.start, end=window.end, late_rows=window.late_rows, notes=tuple(notes), seconds=seconds, **parts,
+    )  # fmt: skip

@@ -1,0 +1,329 @@
+"""The tracker file: one SQLite database that holds a run, each window committed at once or not at all.
+
+Inside: the run (settings, source, frozen encoder), the Records, and one row of progress: the estimator's state, where
+to go on reading, the alarms. Every part carries a digest, Records form a chain of them, so that what was altered or
+cut off is refused and not read as something else. Deleted content is overwritten with zeros, and the write-ahead log
+is emptied after every commit: rows that the run has left behind are not in the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from driftline.monitor.records import Record, RecordError
+from driftline.monitor.runs import Reference, Run
+from driftline.monitor.settings import Settings
+
+__all__ = ["Progress", "Tracker", "TrackerError", "read_run"]
+
+VERSION = 1
+_APPLICATION = 0x64726674  # "drft", told by file(1) and SQLite
+_PARTS = ("run", "progress", "state")
+_SCHEMA = """
+CREATE TABLE parts (name TEXT PRIMARY KEY, content BLOB NOT NULL, digest TEXT NOT NULL);
+CREATE TABLE records (place INTEGER PRIMARY KEY, record TEXT NOT NULL, digest TEXT NOT NULL);
+"""
+
+
+class TrackerError(ValueError):
+    """The tracker file is damaged, foreign, of another version, or in use by another writer."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What changes from window to window, beside the estimator's state.
+
+    Attributes:
+        windows: windows so far, skipped ones counted.
+        position: where to go on reading, as JSON; None before the first window.
+        alarms: the state of each original's alarm, as JSON.
+        references: the originals, as JSON.
+        now: histograms of the last measured window.
+        records: Records so far.
+        chain: the digest of the last of them, which rests on all before.
+        state: the digest of the estimator's state.
+        run: the digest of the run's description.
+    """
+
+    windows: int = 0
+    position: Mapping[str, Any] | None = None
+    alarms: Mapping[str, Any] = field(default_factory=dict)
+    references: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    now: Mapping[str, Any] = field(default_factory=dict)
+    records: int = 0
+    chain: str = ""
+    state: str = ""
+    run: str = ""
+
+
+class Tracker:
+    """A tracker file, open for reading or as its only writer.
+
+    Arguments:
+        path: of the file; a writer creates it with the first commit.
+        readonly: readers never wait for a writer, nor it for them.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
+        self.path = os.fspath(path)
+        self.readonly = readonly
+        self._lock: sqlite3.Connection | None = None
+        if Path(self.path).is_dir():
+            raise TrackerError(f"{self.path} is a directory: name a file")
+        if readonly and not Path(self.path).is_file():
+            raise FileNotFoundError(f"{self.path}: no such tracker file")
+        if not Path(self.path).resolve().parent.is_dir():
+            raise FileNotFoundError(f"{self.path}: its folder does not exist")
+        with self._clearly():
+            if not readonly:
+                self._lock = _lock(self.path)
+            try:
+                self._database = _connect(self.path, readonly)
+                self._check_kind()  # before anything is changed
+                if not readonly:
+                    _prepare(self._database)
+            except BaseException:
+                self.close()
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; a writer's lock ends."""
+        database = getattr(self, "_database", None)
+        if database is not None and not self.readonly:
+            with suppress(sqlite3.Error):  # at rest it is one file, without a log; a reader at work prevents that
+                database.execute("PRAGMA busy_timeout = 100")
+                database.execute("PRAGMA journal_mode = DELETE").fetchone()
+        for name in ("_database", "_lock"):
+            connection = getattr(self, name, None)
+            if connection is not None:
+                with suppress(sqlite3.Error):
+                    connection.close()
+                setattr(self, name, None)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing has been committed yet."""
+        with self._clearly():
+            return not self._tables()
+
+    def commit(self, run: Mapping[str, Any], records: Sequence[Record], state: bytes, progress: Progress) -> Progress:
+        """Records, state and progress of a window, all or nothing; returns the progress with its digests."""
+        chain, content = progress.chain, _json(run)
+        rows = []
+        for place, record in enumerate(records, progress.records):
+            line = record.to_json()
+            chain = _digest(chain.encode(), line.encode())
+            rows.append((place, line, chain))
+        done = replace(
+            progress,
+            records=progress.records + len(rows),
+            chain=chain,
+            state=_digest(state),
+            run=_digest(content),
+        )
+        parts = {"run": content, "state": state, "progress": _json(asdict(done))}
+        with self._clearly():
+            database = self._database
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                if not self._tables():
+                    for statement in _SCHEMA.strip().split("\n"):
+                        database.execute(statement)
+                    database.execute(f"PRAGMA application_id = {_APPLICATION}")
+                    database.execute(f"PRAGMA user_version = {VERSION}")
+                database.executemany("INSERT INTO records VALUES (?, ?, ?)", rows)
+                for name, value in parts.items():
+                    database.execute("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", (name, value, _digest(value)))
+                database.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    database.execute("ROLLBACK")
+                raise
+            # the log holds what was overwritten: empty it, so that no earlier window stays behind. A reader in the
+            # middle of something delays that to the next commit
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return done
+
+    def progress(self) -> Progress:
+        """The progress of the last commit, after everything in the file has been checked."""
+        return self._read()[0]
+
+    def description(self) -> dict[str, Any]:
+        """What :meth:`commit` got as ``run``."""
+        return self._read()[1]
+
+    def state(self) -> bytes:
+        """The estimator's state of the last commit."""
+        with self._clearly():
+            return self._parts()["state"]
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of the Records and of each part."""
+        with self._clearly():
+            (records,) = self._database.execute("SELECT sum(length(CAST(record AS BLOB))) FROM records").fetchone()
+            return {"records": int(records or 0), **{name: len(part) for name, part in self._parts().items()}}
+
+    def records(self) -> tuple[Record, ...]:
+        """All Records, in the order they were committed."""
+        return self._read()[2]
+
+    def run(self) -> Run:
+        """What a reader wants to know."""
+        progress, run, records = self._read()
+        try:
+            return Run(
+                path=self.path,
+                created=run["created"],
+                settings=Settings.from_dict(run["settings"]),
+                source=run["source"],
+                encoder=run["encoder"],
+                records=records,
+                references=tuple(Reference(**reference) for reference in progress.references),
+                now=progress.now,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise TrackerError(f"{self.path}: damaged, its parts do not fit together ({error})") from None
+
+    def _read(self) -> tuple[Progress, dict[str, Any], tuple[Record, ...]]:
+        """Everything but the state, from one moment, checked."""
+        with self._clearly():
+            self._database.execute("BEGIN")
+            try:
+                parts = self._parts()
+                rows = self._database.execute("SELECT place, record, digest FROM records ORDER BY place").fetchall()
+            finally:
+                self._database.execute("COMMIT")
+            progress = Progress(**json.loads(parts["progress"]))
+            if (progress.state, progress.run) != (_digest(parts["state"]), _digest(parts["run"])):
+                raise TrackerError(f"{self.path}: damaged, its parts are of different moments")
+            records, chain = [], ""
+            for expected, (place, line, digest) in enumerate(rows):
+                chain = _digest(chain.encode(), str(line).encode())
+                if place != expected or digest != chain:
+                    raise TrackerError(f"{self.path}: damaged, Record {expected} is not what was written")
+                records.append(Record.from_json(line))
+            if len(records) != progress.records or chain != progress.chain:
+                raise TrackerError(
+                    f"{self.path}: damaged, {progress.records} Records were written, {len(records)} left"
+                )
+            return progress, json.loads(parts["run"]), tuple(records)
+
+    def _parts(self) -> dict[str, bytes]:
+        rows = self._database.execute("SELECT name, content, digest FROM parts").fetchall()
+        parts = {}
+        for name, content, digest in rows:
+            if not isinstance(content, bytes) or digest != _digest(content):
+                raise TrackerError(f"{self.path}: damaged, its part {name!r} does not match its digest")
+            parts[name] = content
+        if sorted(parts) != sorted(_PARTS):
+            raise TrackerError(f"{self.path}: damaged, it holds the parts {sorted(parts)} instead of {sorted(_PARTS)}")
+        return parts
+
+    def _tables(self) -> set[str]:
+        return {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+    def _check_kind(self) -> None:
+        tables = self._tables()
+        (kind,) = self._database.execute("PRAGMA application_id").fetchone()
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        if not tables and kind in (0, _APPLICATION):
+            if self.readonly:
+                raise TrackerError(f"{self.path}: empty, no window has been committed to it yet")
+            return
+        if kind != _APPLICATION:
+            raise TrackerError(f"{self.path}: a database, but not a driftline tracker file")
+        if version != VERSION:
+            raise TrackerError(f"{self.path}: written as version {version}, this driftline reads version {VERSION}")
+        if tables != {"parts", "records"}:
+            raise TrackerError(f"{self.path}: damaged, its tables are {sorted(tables)}")
+        found = self._database.execute("PRAGMA quick_check(1)").fetchone()
+        if found != ("ok",):
+            raise TrackerError(f"{self.path}: damaged ({found[0]})")
+
+    @contextmanager
+    def _clearly(self) -> Iterator[None]:
+        """What SQLite and JSON have to say, as errors of ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise TrackerError(f"{self.path}: {_in_words(error)}") from None
+        except (RecordError, json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError) as error:
+            raise TrackerError(f"{self.path}: damaged ({error})") from None
+
+
+def read_run(path: str | os.PathLike[str]) -> Run:
+    """What a tracker file tells, while a writer may be at work."""
+    with Tracker(path, readonly=True) as tracker:
+        return tracker.run()
+
+
+def _connect(path: str, readonly: bool) -> sqlite3.Connection:
+    address = Path(path).resolve().as_uri()
+    if not readonly:
+        return sqlite3.connect(address, uri=True, isolation_level=None, timeout=10.0)
+    try:
+        database = sqlite3.connect(f"{address}?mode=ro", uri=True, isolation_level=None, timeout=10.0)
+        database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        log = Path(f"{path}-wal")
+        if log.exists() and log.stat().st_size:
+            raise
+        # a folder that cannot be written to has no room for the log's index; without a log none is needed
+        database = sqlite3.connect(f"{address}?immutable=1", uri=True, isolation_level=None)
+    return database
+
+
+def _prepare(database: sqlite3.Connection) -> None:
+    """For writing: readers go on beside it, deleted content is overwritten, a commit is on the disk."""
+    database.execute("PRAGMA secure_delete = ON")
+    if database.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+        raise sqlite3.OperationalError("this file system does not allow a write-ahead log")
+    database.execute("PRAGMA synchronous = FULL")
+
+
+def _lock(path: str) -> sqlite3.Connection:
+    """Held as long as the writer lives, and let go by the system if it is killed."""
+    address = f"{Path(path).resolve().as_uri()}.lock"
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=0.0)
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if "locked" in str(error):
+            raise TrackerError(f"{path}: another process is writing to it; one writer at a time") from None
+        raise
+    return connection
+
+
+def _in_words(error: sqlite3.Error) -> str:
+    text = str(error)
+    if "not a database" in text:
+        return "not a driftline tracker file"
+    if "malformed" in text or "no such" in text:
+        return f"damaged ({text})"
+    return f"cannot be used ({text})"
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False).encode()
+
+
+def _digest(*parts: bytes) -> str:
+    total = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        total.update(part)
+    return total.hexdigest()
