@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import accuracy, alarms, coverage, speed, theory
+from benchmarks import accuracy, alarms, coverage, monitoring, speed, theory
 from benchmarks.results import Result, table
 
 BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
@@ -25,6 +25,8 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "error-bars": speed.error_bars,
     "static": speed.static,
     "scoring": speed.scoring,
+    "watch-parquet": monitoring.parquet,
+    "watch-windows": monitoring.windows,
 }
 
 

@@ -227,3 +227,13 @@ def test_header_is_json_without_paths(tmp_path):
     assert meta["format"] == "driftline-state"
     assert meta["version"] == storage.VERSION
     assert str(tmp_path) not in json.dumps(header)
+
+
+def test_bytes_without_padding_are_fewer_and_the_same_state():
+    stream, rng = CorrelationStream(dim=4, delta=0.1), np.random.default_rng(0)
+    est = estimator("auto").fit(stream.sample(0, 2000, rng))
+    for t in range(1, 4):
+        est.partial_fit(stream.sample(t, 2000, rng))
+    whole, short = est.to_bytes(), est.to_bytes(padded=False)
+    assert len(short) < 0.5 * len(whole)
+    assert ContinualDensityRatio.from_bytes(short).to_bytes() == whole

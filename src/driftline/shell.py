@@ -248,8 +248,8 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         with replacing(path) as file:
             file.write(data)
 
-    def to_bytes(self) -> bytes:
-        """What :meth:`save` writes, for storing elsewhere."""
+    def to_bytes(self, *, padded: bool = True) -> bytes:
+        """What :meth:`save` writes, for storing elsewhere; not ``padded``, it is less, and more as features join."""
         check_is_fitted(self)
         for name in self._state.tracks:
             self._settled(name)
@@ -265,7 +265,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
             "seed": self.seed_,
             "columns": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
         }
-        return storage.dump(self._state, header)
+        return storage.dump(self._state, header, padded=padded)
 
     @classmethod
     def load(

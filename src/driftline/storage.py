@@ -21,9 +21,9 @@ VERSION = 3
 FORMAT = "driftline-state"
 
 
-def dump(state: State, header: Mapping[str, Any]) -> bytes:
-    """A state and a header of one's own, as bytes."""
-    tensors, layout = _flatten(state)
+def dump(state: State, header: Mapping[str, Any], *, padded: bool = True) -> bytes:
+    """A state and a header of one's own, as bytes: of one size whatever t if ``padded``, less of them otherwise."""
+    tensors, layout = _flatten(state, padded)
     return pack(tensors, {"format": FORMAT, "version": VERSION, "layout": layout, **header})
 
 
@@ -41,7 +41,7 @@ def parse(data: bytes, what: str, factory: ModuleFactory | None = None) -> tuple
         raise StateFileError(f"{what}: damaged, its parts do not fit together ({error})") from error
 
 
-def _flatten(state: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _flatten(state: State, padded: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors by key and their layout. Numbers that change with t are tensors too: as text their length would vary."""
     tensors: dict[str, Tensor] = {"t": torch.tensor(state.t)}
     modules: list[nn.Module] = []
@@ -52,9 +52,9 @@ def _flatten(state: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors[f"{key}.step_log_ratio"] = track.step_log_ratio
         same = track.reference is track.current
         entry: dict[str, Any] = {"tau": track.tau, "same": same}
-        entry["current"] = _flatten_position(track.current, f"{key}.current", tensors, modules)
+        entry["current"] = _flatten_position(track.current, f"{key}.current", tensors, modules, padded)
         if not same:
-            entry["reference"] = _flatten_position(track.reference, f"{key}.reference", tensors, modules)
+            entry["reference"] = _flatten_position(track.reference, f"{key}.reference", tensors, modules, padded)
         tracks[name] = entry
     for i, module in enumerate(modules):
         for part, value in module.state_dict().items():
@@ -64,7 +64,7 @@ def _flatten(state: State) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def _flatten_position(
-    position: Position, key: str, tensors: dict[str, Tensor], modules: list[nn.Module]
+    position: Position, key: str, tensors: dict[str, Tensor], modules: list[nn.Module], padded: bool
 ) -> dict[str, Any]:
     tensors[f"{key}.log_normalizer"] = torch.tensor(position.log_normalizer, dtype=torch.float64)
     tensors[f"{key}.window"] = position.window
@@ -82,7 +82,7 @@ def _flatten_position(
             for part, value in position.uncertainty._asdict().items():
                 tensors[f"{key}.uncertainty.{part}"] = value
         return entry | {"kind": "network", "module": index, "tau": psi.tau, "heads": psi.heads}
-    spare = _spare(psi.features) if position.evidence is not None else (0, 0)
+    spare = _spare(psi.features) if padded and position.evidence is not None else (0, 0)
     _flatten_log_linear(psi, spare, key, tensors)
     if position.uncertainty is not None:
         at = _padded_positions(psi.features, spare)

@@ -142,22 +142,33 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
     )
 
 
-def search(path: str | os.PathLike[str], blocks: Iterable[Floats], *, most: int = 2000) -> Found:
-    """Look for encoded rows (n, D) in the bytes of a tracker file and its log, evenly picked if there are many.
+def search(path: str | os.PathLike[str], blocks: Iterable[Floats]) -> Found:
+    """Look for encoded rows (n, D) in the bytes of a tracker file and its log.
 
     Rows are kept as they are, in double precision, so what is kept can be found. A row may lie across the border of
     two of the database's pages and be missed; of a window, nearly all do not.
     """
-    rows = np.unique(np.concatenate(list(blocks)), axis=0)
-    rows = rows[:: max(1, -(-len(rows) // most))]
-    content = b"".join(Path(name).read_bytes() for name in _files(path))
+    rows = np.ascontiguousarray(np.unique(np.concatenate(list(blocks)), axis=0))
     with Tracker(path, readonly=True) as tracker:
         tensors, _ = unpack(tracker.state(), FORMAT, VERSION, os.fspath(path))
         originals = {record.digest for record in tracker.records() if record.status == "original"}
     windows = [value.numpy() for name, value in tensors.items() if name.endswith(".window")]
     current = {row.tobytes() for window in windows if digest(window) not in originals for row in window}
-    found = [row.tobytes() for row in rows if row.tobytes() in content]
+    found = set().union(*(_occurring(rows, Path(name).read_bytes()) for name in _files(path)))
     return Found(len(rows), len(found), sum(row in current for row in found))
+
+
+def _occurring(rows: Floats, content: bytes) -> set[bytes]:
+    """Which rows occur in some bytes, at any offset: found by their most telling column, then compared in full."""
+    column = int(np.argmax([len(np.unique(values)) for values in rows.T]))
+    wanted, width, found = {row.tobytes() for row in rows}, rows.shape[1] * 8, set()
+    marks = np.unique(rows[:, column]).view(np.uint64)
+    for shift in range(min(8, len(content))):
+        numbers = np.frombuffer(content, np.uint64, offset=shift, count=(len(content) - shift) // 8)
+        for at in np.flatnonzero(np.isin(numbers, marks)):
+            start = shift + 8 * (int(at) - column)
+            found.add(content[max(start, 0) : start + width])
+    return found & wanted
 
 
 def _files(path: str | os.PathLike[str]) -> list[str]:
@@ -179,7 +190,7 @@ def _held(original: str, window: torch.Tensor, run: Run) -> Held:
         original=original,
         rows=window.shape[0],
         window=known[-1].window if known else None,
-        is_original=any(record.status == "original" for record in known) or not known,
+        is_original=not known or any(record.status == "original" and record.original == original for record in known),
     )
 
 

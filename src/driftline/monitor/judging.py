@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from driftline.alarms import AlarmState, Decision, Look, Signal, decide
@@ -21,9 +22,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Judgement:
-    """What goes into a Record, and the alarm's state after it."""
+    """What goes into a Record, notes apart, and the alarm's state after it."""
 
     parts: Mapping[str, Any]
+    notes: tuple[str, ...]
     alarm: AlarmState
 
 
@@ -38,11 +40,11 @@ def judge(
     about = estimator.info_.originals[original]
     notes = list(about.warnings)
     divergences = {
-        kind: _noting(notes, lambda kind=kind: estimator.divergence(kind, original=original, level=settings.level))
+        kind: _noting(notes, partial(estimator.divergence, kind, original=original, level=settings.level))
         for kind in settings.divergences
     }
     first = settings.divergences[0]
-    step = _noting(notes, lambda: estimator.step_divergence(first, original=original, level=settings.level))
+    step = _noting(notes, partial(estimator.step_divergence, first, original=original, level=settings.level))
     alarm, decision = _decide(alarm, settings, divergences[first], step)
     parts = {
         "divergences": {kind: _plain(estimate) for kind, estimate in divergences.items()},
@@ -51,7 +53,7 @@ def judge(
         "reason": decision.reason,
         "warning_limit": _number(decision.drift.warning),
         "alarm_limit": _number(decision.drift.limit),
-        "columns": _noting(notes, lambda: _moved(estimator, original, settings, groups)),
+        "columns": _noting(notes, partial(_moved, estimator, original, settings, groups)),
         "effective_sample_size": about.effective_sample_size,
         "diagnostics": {
             "overlap": _number(about.overlap),
@@ -59,9 +61,8 @@ def judge(
             "mean_ratio": _number(about.mean_ratio),
             "step_mean_ratio": _number(about.step_mean_ratio),
         },
-        "notes": tuple(dict.fromkeys(notes)),
     }
-    return Judgement(parts, alarm)
+    return Judgement(parts, tuple(dict.fromkeys(notes)), alarm)
 
 
 def _noting(notes: list[str], ask: Callable[[], T]) -> T:

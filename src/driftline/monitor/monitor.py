@@ -16,14 +16,16 @@ from driftline.alarms import Signal
 from driftline.estimators import ContinualDensityRatio
 from driftline.features.tables import TableEncoder
 from driftline.inputs import MIN_ROWS
+from driftline.monitor.batches import Position
+from driftline.monitor.frames import as_table
 from driftline.monitor.judging import alarm_from_dict, alarm_to_dict
 from driftline.monitor.records import Record
 from driftline.monitor.runs import Reference, Run
 from driftline.monitor.settings import Settings
-from driftline.monitor.sources import as_table, open_source
+from driftline.monitor.sources import open_source
 from driftline.monitor.standing import Standing, advance, begin, join, named
 from driftline.monitor.tracker import Progress, Tracker, TrackerError
-from driftline.monitor.windows import Position, Window, Windows
+from driftline.monitor.windows import Window, Windows
 
 __all__ = ["Monitor"]
 
@@ -132,7 +134,7 @@ class Monitor:
             raise ValueError(f"{tracker.path} was begun with {'; '.join(fixed)}: leave that out, or begin another file")
         self._remarks = [f"from here on {k}={now!r} instead of {then!r}" for k, (then, now) in changed.items()]
         self.settings = Settings.from_dict({**settings.to_dict(), **given})
-        encoder = standing.encoder.with_schema(self.settings.schema)
+        encoder = replace(standing.encoder, schema=self.settings.schema)
         self._standing = replace(standing, settings=self.settings, encoder=encoder)
 
     def __enter__(self) -> Self:
@@ -250,8 +252,8 @@ class Monitor:
     def _asked(self, frame: Any, original: str | None) -> tuple[Any, str]:
         standing = self._started()
         name = standing.references[0].name if original is None else original
-        table, untyped = as_table(frame), False
-        return named(standing.encoder, standing.encoder.transform(table, untyped=untyped).values), name
+        encoded = standing.encoder.transform(as_table(frame), untyped=False)
+        return named(standing.encoder, encoded.values), name
 
     def _started(self) -> Standing:
         if self._standing is None:
@@ -277,7 +279,7 @@ class Monitor:
                 "settings": standing.settings.to_dict(),
                 "encoder": standing.encoder.to_dict(),
             }
-            progress = self._tracker.commit(run, records, standing.estimator.to_bytes(), progress)
+            progress = self._tracker.commit(run, records, standing.estimator.to_bytes(padded=False), progress)
         self._standing, self._progress = standing, progress
 
 

@@ -19,11 +19,12 @@ from driftline.estimators import ContinualDensityRatio
 from driftline.features.tables import TableEncoder
 from driftline.fitting import FitDivergedError
 from driftline.inputs import MIN_ROWS
+from driftline.monitor.batches import Position
 from driftline.monitor.judging import judge
 from driftline.monitor.records import Record
 from driftline.monitor.runs import Reference, Summaries
 from driftline.monitor.settings import Settings
-from driftline.monitor.windows import Position, Window
+from driftline.monitor.windows import Window
 from driftline.shell import UntrustedEstimateWarning
 
 __all__ = ["FIRST", "Standing", "advance", "begin", "digest", "join", "named", "too_few"]
@@ -132,16 +133,14 @@ def advance(standing: Standing, window: Window, notes: Sequence[str] = ()) -> tu
     except FitDivergedError as error:
         return skip((f"the fit failed, the next window is compared with the one before: {error}",))
     groups = {raw: [standing.encoder.names[j] for j in at] for raw, at in standing.encoder.groups.items()}
-    alarms, parts = dict(standing.alarms), {}
-    for name in names:
-        judged = judge(estimator, name, standing.settings, standing.alarms[name], groups)
-        alarms[name], parts[name] = judged.alarm, judged.parts
+    judged = {n: judge(estimator, n, standing.settings, standing.alarms[n], groups) for n in names}
     now = standing.encoder.summarise(window.table, untyped=window.untyped) if standing.settings.summaries else {}
     seconds, mark = time.perf_counter() - began, digest(encoded.values)
     records = [
-        _record(window, index, name, "measured", (*remarks, *found.pop("notes")), seconds, digest=mark, **found)
-        for name, found in parts.items()
+        _record(window, index, n, "measured", (*remarks, *found.notes), seconds, digest=mark, **found.parts)
+        for n, found in judged.items()
     ]
+    alarms = {n: found.alarm for n, found in judged.items()}
     return replace(moved_on, estimator=estimator, alarms=alarms, now=now), records
 
 
@@ -151,7 +150,8 @@ def join(standing: Standing, name: str, table: pa.Table | None, *, untyped: bool
         raise ValueError(f"name={name!r} must be a non-empty string")
     if name in standing.alarms:
         raise ValueError(f"an original {name!r} is traced already: choose another name")
-    estimator, notes = copy.copy(standing.estimator), ()
+    estimator = copy.copy(standing.estimator)
+    notes: tuple[str, ...] = ()
     if table is None:
         values, then = estimator.current_window(FIRST), standing.now
     else:

@@ -135,7 +135,12 @@ class Tracker:
             state=_digest(state),
             run=_digest(content),
         )
-        parts = {"run": content, "state": state, "progress": _json(asdict(done))}
+        progressed = _json(asdict(done))
+        parts = (
+            ("run", content, done.run),
+            ("state", state, done.state),
+            ("progress", progressed, _digest(progressed)),
+        )
         with self._clearly():
             database = self._database
             database.execute("BEGIN IMMEDIATE")
@@ -146,8 +151,7 @@ class Tracker:
                     database.execute(f"PRAGMA application_id = {_APPLICATION}")
                     database.execute(f"PRAGMA user_version = {VERSION}")
                 database.executemany("INSERT INTO records VALUES (?, ?, ?)", rows)
-                for name, value in parts.items():
-                    database.execute("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", (name, value, _digest(value)))
+                database.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", parts)
                 database.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):

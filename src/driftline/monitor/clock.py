@@ -1,0 +1,196 @@
+"""Rows into windows by time: what is late, what is empty and what is finished depends on each row, not on batches."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from driftline.monitor.batches import Batch, Position, Window
+from driftline.monitor.every import Every, iso, span
+from driftline.monitor.joining import join
+from driftline.monitor.settings import Settings
+from driftline.monitor.times import MISSING, times_of
+
+__all__ = ["Clock"]
+
+logger = logging.getLogger("driftline.monitor.windows")
+_LAST = np.iinfo(np.int64).max
+
+
+@dataclass
+class _Open:
+    """A window that rows may still come for, and the position of its first row."""
+
+    first: Position
+    pieces: list[Batch]
+
+
+class Clock:
+    """Takes batches, gives the windows that are finished by them.
+
+    With ``newest`` the latest time up to a row, windows that end before ``newest - lateness`` are closed at that row. A
+    row whose window is closed already is late: left out, and counted with the oldest window that is open then. Windows
+    come in order; those without rows between two others come as one, without rows. After each, the position is the
+    first row of any later window, so that reading again from there, with rows of earlier windows left out, leads to the
+    same windows.
+
+    Arguments:
+        position: to go on from.
+        new: the rows after it do not come again; those that come for windows before it are late.
+    """
+
+    def __init__(self, settings: Settings, position: Position | None = None, *, new: bool = False) -> None:
+        assert settings.every is not None and settings.time_column is not None
+        self._every = Every(settings.every)
+        self._lateness = span(settings.lateness)
+        self._column = settings.time_column
+        self._strict = settings.schema == "strict"
+        self._end = position or Position(None, 0, 0, "")
+        self._newest = MISSING if self._end.newest is None else min(self._end.newest, _LAST)
+        self._next = self._end.next_window
+        if new and self._next is not None:
+            self._newest = self._closing(self._next)
+        self._open: dict[int, _Open] = {}
+        self._indices: list[int] = []  # heap of what is open
+        self._firsts: list[tuple[int, int]] = []  # heap of (rows before its first, index); closed ones are passed over
+        self._late: Counter[int] = Counter()
+        self._untimed: Counter[int] = Counter()
+        self._empty = pa.table({})
+        self._sort: tuple[bool, bool] = (False, False)
+        self._warned: int | None = None
+        self.waiting = 0
+
+    def add(self, batch: Batch) -> Iterator[Window]:
+        """Take the next rows; give the windows that are finished by them."""
+        times = times_of(batch, self._column, strict=self._strict)
+        known = times != MISSING
+        newest = np.maximum.accumulate(np.concatenate([[self._newest], times]))
+        indices, oldest = np.full(len(times), MISSING), np.full(len(times), MISSING)
+        indices[known] = self._every.index(times[known])
+        begun = newest[1:] != MISSING
+        # not below the first time there is
+        oldest[begun] = self._every.index(np.maximum(newest[1:][begun], MISSING + 1 + self._lateness) - self._lateness)
+        total = self._end.total
+        self._empty, self._sort = batch.table.slice(0, 0), (batch.untyped, batch.sparse)
+        self._warn(known & (indices < oldest), oldest, batch)
+        cuts = [0, *(np.flatnonzero(np.diff(oldest)) + 1).tolist(), len(times)]
+        for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+            floor = int(oldest[start])
+            some = slice(start, stop)
+            kept = self._count(indices[some], known[some], floor)
+            self._keep(batch, start + np.flatnonzero(kept), indices, newest, total)
+            yield from self._close(floor)
+        self._newest = int(newest[-1])
+        rows = batch.table.num_rows
+        self._end = Position(batch.file, batch.row + rows, total + rows, batch.head)
+
+    def flush(self) -> Iterator[Window]:
+        """Close everything, as if time had gone on."""
+        yield from self._close(_LAST)
+
+    def _count(self, indices: NDArray[np.int64], known: NDArray[np.bool_], floor: int) -> NDArray[np.bool_]:
+        """Count rows that are late or have no time; which of the others belong to windows still to come."""
+        late = known & (indices < floor)
+        if self._next is None or floor >= self._next:  # otherwise they were counted before an interruption
+            self._late[floor] += int(late.sum())
+            self._untimed[floor] += int((~known).sum())
+        kept = known & ~late
+        return kept if self._next is None else kept & (indices >= self._next)
+
+    def _keep(
+        self, batch: Batch, rows: NDArray[np.int64], indices: NDArray[np.int64], newest: NDArray[np.int64], total: int
+    ) -> None:
+        if not len(rows):
+            return
+        rows = rows[np.argsort(indices[rows], kind="stable")]
+        groups = np.split(rows, np.flatnonzero(np.diff(indices[rows])) + 1)
+        for group in groups:
+            first, last, index = int(group[0]), int(group[-1]), int(indices[group[0]])
+            if index not in self._open:
+                before = None if newest[first] == MISSING else int(newest[first])
+                place = Position(batch.file, batch.row + first, total + first, batch.head, before)
+                self._open[index] = _Open(place, [])
+                heapq.heappush(self._indices, index)
+                heapq.heappush(self._firsts, (place.total, index))
+            if last - first + 1 == len(group):
+                piece = batch.part(first, len(group))
+            else:
+                piece = replace(batch, table=batch.table.take(group), row=batch.row + first)
+            self._open[index].pieces.append(piece)
+            self.waiting += len(group)
+
+    def _close(self, floor: int) -> Iterator[Window]:
+        """Windows below the floor, and those without rows between them and the next one with rows."""
+        while self._indices:
+            index = self._indices[0]
+            if self._next is not None and self._next < index <= floor:
+                yield self._gap(self._next, index)
+            elif index < floor:
+                yield self._window(index)
+            else:
+                return
+
+    def _gap(self, start: int, stop: int) -> Window:
+        count = stop - start
+        note = f"no rows for {count} window{'' if count == 1 else 's'}"
+        position = self._done(stop)
+        return self._made(self._empty, position.total, position, start, stop, note)
+
+    def _window(self, index: int) -> Window:
+        heapq.heappop(self._indices)
+        done = self._open.pop(index)
+        table, note = join(done.pieces, strict=self._strict)
+        self.waiting -= table.num_rows
+        return self._made(table, done.first.total, self._done(index + 1), index, index + 1, note)
+
+    def _made(self, table: pa.Table, first: int, position: Position, start: int, stop: int, note: str) -> Window:
+        late, untimed = _taken(self._late, stop), _taken(self._untimed, stop)
+        left = f"{untimed} row{'' if untimed == 1 else 's'} without a readable time left out" if untimed else ""
+        return Window(
+            table,
+            first,
+            position,
+            iso(self._every.start(start)),
+            iso(self._every.start(stop)),
+            late,
+            "; ".join(filter(None, (note, left))),
+            *self._sort,
+        )
+
+    def _done(self, index: int) -> Position:
+        """Where to go on when the next window to come is this one."""
+        self._next = index
+        while self._firsts and self._firsts[0][1] not in self._open:
+            heapq.heappop(self._firsts)
+        if self._firsts:
+            return replace(self._open[self._firsts[0][1]].first, next_window=index)
+        # everything was flushed: time counts as gone on, so that rows that still come for these windows are late
+        self._newest = max(self._newest, self._closing(index))
+        return replace(self._end, newest=self._newest, next_window=index)
+
+    def _closing(self, index: int) -> int:
+        """The earliest time that closes all windows before this one."""
+        return max(self._newest, min(self._every.start(index) + self._lateness, _LAST))
+
+    def _warn(self, late: NDArray[np.bool_], oldest: NDArray[np.int64], batch: Batch) -> None:
+        if not late.size or not late.all() or self._warned == int(oldest[-1]):
+            return
+        self._warned = int(oldest[-1])
+        logger.warning(
+            "%d rows from %s on are all late: a row before them said it was %s",
+            *(late.size, batch.place(0), iso(self._newest)),
+        )
+
+
+def _taken(counts: Counter[int], stop: int) -> int:
+    """What was counted for windows before this one; it is not counted again."""
+    due: list[Any] = [index for index in counts if index < stop]
+    return sum(counts.pop(index) for index in due)

@@ -1,0 +1,299 @@
+"""The monitor: what it says, that it goes on as if it had never stopped, and what it keeps."""
+
+import json
+import logging
+import multiprocessing
+import os
+import signal
+import time
+from dataclasses import replace
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from driftline.features.tables import TableError
+from driftline.monitor.batches import SourceError
+
+from driftline import Monitor
+from driftline.alarms import Signal
+from driftline.monitor.inspection import inspect, search
+from driftline.monitor.records import RECORD_SCHEMA, Record
+from driftline.monitor.tracker import Tracker, TrackerError, read_run
+
+
+def frame(rng, rows=500, shift=0.0, share=0.3, **more):
+    return pl.DataFrame(
+        {
+            "amount": rng.normal(shift, 1.0, rows),
+            "income": rng.lognormal(0.0, 1.0, rows),
+            "card": rng.choice(["credit", "debit"], rows, p=[share, 1 - share]),
+            "new": rng.random(rows) < 0.2,
+            **{name: make(rows) for name, make in more.items()},
+        }
+    )
+
+
+def plain(records):
+    return [replace(record, seconds=0.0) for record in records]
+
+
+def watched(path, source, **settings):
+    with Monitor(path, **settings) as monitor:
+        return list(monitor.watch(source))
+
+
+def test_drift_is_measured_and_told():
+    rng, alarms, seen = np.random.default_rng(0), [], []
+    frames = [frame(rng, 2000, shift=0.0 if t < 4 else 0.5) for t in range(8)]
+    with Monitor(window=2000, tolerance=0.02, on_record=seen.append, on_alarm=alarms.append) as monitor:
+        records = list(monitor.watch(frames))
+    assert [r.status for r in records] == ["original"] + ["measured"] * 7
+    assert [r.signal == Signal.ALARM for r in records] == [False] * 4 + [True] * 4
+    assert seen == records
+    assert alarms == [records[4]]  # when it rises, not while it stands
+    drift = records[-1].drift
+    assert abs(drift.value - 0.125) < 4 * drift.std_error  # of a unit normal by 0.5, the rest did not move
+    assert records[-1].columns[0].column == "amount"
+    assert records[-1].columns[0].share > 0.8
+    assert records[4].step.value > 0.05 > records[5].step.value
+    assert records[-1].first_row == 14_000
+    for record in records:
+        jsonschema.validate(json.loads(record.to_json()), RECORD_SCHEMA)
+        assert Record.from_json(record.to_json()) == record
+
+
+def test_a_quiet_stream_stays_quiet():
+    rng = np.random.default_rng(1)
+    with Monitor(window=1000, tolerance=0.0, run_length=1000) as monitor:
+        records = list(monitor.watch(frame(rng, 1000) for _ in range(40)))
+    # one false alarm in 1000 windows is promised: one in these 39 has a chance of 4 %, two hardly any
+    assert sum(r.signal == Signal.ALARM for r in records) <= 1
+    inside = [r.drift.low <= 0.0 <= r.drift.high for r in records[1:]]
+    assert np.mean(inside) > 0.5  # readings share the original's noise, so not 95 % in one run
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame, pa.table])
+def test_frames_of_all_kinds_read_the_same(make):
+    rng = np.random.default_rng(0)
+    columns = [{"x": rng.normal(size=300), "c": rng.choice(["a", "b"], 300)} for _ in range(3)]
+    with Monitor(window=300) as monitor:
+        records = list(monitor.watch(make(c) for c in columns))
+    with Monitor(window=300) as monitor:
+        expected = list(monitor.watch(pa.table(c) for c in columns))
+    assert plain(records) == plain(expected)
+
+
+def test_going_on_gives_the_same_numbers(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pl.concat([frame(rng, 500, shift=0.1 * t) for t in range(6)])
+    table.write_csv(tmp_path / "rows.csv")
+    expected = watched(tmp_path / "whole", tmp_path / "rows.csv", window=500)
+    assert len(expected) == 6
+    found = []
+    for _ in range(6):  # a window a day
+        with Monitor(tmp_path / "parts", window=500) as monitor:
+            found.append(next(monitor.watch(tmp_path / "rows.csv")))
+    assert plain(found) == plain(expected)
+    assert plain(read_run(tmp_path / "parts").records) == plain(expected)
+    assert watched(tmp_path / "parts", tmp_path / "rows.csv") == []
+
+
+def _watch_forever(path, source, settings, started):
+    with Monitor(path, **settings) as monitor:
+        started.set()
+        for _ in monitor.watch(source):
+            pass
+
+
+def _killed_often(tmp_path, source, settings, kills, seed):
+    """Records and state after so many kills at random moments and a last run to the end."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        ["driftline.monitor.monitor", "jsonschema", "pandas", "polars", "pyarrow.parquet", "pytest"]
+    )
+    rng, landed, path = np.random.default_rng(seed), 0, tmp_path / "killed"
+    while landed < kills:
+        started = context.Event()
+        process = context.Process(target=_watch_forever, args=(path, source, settings, started))
+        process.start()
+        assert started.wait(60)
+        time.sleep(rng.uniform(0.0, 0.12))
+        landed += process.is_alive()
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        if not process.is_alive() and process.exitcode == 0:
+            break
+    watched(path, source, **settings)
+    with Tracker(path, readonly=True) as tracker:
+        return tracker.records(), tracker.state(), landed
+
+
+def _rows_csv(tmp_path, rng, windows):
+    pl.concat([frame(rng, 400, shift=0.03 * t) for t in range(windows)]).write_csv(tmp_path / "rows.csv")
+    return tmp_path / "rows.csv", {"window": 400}
+
+
+def _days_parquet(tmp_path, rng, windows):
+    """Days in several files, rows of a day out of order, some of them late, one day empty."""
+    hours = np.sort(rng.uniform(0, 24 * windows, 400 * windows)) + rng.exponential(0.5, 400 * windows)
+    hours = hours[(hours < 24 * 5) | (hours > 24 * 6)]
+    table = frame(rng, len(hours)).with_columns(
+        ts=pl.Series(np.datetime64("2026-01-01") + (hours * 3.6e9).astype("timedelta64[us]"))
+    )
+    (tmp_path / "days").mkdir()
+    for i, start in enumerate(range(0, len(table), 1700)):
+        pq.write_table(table[start : start + 1700].to_arrow(), tmp_path / "days" / f"part-{i}.parquet")
+    return tmp_path / "days", {"time_column": "ts", "every": "1d", "lateness": "1h"}
+
+
+@pytest.mark.parametrize("make", [_rows_csv, _days_parquet])
+@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.slow)])
+def test_kills_lose_and_repeat_nothing(make, kills, tmp_path):
+    source, settings = make(tmp_path, np.random.default_rng(3), 12 * kills)
+    records, state, landed = _killed_often(tmp_path, source, settings, kills, seed=4)
+    assert landed == kills  # all of them before the run was over
+    expected = watched(tmp_path / "whole", source, **settings)
+    assert plain(records) == plain(expected)
+    assert [r.window for r in records] == list(range(len(records)))
+    with Tracker(tmp_path / "whole", readonly=True) as tracker:
+        assert tracker.state() == state
+
+
+def test_what_is_kept(tmp_path):
+    rng = np.random.default_rng(0)
+    frames = [frame(rng, 300, shift=0.1 * t) for t in range(4)]
+    with Monitor(tmp_path / "run", window=300) as monitor:
+        (first,) = monitor.watch(frames[:1])
+        rows = [monitor.encoder.transform(f.to_arrow()).values for f in frames]
+        assert inspect(tmp_path / "run").originals_held == ("original",)
+        assert search(tmp_path / "run", [rows[0]]).left_behind > 280  # until the next window it is needed
+        sizes = []
+        for t in range(1, 4):
+            list(monitor.watch(frames[t : t + 1]))
+            found = inspect(tmp_path / "run")
+            sizes.append(found.parts["state"])
+            assert found.originals_held == ()
+            assert [(held.window, held.rows) for held in found.held] == [(t, 300)]
+            assert search(tmp_path / "run", rows[:t]).found == 0
+            assert search(tmp_path / "run", [rows[t]]).found > 280
+    assert len(set(sizes)) == 1
+    assert first.digest != ""
+    assert sum(array.bytes for array in found.arrays) < found.bytes
+    assert found.free_is_zero
+
+
+def test_summaries_can_be_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    run_with, run_without = tmp_path / "with", tmp_path / "without"
+    frames = [frame(rng, 300) for _ in range(2)]
+    watched(run_with, frames, window=300)
+    watched(run_without, frames, window=300, summaries=False)
+    assert set(read_run(run_with).now) == {"amount", "income", "card", "new"}
+    assert read_run(run_with).references[0].then.keys() == read_run(run_with).now.keys()
+    assert read_run(run_without).now == {}
+    assert read_run(run_without).references[0].then == {}
+
+
+def test_references(tmp_path):
+    rng = np.random.default_rng(0)
+    with Monitor(tmp_path / "run", window=1000) as monitor:
+        list(monitor.watch(frame(rng, 1000, shift=0.3 * (t > 0)) for t in range(3)))
+        monitor.add_reference("now")
+        record = monitor.add_reference("far", frame(rng, 1000, shift=1.0))
+        assert (record.status, record.original, record.rows) == ("original", "far", 1000)
+        with pytest.raises(ValueError, match="'far' is traced already"):
+            monitor.add_reference("far")
+        assert set(inspect(tmp_path / "run").originals_held) == {"now", "far"}
+    with Monitor.open(tmp_path / "run") as monitor:
+        records = list(monitor.watch([frame(rng, 1000, shift=0.3)]))
+        assert [r.original for r in records] == ["original", "now", "far"]
+        values = {r.original: r.drift for r in records}
+        for name, truth in (("original", 0.045), ("now", 0.0), ("far", 0.245)):
+            assert abs(values[name].value - truth) < 4 * max(values[name].std_error, 0.004)
+        assert [reference.name for reference in monitor.references] == ["original", "now", "far"]
+        assert inspect(tmp_path / "run").originals_held == ()
+        sample = frame(rng, 500, shift=0.3)
+        weights = {name: monitor.weights(sample, name) for name in values}
+        assert abs(np.average(sample["amount"], weights=weights["far"]) - 1.0) < 0.15
+        assert abs(np.average(sample["amount"], weights=weights["original"])) < 0.15
+        assert monitor.weights(sample) == pytest.approx(weights["original"])
+        with pytest.raises(ValueError, match="'winter' is unknown"):
+            monitor.weights(sample, "winter")
+        assert np.isfinite(monitor.log_ratio(sample)).all()
+
+
+def test_settings_stay_unless_they_only_judge(tmp_path):
+    rng = np.random.default_rng(0)
+    frames = [frame(rng, 300) for _ in range(4)]
+    watched(tmp_path / "run", frames[:2], window=300)
+    with pytest.raises(ValueError, match=r"begun with window=300, not 200"):
+        Monitor(tmp_path / "run", window=200)
+    with pytest.raises(ValueError, match="'nonsense' is not a setting"):
+        Monitor(tmp_path / "run", nonsense=1)
+    (record,) = watched(tmp_path / "run", frames[2:3], tolerance=0.3)
+    assert "from here on tolerance=0.3 instead of 0.1" in record.notes
+    (record,) = watched(tmp_path / "run", frames[3:])
+    assert record.notes == ()
+    assert read_run(tmp_path / "run").settings.tolerance == 0.3
+
+
+def test_schema_changes(tmp_path):
+    rng = np.random.default_rng(0)
+    frames = [frame(rng, 300) for _ in range(3)]
+    watched(tmp_path / "run", frames[:2], window=300)
+    changed = frames[2].drop("income").with_columns(card=pl.lit("cash"), extra=pl.lit(1.0))
+    before = read_run(tmp_path / "run")
+    with pytest.raises(TableError, match="'income' is missing"):
+        watched(tmp_path / "run", [changed])
+    assert read_run(tmp_path / "run") == before
+    (record,) = watched(tmp_path / "run", [changed], schema="lenient")
+    told = " ".join(record.notes)
+    assert "income" in told
+    assert "extra" in told
+    assert "'cash'" in told
+    assert record.status == "measured"
+    assert record.signal == Signal.ALARM
+
+
+def test_windows_that_cannot_be_measured():
+    rng = np.random.default_rng(0)
+    days = [2, 500, 500, 0, 0, 5, 500]
+    rows = [
+        frame(rng, n).with_columns(pl.Series("ts", [f"2026-01-0{1 + i}T12:00:00"] * n)) for i, n in enumerate(days) if n
+    ]
+    with Monitor(time_column="ts", every="1d") as monitor:
+        records = list(monitor.watch(rows, flush=True))
+    assert [r.status for r in records] == ["original", "measured", "skipped", "skipped", "measured"]
+    assert [r.rows for r in records] == [500, 500, 0, 5, 500]
+    assert "2 rows before" in records[0].notes[0]
+    assert (records[2].start[:10], records[2].end[:10]) == ("2026-01-04", "2026-01-06")
+    assert "too few" in records[3].notes[-1]
+
+
+def test_rows_that_wait_are_told(caplog):
+    rng = np.random.default_rng(0)
+    with Monitor(window=300) as monitor, caplog.at_level(logging.INFO, logger="driftline"):
+        assert len(list(monitor.watch([frame(rng, 700)]))) == 2
+        assert monitor.waiting == 100
+    assert "100 rows" in caplog.text
+
+
+def test_wrong_use(tmp_path):
+    with pytest.raises(ValueError, match="how long a window is"):
+        Monitor()
+    with pytest.raises(FileNotFoundError, match="no such tracker"):
+        Monitor.open(tmp_path / "nothing")
+    with pytest.raises(SourceError):
+        watched(None, tmp_path / "nothing.csv", window=100)
+    with pytest.raises(ValueError, match="no window has been watched"):
+        Monitor(window=100).weights(frame(np.random.default_rng(0)))
+    with Monitor(tmp_path / "run", window=300) as monitor:
+        list(monitor.watch([frame(np.random.default_rng(0), 300)]))
+        with pytest.raises(TrackerError, match="another process"):
+            Monitor(tmp_path / "run")
+        with Monitor.open(tmp_path / "run", readonly=True) as reader:
+            assert len(reader.records) == 1
