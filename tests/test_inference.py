@@ -172,12 +172,12 @@ def test_heavy_tails_give_a_warning_not_nonsense():
 
 
 def test_too_few_rows_for_the_parameters_have_no_error_bar(rng):
-    """41 parameters, 200 rows in all: where a fit is this loose, nothing is claimed."""
-    est = ContinualDensityRatio(model="quadratic", random_state=0).fit(rng.normal(size=(100, 20)))
-    est.partial_fit(rng.normal(size=(100, 20)))
+    """49 parameters, 200 rows in all: where a fit is this loose, nothing is claimed."""
+    est = ContinualDensityRatio(model="quadratic", random_state=0).fit(rng.normal(size=(100, 24)))
+    est.partial_fit(rng.normal(size=(100, 24)))
     assert math.isnan(est.divergence().std_error)
     assert math.isnan(est.attribution()[0].contribution.std_error)
-    est.partial_fit(rng.normal(size=(1000, 20)))
+    est.partial_fit(rng.normal(size=(1000, 24)))
     assert est.divergence().std_error > 0.0
 
 
@@ -216,3 +216,15 @@ def test_noise_beyond_all_bounds_is_not_subtracted(monkeypatch, rng):
     with pytest.warns(UntrustedEstimateWarning, match="noise of 'hellinger' cannot be told"):
         found = ratio.divergence("hellinger")
     assert found.value == pytest.approx(terms(log_r, "hellinger").mean())
+
+
+def test_columns_that_do_not_vary_are_no_parameters():
+    """Sixteen columns of zeros beside four that vary: 9 parameters, not 41, so 200 rows in all have error bars."""
+    rng, width = np.random.default_rng(0), ((0, 0), (0, 16))
+    plain, padded = (ContinualDensityRatio(model="quadratic", random_state=0) for _ in range(2))
+    for _ in range(3):
+        rows = rng.normal(size=(100, 4))
+        plain.partial_fit(rows)
+        padded.partial_fit(np.pad(rows, width))
+    assert padded.divergence().std_error == pytest.approx(plain.divergence().std_error, rel=0.05)
+    assert padded.divergence().value == pytest.approx(plain.divergence().value, abs=0.1 * plain.divergence().std_error)

@@ -295,7 +295,7 @@ def _moved_constants(origin: Position, window: Tensor) -> list[int]:
     if not bool(flat.any()):
         return []
     columns = len(standardizer.mean)
-    before = (origin.window[:, :columns] - standardizer.mean).abs().amax(0)
-    after = (window[:, :columns] - standardizer.mean).abs().amax(0)
     small = 1e-9 * standardizer.mean.abs()
-    return torch.nonzero(flat & (before <= small) & (after > small)).flatten().tolist()
+    before = ((origin.window[:, :columns] - standardizer.mean).abs() > small).any(0)
+    after = ((window[:, :columns] - standardizer.mean).abs() > small).sum(0)
+    return torch.nonzero(flat & ~before & (after > max(1, len(window) // 1000))).flatten().tolist()  # not a stray row

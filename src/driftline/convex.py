@@ -77,7 +77,7 @@ def convex_step(position: Position, window: Tensor, settings: Settings, seed: in
         arrived = arrived._replace(uncertainty=uncertainty)  # complete: all windows since the original are in it
     log_num = _plus(num.dot(fit.coef), problem.offset_num)
     log_den = _plus(den.dot(fit.coef), problem.offset_den)
-    return Step(arrived._replace(evidence=evidence), fit.info, log_num, log_den, features.size + 1, note)
+    return Step(arrived._replace(evidence=evidence), fit.info, log_num, log_den, _informed(fit), note)
 
 
 def _carried(position: Position, now: Design) -> tuple[inference.Uncertainty, Design]:
@@ -147,6 +147,11 @@ def _same_kind(features: Features, model: str | ModuleFactory) -> bool:
     pairs, d = features.pairs.shape[0], features.columns
     wanted = d * (d - 1) // 2 if model == "quadratic-full" else 0
     return features.squares == (model != "linear") and pairs == wanted and features.bias.shape[0] == 0
+
+
+def _informed(fit: ConvexFit) -> int:
+    """Parameters the rows say something about: not those of columns that do not vary."""
+    return int((fit.hessian.diagonal() > 2.0 * fit.weight).sum())
 
 
 class _Solved(NamedTuple):

@@ -61,7 +61,7 @@ class ConvexFit(NamedTuple):
     """Coefficients (p,) (the constant is the last if the design has one) and what inference needs at the solution.
 
     ``num`` and ``den`` hold the derivatives of the loss in the log-ratio of each row, ``hessian`` (p, p) is that in the
-    coefficients; they are empty where the loss is not a sum over rows.
+    coefficients; they are empty where the loss is not a sum over rows. ``weight`` is the prior's part in its diagonal.
     """
 
     coef: Tensor
@@ -69,6 +69,7 @@ class ConvexFit(NamedTuple):
     num: Scores
     den: Scores
     info: FitInfo
+    weight: float = 0.0
 
     @property
     def score_num(self) -> Tensor:
@@ -207,7 +208,7 @@ def fit_convex(
         hessian = design_num.gram(c_num) + design_den.gram(c_den) + weight * eye
     info = FitInfo("newton", converged, steps, float(loss), float("nan"), size, time.perf_counter() - began, message)
     third_num, third_den = _third(objective, *phi(coef))
-    return ConvexFit(coef, hessian, Scores(s_num, c_num, third_num), Scores(s_den, c_den, third_den), info)
+    return ConvexFit(coef, hessian, Scores(s_num, c_num, third_num), Scores(s_den, c_den, third_den), info, weight)
 
 
 def _neighbourhood(

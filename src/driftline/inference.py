@@ -104,7 +104,9 @@ def advance(
         design_den, fit.score_den, design_den, fit.score_den, lag_den, _thinning(design_den, [fit.score_den], lag_den)
     )
     meat = positive(meat) if lag_den else meat
-    rows, size = float(design_num.shape[0] + design_den.shape[0]), design_num.shape[1]
+    rows = float(design_num.shape[0] + design_den.shape[0])
+    # what the prior rather than the rows decides is no parameter: columns that do not vary, or that others tell
+    size = design_num.shape[1] - fit.weight * float(inverse.diagonal().sum())
     if lag_num or lag_den:  # dependent rows are worth fewer
         free = design_num.gram(fit.score_num**2) + design_den.gram(fit.score_den**2)
         rows *= min(1.0, float((inverse * free).sum() / (inverse * (meat_num + meat)).sum().clamp_min(1e-300)))

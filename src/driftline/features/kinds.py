@@ -11,6 +11,7 @@ import numpy as np
 
 from driftline.features.categories import CategoricalColumn, counted
 from driftline.features.cells import (
+    Floats,
     TableError,
     Unreadable,
     column_of,
@@ -28,7 +29,8 @@ from driftline.features.numeric import NumericColumn
 __all__ = ["Wishes", "freeze", "unreadable"]
 
 _MANY, _FEW_ROWS = 100, 20  # distinct values that make a column text; rows below which any number of them may be chance
-_CLOCK = 10  # distinct values a counter has passed at least
+_CLOCK = 10  # times a counter has risen at least
+_LONG = 5  # or rows that each of its values has lasted
 _SHOWN = 5  # names in a message
 _ZEROS = r"^[+-]?0\d"
 
@@ -172,7 +174,16 @@ def _numeric(column: Any, name: str, family: str, families: tuple[str, ...], wis
     made = NumericColumn.fit(name, families, values)
     if bad is not None and not wishes.lenient:
         raise TableError(unreadable(made, bad))
-    before, after = present[:-1], present[1:]
-    if name not in wishes.numeric + wishes.columns and (before <= after).all() and (before < after).sum() >= _CLOCK:
+    if name not in wishes.numeric + wishes.columns and _only_rises(present):
         return "a clock or counter: it never falls in the first window (name it in numeric to watch it)"
     return made
+
+
+def _only_rises(values: Floats) -> bool:
+    """Whether this is no accident: many values in order, or a few of them for many rows each, as a date has."""
+    before, after = values[:-1], values[1:]
+    if (after < before).any():
+        return False
+    rises = np.flatnonzero(before < after)
+    runs = np.diff(np.concatenate([[-1], rises, [len(values) - 1]]))
+    return bool(len(rises) >= _CLOCK or (len(runs) > 2 and runs.min() >= _LONG))

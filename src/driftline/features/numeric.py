@@ -16,23 +16,31 @@ from driftline.features.summaries import bin_edges, numeric_summary, rounded
 __all__ = ["NumericColumn", "soft_limit"]
 
 _LINEAR = 5.0  # robust standard deviations within which a number stays what it is
+_LOGARITHMIC = 15.0  # encoded value from where a further logarithm is taken
 _IQR = 1.349  # interquartile range of the normal distribution, in standard deviations
 _MAD = 1.4826  # one over its median absolute deviation
 _LARGEST, _SMALLEST = 1e308, 1e-308  # of scales
 
 
 def soft_limit(z: Floats) -> Floats:
-    """Linear within ±5, logarithmic beyond: invertible, so divergences stay what they are, but no value is far away.
+    """Linear within ±5, logarithmic beyond, and once more beyond ±15, where z is 22,000: no value is far away.
 
-    >>> soft_limit(np.array([-3.0, 5.0, 1e6])).round(1).tolist()
-    [-3.0, 5.0, 18.8]
+    It is invertible, so divergences stay what they are. Tails that are powers become exponential, which features of
+    the ratio can express; a single row at 20 standard deviations no longer rules a fit, one at 70 would.
+
+    >>> soft_limit(np.array([-3.0, 5.0, 1e3, -1e30])).round(1).tolist()
+    [-3.0, 5.0, 11.9, -19.1]
     """
-    size = np.abs(z)
-    far = size > _LINEAR
+    return np.copysign(_bent(_bent(np.abs(z), _LINEAR), _LOGARITHMIC), z)
+
+
+def _bent(size: Floats, limit: float) -> Floats:
+    """Logarithmic beyond a limit, with the same slope there."""
+    far = size > limit
     if far.any():
-        z = z.copy()
-        z[far] = np.sign(z[far]) * (_LINEAR + np.log1p(size[far] - _LINEAR))
-    return z
+        size = size.copy()
+        size[far] = limit + np.log1p(size[far] - limit)
+    return size
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,7 @@ class NumericColumn(Column):
         if len(beyond):  # the quotient overflows, its logarithm does not
             half = 0.5 * values[beyond] - 0.5 * self.median
             log_size = np.log(np.abs(half)) + math.log(2.0) - math.log(self.scale)
-            limited[beyond] = np.sign(half) * (_LINEAR + log_size)
+            limited[beyond] = np.copysign(_bent(_LINEAR + log_size, _LOGARITHMIC), half)
         out[:, 0], out[:, 1] = limited, missing
         note = f"{self.name}: {infinite} infinite value{'s' * (infinite > 1)} counted as missing"
         return Reading(bad, (note,) if infinite else ())

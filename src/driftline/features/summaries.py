@@ -27,6 +27,7 @@ _BINS = 20
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _SHARE = 4  # decimals of a share
 _WHOLE = 2.0**53
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 def rounded(value: float, digits: int = 6) -> float:
@@ -54,18 +55,19 @@ def bin_edges(ordered: Floats, scale: float) -> tuple[float, ...]:
     low, high = float(ordered[math.floor(0.01 * last)]), float(ordered[math.ceil(0.99 * last)])
     whole = bool(abs(ordered[0]) < _WHOLE and abs(ordered[-1]) < _WHOLE and (ordered == np.floor(ordered)).all())
     if low == high:
-        low, high = (max(-1e308, min(1e308, low + side * 5.0 * min(scale, 1e307))) for side in (-1.0, 1.0))
+        low, high = (max(-_LARGEST, min(_LARGEST, low + side * 5.0 * min(scale, 1e307))) for side in (-1.0, 1.0))
     half = 0.5 * high - 0.5 * low  # the whole of it may overflow
     step = _nice(half / (0.5 * _BINS))
     if whole:
         step = max(1.0, math.ceil(step))
     if max(abs(low), abs(high)) >= 1e14 * step or step < 1e-300:
-        edges = 2.0 * np.linspace(0.5 * low, 0.5 * high, _BINS + 1)  # too narrow for round numbers
+        pad = (high - low) / _BINS  # too narrow for round numbers; padded, so that no edge is a value
+        edges = np.linspace(low - pad, high + pad, _BINS + 3)
     else:
         count = np.arange(math.floor(low / step), math.ceil(high / step) + 1 + whole)
         edges = np.array([rounded(float(k) * step, 15) for k in count]) - (0.5 if whole else 0.0)
-    edges = np.unique(edges[np.isfinite(edges)])
-    return tuple(edges.tolist()) if len(edges) else (low,)
+    edges = np.unique(np.clip(edges, -_LARGEST, _LARGEST))
+    return tuple(edges.tolist())
 
 
 def _nice(width: float) -> float:

@@ -100,19 +100,8 @@ class TableEncoder:
         wishes.check(names)
         if table.num_rows == 0:
             raise TableError("the first window has no rows: kinds of columns cannot be told")
-        kept, skipped = [], {}
-        for name in names:
-            found = _guarded(name, lambda name=name: freeze(table, name, wishes))
-            if isinstance(found, Column):
-                kept.append(found)
-            else:
-                skipped[name] = found
-        if not kept:
-            reasons = "; ".join(f"{n!r}: {why}" for n, why in list(skipped.items())[:_SHOWN])
-            raise TableError(f"no column can be watched: {reasons or 'the table has none'}")
-        if wishes.datetime and not any(isinstance(c, DatetimeColumn) for c in kept):
-            raise TableError(f"datetime={wishes.datetime}: no column that is watched holds dates or times")
-        return cls(tuple(kept), skipped, schema, bool(wishes.columns), untyped)
+        kept, skipped = _frozen(table, names, wishes)
+        return cls(kept, skipped, schema, bool(wishes.columns), untyped)
 
     @property
     def names(self) -> list[str]:
@@ -246,6 +235,23 @@ class TableEncoder:
         if len(set(names)) < len(names) or set(names) & set(skipped):
             raise TableError("the encoder holds a column twice")
         return cls(made, dict(skipped), data["schema"], data["chosen"], data["untyped"])
+
+
+def _frozen(table: Any, names: list[str], wishes: Wishes) -> tuple[tuple[Column, ...], dict[str, str]]:
+    """The columns to watch, and why the others are not."""
+    kept, skipped = [], {}
+    for name in names:
+        found = _guarded(name, lambda name=name: freeze(table, name, wishes))
+        if isinstance(found, Column):
+            kept.append(found)
+        else:
+            skipped[name] = found
+    if not kept:
+        reasons = "; ".join(f"{n!r}: {why}" for n, why in list(skipped.items())[:_SHOWN])
+        raise TableError(f"no column can be watched: {reasons or 'the table has none'}")
+    if wishes.datetime and not any(isinstance(c, DatetimeColumn) for c in kept):
+        raise TableError(f"datetime={wishes.datetime}: no column that is watched holds dates or times")
+    return tuple(kept), skipped
 
 
 def _columns(parts: list[Mapping[str, Any]]) -> Iterator[Column]:

@@ -75,11 +75,14 @@ def _noting(notes: list[str], ask: Callable[[], T]) -> T:
 
 
 def _decide(alarm: AlarmState, settings: Settings, drift: Estimate, step: Estimate) -> tuple[AlarmState, Decision]:
-    if not alarm.seen and not math.isfinite(drift.std_error + step.std_error):
-        # decide() refuses a first look without error bars, since most callers could do something about it
-        blind = Look(drift.value, math.nan, math.nan)
-        return alarm, Decision(Signal.NORMAL, "no error bar for this window, so nothing was decided", blind, None)
-    return decide(alarm, settings.policy(), drift, step)
+    """The alarm's decision; without error bars there is none to be had, but a reading beyond the tolerance warns."""
+    if math.isfinite(drift.std_error + step.std_error):
+        return decide(alarm, settings.policy(), drift, step)
+    stands, beyond = Signal(alarm.signal), drift.value > settings.tolerance
+    signal = Signal.WARNING if beyond and stands == Signal.NORMAL else stands
+    told = f"drift of {drift.value:.3g} nats has no error bar, too few rows for that: enlarge the window"
+    reason = told if beyond else "no error bar for this window, so nothing was decided"
+    return alarm, Decision(signal, reason, Look(drift.value, math.nan, math.nan), None)
 
 
 def _moved(

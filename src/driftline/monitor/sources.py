@@ -183,6 +183,6 @@ def _is_pipe(where: str) -> bool:
 
 def _opened(where: str) -> BinaryIO:
     try:
-        return open(where, "rb")  # noqa: SIM115, it is read to its end later
+        return open(where, "rb")
     except OSError as error:
         raise SourceError(f"{where!r} cannot be read: {error.strerror or error}") from None

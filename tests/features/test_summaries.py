@@ -1,0 +1,119 @@
+"""Summaries for people: shares that add up, round edges, nothing that tells of single rows."""
+
+import datetime as dt
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from driftline.features.summaries import bin_edges, numeric_summary
+from driftline.features.tables import TableEncoder
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def total(summary):
+    return sum(summary["shares"]) + summary.get("other", 0.0) + summary["missing"]
+
+
+@given(st.lists(FINITE | st.integers(-1000, 1000).map(float), min_size=1, max_size=60), st.floats(1e-308, 1e308))
+@example([1.7e308, -1.7e308], 1e308)
+@example([1e16, 1e16 + 2.0], 1.0)
+@example([5e-324, 0.0], 1e-308)
+@example([1e308], 1e308)
+def test_edges_are_in_order_and_cover_the_middle(values, scale):
+    ordered = np.sort(values)
+    edges = np.array(bin_edges(ordered, scale))
+    assert np.isfinite(edges).all()
+    assert (np.diff(edges) > 0.0).all()
+    assert 1 <= len(edges) <= 45
+    last = len(ordered) - 1
+    low, high = ordered[int(np.floor(0.01 * last))], ordered[int(np.ceil(0.99 * last))]
+    slack = 1e-12 * max(abs(low), abs(high))
+    assert 0.5 * edges[0] <= 0.5 * low + slack
+    assert 0.5 * edges[-1] >= 0.5 * high - slack
+    found = numeric_summary(ordered, edges.tolist())
+    json.dumps(found, allow_nan=False)
+    assert total(found) == pytest.approx(1.0, abs=0.5e-4 * len(found["shares"]))
+
+
+def test_edges_are_round(rng):
+    edges = bin_edges(np.sort(rng.normal(100.0, 15.0, 5000)), 15.0)
+    assert 14 <= len(edges) <= 30
+    assert set(np.diff(edges)) <= {2.5, 5.0}
+    assert all(edge % 2.5 == 0.0 for edge in edges)
+
+
+def test_whole_numbers_have_bins_of_their_own(rng):
+    counts = rng.poisson(3.0, 2000).astype(float)
+    edges = bin_edges(np.sort(counts), 1.5)
+    assert set(np.diff(edges)) == {1.0}
+    shares = numeric_summary(counts, edges)["shares"]
+    assert shares[1] == pytest.approx((counts == 0).mean(), abs=1e-4)
+    assert shares[2] == pytest.approx((counts == 1).mean(), abs=1e-4)
+
+
+def test_mean_and_std_are_those_of_numpy(rng):
+    values = rng.lognormal(0.0, 1.0, 300)
+    values[::7] = np.nan
+    found = numeric_summary(values, [0.0, 1.0])
+    assert found["mean"] == pytest.approx(np.nanmean(values), rel=1e-5)
+    assert found["std"] == pytest.approx(np.nanstd(values), rel=1e-5)
+    assert found["missing"] == pytest.approx(np.isnan(values).mean(), abs=1e-4)
+    nothing = numeric_summary(np.array([np.nan]), [0.0])
+    assert nothing["mean"] is None
+    assert nothing["missing"] == 1.0
+
+
+def test_tables_then_and_now(rng):
+    rows = 1000
+    first = pa.table(
+        {
+            "x": rng.normal(size=rows),
+            "colour": rng.choice(["red", "blue"], rows, p=[0.7, 0.3]),
+            "flag": rng.random(rows) < 0.25,
+            "ts": [dt.datetime(2024, 3, 1) + dt.timedelta(hours=int(h)) for h in rng.permutation(rows)],
+        }
+    )
+    encoder = TableEncoder.fit(first, datetime=["hour", "month"])
+    then = encoder.summarise(first)
+    assert list(then) == list(encoder.groups) == ["x", "colour", "flag", "ts hour", "ts month"]
+    assert all(total(part) == pytest.approx(1.0, abs=2e-3) for part in then.values())
+    assert then["colour"]["values"] == ["red", "blue"]
+    assert then["flag"]["values"] == ["true", "false"]
+    assert then["flag"]["shares"][0] == pytest.approx(0.25, abs=0.06)
+    assert len(then["ts hour"]["edges"]) == 25
+    np.testing.assert_allclose(then["ts hour"]["shares"][1:-1], 1.0 / 24.0, atol=2e-3)
+    assert then["ts month"]["shares"][3] == pytest.approx(31 * 24 / rows, abs=1e-4)  # the hours of March
+    later = pa.table({"x": [None, 0.0, 1e9, -1e9], "colour": ["teal", None, "red", "red"], "flag": [None] * 4,
+                      "ts": pa.nulls(4, pa.timestamp("s"))})  # fmt: skip
+    now = encoder.summarise(later)
+    assert now["x"]["edges"] == then["x"]["edges"]
+    assert (now["x"]["shares"][0], now["x"]["shares"][-1], now["x"]["missing"]) == (0.25, 0.25, 0.25)
+    assert now["colour"] == {"kind": "categorical", "values": ["red", "blue"], "shares": [0.5, 0.0], "other": 0.25,
+                             "missing": 0.25}  # fmt: skip
+    assert now["flag"]["missing"] == 1.0
+    assert now["ts hour"]["missing"] == 1.0
+    assert encoder.summarise(first.slice(0, 0))["x"]["mean"] is None
+
+
+def test_no_single_value_of_the_original_is_kept(rng):
+    x = rng.lognormal(0.0, 2.0, 500)
+    names = ["often"] * 480 + [f"person {i}" for i in range(20)]
+    table = pa.table({"x": x, "name": names})
+    encoder = TableEncoder.fit(table)
+    kept = json.dumps([encoder.to_dict(), encoder.summarise(table), encoder.describe()])
+    assert "person" not in kept
+    numbers = {float(part.strip("[]{}\"',:")) for part in kept.split() if _is_number(part.strip("[]{}\"',:"))}
+    assert not numbers & set(x.tolist())
+
+
+def _is_number(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

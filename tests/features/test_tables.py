@@ -1,0 +1,369 @@
+"""Tables as arrays: kinds, frozen width, schema changes."""
+
+import datetime as dt
+import decimal
+import importlib
+import json
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from driftline.features.tables import TableEncoder, TableError
+
+
+def mixed(rng, rows=500):
+    colours = rng.choice(["red", "blue", "green"], rows, p=[0.6, 0.3, 0.1])
+    amount = rng.lognormal(3.0, 1.5, rows)
+    return pa.table(
+        {
+            "amount": pa.array(np.where(rng.random(rows) < 0.1, np.nan, amount), from_pandas=True),
+            "count": pa.array(rng.poisson(3.0, rows)),
+            "colour": pa.array(colours),
+            "member": pa.array([None if u < 0.05 else bool(u < 0.4) for u in rng.random(rows)]),
+        }
+    )
+
+
+def test_names_groups_and_width(rng):
+    encoder = TableEncoder.fit(mixed(rng))
+    assert encoder.names == [
+        "amount", "amount missing", "count", "count missing", "colour=blue", "colour=green", "colour=other",
+        "colour missing", "member", "member missing",
+    ]  # fmt: skip
+    assert encoder.groups == {"amount": [0, 1], "count": [2, 3], "colour": [4, 5, 6, 7], "member": [8, 9]}
+    values, notes = encoder.transform(mixed(rng, 37))
+    assert values.shape == (37, 10)
+    assert notes == ()
+
+
+def test_numbers_are_standardised_limited_and_invertible(rng):
+    x = rng.standard_t(1.5, 2000) * 7.0 + 100.0
+    x[:2] = 1e8, -1e9
+    encoder = TableEncoder.fit(pa.table({"x": x}))
+    column = encoder.columns[0]
+    z = encoder.transform(pa.table({"x": x})).values[:, 0]
+    assert abs(np.median(z)) < 2e-3  # the median is kept to a thousandth of the scale
+    assert np.quantile(z, 0.75) - np.quantile(z, 0.25) == pytest.approx(1.349, rel=1e-5)
+    back = np.abs(z)
+    for limit in (15.0, 5.0):
+        back = np.where(back <= limit, back, np.expm1(back - limit) + limit)
+    back = np.copysign(back, z) * column.scale + column.median
+    assert np.abs(z).max() > 15.0
+    np.testing.assert_allclose(back, x, rtol=1e-9, atol=1e-9)
+    assert np.array_equal(np.argsort(z), np.argsort(x))
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e9, -3e12])
+def test_far_from_zero_the_median_is_still_exact_enough(rng, shift):
+    x = rng.normal(shift, 1.0, 1001)
+    values = TableEncoder.fit(pa.table({"x": x})).transform(pa.table({"x": x})).values
+    assert abs(np.median(values[:, 0])) < 2e-3
+
+
+def test_extremes_stay_finite_and_ordered():
+    wild = [-1.7e308, -1e300, -1.0, 0.0, 1e-320, 1.0, 1e300, 1.7e308]
+    quiet = pa.table({"x": [0.0, 1.0, 2.0, 1.5, 0.5]})
+    for first in (quiet, pa.table({"x": wild}), pa.table({"x": [5e-324, 0.0, 1e-323, 2e-323]})):
+        z = TableEncoder.fit(first, numeric=["x"]).transform(pa.table({"x": wild})).values[:, 0]
+        assert np.isfinite(z).all()
+        assert (np.diff(z) >= 0.0).all()
+        assert np.abs(z).max() < 23.0
+
+
+def test_mostly_one_value_has_the_scale_of_the_others(rng):
+    x = np.where(rng.random(2000) < 0.9, 0.0, rng.normal(500.0, 50.0, 2000))
+    x[7] = 1e200  # a standard deviation would be ruled by it
+    z = TableEncoder.fit(pa.table({"x": x})).transform(pa.table({"x": x})).values[:, 0]
+    assert 0.5 < np.median(z[x > 0.0]) < 1.0
+
+
+def test_missing_numbers_are_at_the_median_and_told():
+    first = pa.table({"x": [1.0, 2.0, 3.0, 2.5, 0.5] * 4})
+    table = pa.table({"x": pa.array([None, float("nan"), float("inf"), 2.0])})
+    values, notes = TableEncoder.fit(first).transform(table)
+    assert values.tolist() == [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [0.0, 0.0]]
+    assert notes == ("x: 1 infinite value counted as missing",)
+
+
+def test_categories_keep_the_frequent_ones_and_notice_new_ones():
+    values = ["a"] * 500 + ["b"] * 300 + ["c"] * 40 + ["crimson"] * 9 + [None] * 51
+    encoder = TableEncoder.fit(pa.table({"v": values}))
+    assert encoder.names == ["v=b", "v=c", "v=other", "v missing"]
+    encoded, notes = encoder.transform(pa.table({"v": ["a", "b", "crimson", "teal", "teal", None, "mauve"]}))
+    assert encoded.argmax(1).tolist() == [0, 0, 2, 2, 2, 3, 2]
+    assert encoded.sum(1).tolist() == [0.0] + [1.0] * 6
+    assert notes == ("v: 3 rows hold values not seen at first, such as 'teal'",)
+    assert "crimson" not in json.dumps(encoder.to_dict())  # nothing that few rows hold
+
+
+def test_at_most_twenty_categories():
+    encoder = TableEncoder.fit(pa.table({"v": [f"v{i:02}" for i in range(40) for _ in range(50)]}))
+    assert len(encoder.names) == 19 + 2
+    assert encoder.transform(pa.table({"v": ["v00", "v39"]})).values[:, 19].tolist() == [0.0, 1.0]
+
+
+def test_whole_numbers_as_categories_read_the_same_as_floats():
+    first = pa.table({"code": pa.array([1, 2, 2, 30], pa.int8()).take(pa.array([0, 1, 2, 3] * 20))})
+    encoder = TableEncoder.fit(first, categorical=["code"])
+    floats = first.set_column(0, "code", pc.cast(first["code"], pa.float32()))
+    decimals = first.set_column(0, "code", pc.cast(first["code"], pa.decimal128(9, 3)))
+    coded = first.set_column(0, "code", first["code"].dictionary_encode())
+    for other in (floats, decimals, coded):
+        values, notes = encoder.transform(other)
+        np.testing.assert_array_equal(values, encoder.transform(first).values)
+        assert notes == ()
+
+
+def test_dictionaries_are_categories_whatever_they_hold():
+    table = pa.table({"code": pa.array([7, 8, 8] * 20).dictionary_encode()})
+    assert TableEncoder.fit(table).names == ["code=7", "code=other", "code missing"]
+
+
+def test_text_is_refused_with_advice(rng):
+    words = [f"word {i}" for i in range(300)]
+    with pytest.raises(TableError, match=r"column 'note' holds text: 300 different .*drop.*embedding.*categorical"):
+        TableEncoder.fit(pa.table({"note": words}))
+    with pytest.raises(TableError, match="20 different values in 21 rows"):
+        TableEncoder.fit(pa.table({"note": [*words[:19], "one", "one"]}))
+    assert TableEncoder.fit(pa.table({"note": words[:19]})).names == ["note missing"]  # few rows: may be chance
+    named = TableEncoder.fit(pa.table({"note": words + ["often"] * 50}), categorical=["note"])
+    assert named.columns[0].values == ("often",)
+    numbers = [str(v) for v in rng.random(200)]
+    numbers[16] = "abc"
+    with pytest.raises(TableError, match="most are numbers, but 'abc' in row 17 is not"):
+        TableEncoder.fit(pa.table({"note": numbers}), untyped=True)
+
+
+def test_clocks_and_counters_are_skipped_unless_named(rng):
+    table = pa.table({"id": range(100), "x": rng.normal(size=100), "step": [0] * 90 + list(range(10))})
+    encoder = TableEncoder.fit(table)
+    assert encoder.skipped == {"id": "a clock or counter: it never falls in the first window (name it in numeric to "
+                               "watch it)"}  # fmt: skip
+    assert [c.name for c in encoder.columns] == ["x", "step"]
+    for wish in ({"numeric": ["id"]}, {"columns": ["id", "x", "step"]}):
+        assert TableEncoder.fit(table, **wish).skipped == {}
+
+
+def test_datetimes_are_skipped_unless_parts_are_asked_for():
+    times = [dt.datetime(2024, 1, 1) + dt.timedelta(hours=7 * i) for i in range(50)]
+    table = pa.table({"ts": times, "day": [t.date() for t in times], "x": [0.5, 1.5] * 25})
+    encoder = TableEncoder.fit(table, time_column="ts")
+    assert encoder.skipped["ts"] == "the time of the rows"
+    assert "no parts were asked for" in encoder.skipped["day"]
+    with pytest.raises(TableError, match="'day' holds dates or times: say which parts"):
+        TableEncoder.fit(table, columns=["day"])
+    with pytest.raises(TableError, match=r"'ts' holds timestamp.* cannot be numeric"):
+        TableEncoder.fit(table, numeric=["ts"])
+    with pytest.raises(TableError, match="no column that is watched holds dates"):
+        TableEncoder.fit(table, columns=["x"], datetime=["hour"])
+    parts = TableEncoder.fit(table, drop=["day"], datetime=["hour", "weekday", "day", "month"], time_column="ts")
+    values = parts.transform(table).values
+    assert parts.names[:2] == ["ts hour sin", "ts hour cos"]
+    assert parts.groups["ts hour"] == [0, 1, 8]
+    assert parts.groups["ts month"] == [6, 7]
+    cycles = zip([t.hour for t in times], [t.weekday() for t in times], [t.day - 1 for t in times],
+                 [t.month - 1 for t in times], strict=True)  # fmt: skip
+    angles = 2.0 * np.pi * np.array(list(cycles)) / [24, 7, 31, 12]
+    np.testing.assert_allclose(values[:, 0:8:2], np.sin(angles), atol=1e-12)
+    np.testing.assert_allclose(values[:, 1:8:2], np.cos(angles), atol=1e-12)
+
+
+def test_the_same_moment_encodes_the_same_in_any_zone_unit_and_as_text():
+    moment = dt.datetime(1969, 12, 31, 22, 30, tzinfo=dt.UTC)
+    first = pa.table({"ts": pa.array([moment, None], pa.timestamp("us", "UTC"))})
+    encoder = TableEncoder.fit(first, datetime=["hour", "weekday", "day", "month"])
+    expected = encoder.transform(first).values
+    for unit, zone in (("s", "Asia/Tokyo"), ("ms", "UTC"), ("ns", None)):
+        other = pa.table({"ts": pa.array([moment, None], pa.timestamp(unit, zone))})
+        np.testing.assert_array_equal(encoder.transform(other).values, expected)
+    for text in (
+        "1969-12-31T22:30:00",
+        "1969-12-31 22:30",
+        "1970-01-01T07:30:00.123456789+09:00",
+        " 1969-12-31T22:30Z",
+    ):
+        other = pa.table({"ts": [text, None]})
+        np.testing.assert_array_equal(encoder.transform(other, untyped=True).values, expected)
+
+
+def untyped(**columns):
+    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+
+
+def test_kinds_of_untyped_columns():
+    table = untyped(
+        number=["1", " 2.5", "-1e5", "inf", None, "+7"] * 5,
+        flag=["true", "False", "TRUE", None, "false", "true"] * 5,
+        zip=["00123", "00123", "80331", "80331", "00123", None] * 5,
+        when=["2024-01-01", "2024-01-01T10:00:00Z", None, "2024-05-01 10:00", "2024-01-01", "2024-01-01"] * 5,
+        colour=["red", "blue", "1", "red", "red", "red"] * 5,
+        nothing=[None] * 30,
+    )
+    encoder = TableEncoder.fit(table, untyped=True)
+    kinds = {column.name: column.kind for column in encoder.columns}
+    assert kinds == {"number": "numeric", "flag": "boolean", "zip": "categorical", "colour": "categorical"}
+    assert list(encoder.skipped) == ["when", "nothing"]
+    assert "infinite" in encoder.transform(table).notes[0]
+    typed = pa.table({"number": [1, 2], "flag": [True, False], "zip": ["00123", "80331"], "colour": ["red", "blue"]})
+    as_text = untyped(number=["1", "2.0"], flag=["true", "FALSE"], zip=["00123", "80331"], colour=["red", "blue"])
+    np.testing.assert_array_equal(encoder.transform(typed).values, encoder.transform(as_text).values)
+
+
+def test_typed_text_stays_text():
+    table = pa.table({"code": ["1", "2", "2", "1"] * 10, "x": [0.1, 0.2] * 20})
+    assert TableEncoder.fit(table).columns[0].kind == "categorical"
+    assert TableEncoder.fit(table, numeric=["code"]).columns[0].kind == "numeric"
+
+
+STRICT = [
+    ({"b": [1.0]}, "column 'a' is missing"),
+    ({"a": [1.0], "b": [1.0], "c": ["x"], "d": [True]}, r"column 'd' is new.*lenient"),
+    ({"a": ["1"], "b": [1.0], "c": ["x"]}, "column 'a' now holds string values, at first number"),
+    ({"a": [True], "b": [1.0], "c": ["x"]}, "column 'a' now holds bool values"),
+    ({"a": [1.0], "b": [1.0], "c": [1]}, "column 'c' now holds int64 values, at first text"),
+    ({"a": [[1.0]], "b": [1.0], "c": ["x"]}, "column 'a' now holds list"),
+]
+
+
+def first_window():
+    return pa.table({"a": [1.0, 2.0, 0.0, 4.0] * 5, "b": [4, 3, 2, 1] * 5, "c": ["x", "y", "x", "y"] * 5})
+
+
+@pytest.mark.parametrize(("columns", "message"), STRICT)
+def test_strict_schema_changes_are_errors_lenient_ones_are_noted(columns, message):
+    table = pa.table(columns)
+    with pytest.raises(TableError, match=message):
+        TableEncoder.fit(first_window()).transform(table)
+    with pytest.raises(TableError, match=message):
+        TableEncoder.fit(first_window()).summarise(table)
+    values, notes = TableEncoder.fit(first_window(), schema="lenient").transform(table)
+    assert values.shape == (1, 7)
+    assert notes
+
+
+def test_lenient_reads_what_it_can():
+    encoder = TableEncoder.fit(first_window(), schema="lenient")
+    table = pa.table({"a": ["2.0", "abc", None, "4"], "c": ["x", "x", "x", "x"], "new": [1, 2, 3, 4]})
+    values, notes = encoder.transform(table)
+    assert values[:, encoder.names.index("a missing")].tolist() == [0.0, 1.0, 1.0, 0.0]
+    assert values[:, encoder.names.index("b missing")].tolist() == [1.0] * 4
+    assert notes == (
+        "new, left out: 'new'",
+        "a: now holds string values, at first number",
+        "a: 1 value is not a number, such as 'abc' in row 2; counted as missing",
+        "b: the column is missing, all rows counted as missing values",
+    )
+
+
+def test_no_retyping():
+    encoder = TableEncoder.fit(first_window())
+    other = pa.table({"c": pa.nulls(2), "b": pa.array([1.5, 2.0], pa.float16()), "a": pa.array([1, 2], pa.uint8())})
+    assert encoder.transform(other).values.shape == (2, 7)
+    empty = pa.table({"a": pa.nulls(3, pa.string()), "b": pa.nulls(3, pa.bool_()), "c": pa.nulls(3, pa.int8())})
+    assert encoder.transform(empty).values.sum() == 9.0  # three indicators a row
+    assert encoder.transform(first_window().slice(0, 0)).values.shape == (0, 7)
+
+
+def test_chosen_columns_only():
+    encoder = TableEncoder.fit(first_window(), columns=["a"])
+    assert encoder.transform(pa.table({"a": [1.0], "whatever": [[1]]})).notes == ()
+
+
+def test_unreadable_cells_are_named_by_row():
+    table = untyped(age=[str(i % 7) for i in range(40)])
+    encoder = TableEncoder.fit(table, untyped=True)
+    later = untyped(age=["1"] * 16 + ["abc", "xyz"])
+    with pytest.raises(TableError, match="column 'age': value 'abc' in row 17 of the window is not a number"):
+        encoder.transform(later)
+    with pytest.raises(TableError, match="column 'age': value 'abc' in row 17 of the window is not a number"):
+        TableEncoder.fit(later, numeric=["age"])
+    flags = TableEncoder.fit(untyped(age=["true", "false"]), untyped=True)
+    with pytest.raises(TableError, match="value '1' in row 1 of the window is not true or false"):
+        flags.transform(later)
+    times = TableEncoder.fit(untyped(age=["2024-01-31"]), untyped=True, datetime=["day"])
+    with pytest.raises(TableError, match="value '2024-02-31' in row 2 of the window is not a date"):
+        times.transform(untyped(age=["2024-01-31", "2024-02-31"]))
+
+
+@pytest.mark.parametrize(
+    ("wishes", "message"),
+    [
+        ({"columns": ["aa"]}, "columns: no column 'aa', did you mean 'a'"),
+        ({"drop": ["zzz"]}, "drop: no column 'zzz': it has 'a', 'b', 'c'"),
+        ({"time_column": "ts"}, "time_column: no column 'ts'"),
+        ({"datetime": ["year"]}, "datetime: 'year' is unknown"),
+        ({"numeric": ["a"], "categorical": ["a"]}, "both numeric and categorical"),
+        ({"columns": ["a"], "drop": ["a"]}, "both watched and dropped"),
+        ({"columns": ["b"], "numeric": ["a"]}, "'a' is given a kind but is not among"),
+        ({"drop": ["a", "b", "c"]}, "no column can be watched: 'a': dropped"),
+        ({"schema": "loose"}, "schema='loose' is unknown"),
+    ],
+)
+def test_wishes_that_cannot_be_met(wishes, message):
+    with pytest.raises(TableError, match=message):
+        TableEncoder.fit(first_window(), **wishes)
+
+
+def test_tables_that_cannot_be_encoded():
+    with pytest.raises(TableError, match="no rows"):
+        TableEncoder.fit(first_window().slice(0, 0))
+    with pytest.raises(TableError, match="column 'a' occurs 2 times"):
+        TableEncoder.fit(pa.table([[1], [2]], names=["a", "a"]))
+    with pytest.raises(TableError, match=r"expected a pyarrow\.Table, not a dict"):
+        TableEncoder.fit({"a": [1]})
+    with pytest.raises(TableError, match=r"column 'a' holds list<.*> values, which cannot be watched"):
+        TableEncoder.fit(pa.table({"a": [[1], [2]]}))
+    broken = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")])
+    with pytest.raises(TableError, match="column 'a' cannot be read"):
+        TableEncoder.fit(pa.table({"a": broken}))
+
+
+def test_names_stay_different():
+    table = pa.table({"x": [1.0, 0.0], "x missing": [2.0, 1.0], "x missing (2)": [2.0, 1.0]})
+    assert len(set(TableEncoder.fit(table).names)) == 6
+
+
+def test_describe_tells_what_is_kept(rng):
+    told = TableEncoder.fit(mixed(rng), drop=["count"]).describe()
+    assert [(row["column"], row["kind"]) for row in told] == [
+        ("amount", "numeric"), ("colour", "categorical"), ("member", "boolean"), ("count", "not watched"),
+    ]  # fmt: skip
+    assert "median" in told[0]["kept"]
+    assert "'red', 'blue', 'green'" in told[1]["kept"]
+
+
+def test_tables_come_only_with_pyarrow(monkeypatch):
+    from driftline import features
+
+    assert features.TableEncoder is TableEncoder
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for name in [n for n in sys.modules if n.startswith("driftline.features.")]:
+        if hasattr(sys.modules[name], "pa") or name.endswith(("columns", "numeric", "summaries")):
+            monkeypatch.delitem(sys.modules, name)
+            monkeypatch.delattr(features, name.rpartition(".")[2])
+    importlib.reload(features)  # does without
+    with pytest.raises(ImportError, match=r"tables need pyarrow: pip install 'driftline\[monitor\]'"):
+        features.TableEncoder  # noqa: B018
+    assert not hasattr(features, "TableDecoder")
+
+
+def test_decimals_and_durations():
+    table = pa.table(
+        {
+            "price": pa.array([decimal.Decimal("1.25"), decimal.Decimal("3.75"), None, decimal.Decimal("2.5")]),
+            "took": pa.array([1500, 2500, 2000, None], pa.duration("ms")),
+        }
+    )
+    encoder = TableEncoder.fit(table)
+    assert [c.median for c in encoder.columns] == [2.5, 2.0]
+    seconds = table.set_column(1, "took", pa.array([1, 2, 2, None], pa.duration("s")))
+    assert encoder.transform(seconds).values[1, 2] == 0.0
+
+
+def test_a_date_is_a_clock_and_a_rare_event_is_not():
+    date, event = np.repeat([1.0, 2.0, 3.0], 40), np.r_[np.zeros(118), 1.0, 2.0]
+    encoder = TableEncoder.fit(pa.table({"date": date, "event": event}))
+    assert list(encoder.skipped) == ["date"]
