@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from dataclasses import replace
+from itertools import islice
 
 import jsonschema
 import numpy as np
@@ -15,11 +16,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from driftline.features.tables import TableError
-from driftline.monitor.batches import SourceError
 
 from driftline import Monitor
 from driftline.alarms import Signal
+from driftline.features.tables import TableError
+from driftline.monitor.batches import SourceError
 from driftline.monitor.inspection import inspect, search
 from driftline.monitor.records import RECORD_SCHEMA, Record
 from driftline.monitor.tracker import Tracker, TrackerError, read_run
@@ -280,6 +281,34 @@ def test_rows_that_wait_are_told(caplog):
         assert len(list(monitor.watch([frame(rng, 700)]))) == 2
         assert monitor.waiting == 100
     assert "100 rows" in caplog.text
+
+
+@pytest.mark.parametrize("settings", [{"window": 300}, {"time_column": "ts", "every": "1d"}])
+def test_frames_may_come_in_several_calls(settings):
+    rng = np.random.default_rng(0)
+    days = [f"2026-01-{1 + i // 350:02}" for i in range(2000)]
+    table = frame(rng, 2000).with_columns(ts=pl.Series(days))
+    with Monitor(**settings) as monitor:
+        expected = list(monitor.watch(table))
+    with Monitor(**settings) as monitor:
+        found = [r for start in range(0, 2000, 130) for r in monitor.watch(table[start : start + 130])]
+    with Monitor(**settings) as monitor:
+        one_by_one = []
+        rows = iter([table])
+        while part := list(islice(monitor.watch(rows), 1)):
+            one_by_one += part
+    assert len(expected) > 4
+    assert plain(found) == plain(expected)
+    assert plain(one_by_one) == plain(expected)
+
+
+def test_json_lines_without_a_column(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [{"x": rng.normal(), **({"y": rng.normal()} if i < 300 else {})} for i in range(600)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    _, second = watched(None, tmp_path / "rows.jsonl", window=300)
+    assert second.status == "measured"
+    assert second.columns[0].column == "y"  # all missing now
 
 
 def test_wrong_use(tmp_path):

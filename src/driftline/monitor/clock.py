@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = ["Clock"]
 
 logger = logging.getLogger("driftline.monitor.windows")
 _LAST = np.iinfo(np.int64).max
+_SUSPECT = 1000  # late rows, with none on time between them, that a person should know of
 
 
 @dataclass
@@ -48,7 +50,8 @@ class Clock:
     """
 
     def __init__(self, settings: Settings, position: Position | None = None, *, new: bool = False) -> None:
-        assert settings.every is not None and settings.time_column is not None
+        if settings.every is None or settings.time_column is None:
+            raise ValueError("windows by time need time_column and every")
         self._every = Every(settings.every)
         self._lateness = span(settings.lateness)
         self._column = settings.time_column
@@ -65,7 +68,7 @@ class Clock:
         self._untimed: Counter[int] = Counter()
         self._empty = pa.table({})
         self._sort: tuple[bool, bool] = (False, False)
-        self._warned: int | None = None
+        self._late_run = 0
         self.waiting = 0
 
     def add(self, batch: Batch) -> Iterator[Window]:
@@ -80,9 +83,9 @@ class Clock:
         oldest[begun] = self._every.index(np.maximum(newest[1:][begun], MISSING + 1 + self._lateness) - self._lateness)
         total = self._end.total
         self._empty, self._sort = batch.table.slice(0, 0), (batch.untyped, batch.sparse)
-        self._warn(known & (indices < oldest), oldest, batch)
+        self._warn(known & (indices < oldest), int(newest[-1]), batch)
         cuts = [0, *(np.flatnonzero(np.diff(oldest)) + 1).tolist(), len(times)]
-        for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+        for start, stop in pairwise(cuts):
             floor = int(oldest[start])
             some = slice(start, stop)
             kept = self._count(indices[some], known[some], floor)
@@ -95,6 +98,10 @@ class Clock:
     def flush(self) -> Iterator[Window]:
         """Close everything, as if time had gone on."""
         yield from self._close(_LAST)
+
+    def rest(self) -> list[pa.Table]:
+        """Rows of windows that are open, the oldest first."""
+        return [piece.table for index in sorted(self._open) for piece in self._open[index].pieces]
 
     def _count(self, indices: NDArray[np.int64], known: NDArray[np.bool_], floor: int) -> NDArray[np.bool_]:
         """Count rows that are late or have no time; which of the others belong to windows still to come."""
@@ -180,14 +187,15 @@ class Clock:
         """The earliest time that closes all windows before this one."""
         return max(self._newest, min(self._every.start(index) + self._lateness, _LAST))
 
-    def _warn(self, late: NDArray[np.bool_], oldest: NDArray[np.int64], batch: Batch) -> None:
-        if not late.size or not late.all() or self._warned == int(oldest[-1]):
-            return
-        self._warned = int(oldest[-1])
-        logger.warning(
-            "%d rows from %s on are all late: a row before them said it was %s",
-            *(late.size, batch.place(0), iso(self._newest)),
-        )
+    def _warn(self, late: NDArray[np.bool_], newest: int, batch: Batch) -> None:
+        """Warn when nothing but late rows comes: one time that is far ahead closes all windows before it."""
+        before = self._late_run
+        on_time = np.flatnonzero(~late)
+        self._late_run = before + late.size if not on_time.size else late.size - 1 - int(on_time[-1])
+        if before < _SUSPECT <= self._late_run:
+            row = batch.place(late.size - 1)
+            said = "the last %d rows up to %s are all late: one before them is from %s"
+            logger.warning(said, self._late_run, row, iso(newest))
 
 
 def _taken(counts: Counter[int], stop: int) -> int:

@@ -40,7 +40,7 @@ def iso(ns: int) -> str:
 
 @dataclass(frozen=True)
 class Every:
-    """Windows of one length (15s, 30min, 6h, 1d, 1w, 1mo) that begin with the calendar's seconds, days, Mondays, months.
+    """Windows of one length (15s, 30min, 6h, 1d, 1w, 1mo) that begin with the calendar's days, Mondays, months.
 
     Several units, such as 6h or 2w, are counted from 1970 on (weeks from the Monday before). All in UTC.
 

@@ -1,4 +1,4 @@
-"""Frames of other libraries as Arrow tables: pandas, polars, pyarrow, whatever narwhals or Arrow's C interface reach."""
+"""Frames of other libraries as Arrow tables: pandas, polars, and what else narwhals or Arrow's own interface reach."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ def is_frame(data: Any) -> bool:
         return True
     if isinstance(data, pa.RecordBatchReader):
         return False
-    return isinstance(nw.from_native(data, pass_through=True), nw.DataFrame | nw.LazyFrame) or (
+    try:
+        wrapped = nw.from_native(data, pass_through=True, allow_series=True)
+    except Exception:  # a frame with something wrong about it, which as_table will say
+        return True
+    if isinstance(wrapped, nw.Series):
+        return False
+    return isinstance(wrapped, nw.DataFrame | nw.LazyFrame) or (
         hasattr(data, "__arrow_c_stream__") and not hasattr(data, "__next__")
     )
 
@@ -41,13 +47,15 @@ def as_table(frame: Any, name: str = "the frame") -> pa.Table:
 
 
 def _converted(frame: Any, name: str) -> pa.Table:
-    wrapped = nw.from_native(frame, pass_through=True)
-    if isinstance(wrapped, nw.LazyFrame):
-        raise SourceError(f"{name} is a lazy frame of {type(frame).__module__}: collect it first")
     try:
+        wrapped = nw.from_native(frame, pass_through=True)
+        if isinstance(wrapped, nw.LazyFrame):
+            raise SourceError(f"{name} is a lazy frame of {type(frame).__module__}: collect it first")
         if isinstance(wrapped, nw.DataFrame):
             return nw.maybe_reset_index(wrapped).to_arrow()
         return pa.table(frame)
+    except SourceError:
+        raise
     except Exception as error:  # of any library a frame may be from
         said = "; ".join(map(str, error.args)) or type(error).__name__
         raise SourceError(f"{name} cannot be made an Arrow table: {said}") from error

@@ -22,10 +22,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Judgement:
-    """What goes into a Record, notes apart, and the alarm's state after it."""
+    """What goes into a Record, and the alarm's state after it."""
 
     parts: Mapping[str, Any]
-    notes: tuple[str, ...]
     alarm: AlarmState
 
 
@@ -38,13 +37,13 @@ def judge(
 ) -> Judgement:
     """Ask the estimator everything a Record holds about an original, after its step to the window."""
     about = estimator.info_.originals[original]
-    notes = list(about.warnings)
+    doubts = list(about.warnings)
     divergences = {
-        kind: _noting(notes, partial(estimator.divergence, kind, original=original, level=settings.level))
+        kind: _noting(doubts, partial(estimator.divergence, kind, original=original, level=settings.level))
         for kind in settings.divergences
     }
     first = settings.divergences[0]
-    step = _noting(notes, partial(estimator.step_divergence, first, original=original, level=settings.level))
+    step = _noting(doubts, partial(estimator.step_divergence, first, original=original, level=settings.level))
     alarm, decision = _decide(alarm, settings, divergences[first], step)
     parts = {
         "divergences": {kind: _plain(estimate) for kind, estimate in divergences.items()},
@@ -53,7 +52,8 @@ def judge(
         "reason": decision.reason,
         "warning_limit": _number(decision.drift.warning),
         "alarm_limit": _number(decision.drift.limit),
-        "columns": _noting(notes, partial(_moved, estimator, original, settings, groups)),
+        "step_limit": math.nan if decision.change is None else _number(decision.change.limit),
+        "columns": _noting(doubts, partial(_moved, estimator, original, settings, groups)),
         "effective_sample_size": about.effective_sample_size,
         "diagnostics": {
             "overlap": _number(about.overlap),
@@ -61,16 +61,17 @@ def judge(
             "mean_ratio": _number(about.mean_ratio),
             "step_mean_ratio": _number(about.step_mean_ratio),
         },
+        "doubts": tuple(dict.fromkeys(doubts)),
     }
-    return Judgement(parts, tuple(dict.fromkeys(notes)), alarm)
+    return Judgement(parts, alarm)
 
 
-def _noting(notes: list[str], ask: Callable[[], T]) -> T:
-    """Warnings become notes."""
+def _noting(doubts: list[str], ask: Callable[[], T]) -> T:
+    """Warnings become doubts."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         answer = ask()
-    notes.extend(str(warning.message) for warning in caught)
+    doubts.extend(str(warning.message) for warning in caught)
     return answer
 
 

@@ -71,10 +71,7 @@ class Cutter:
     def push(self, block: bytes) -> bytes:
         """Whole records, as far as there are any by now."""
         self._rest += block
-        if b"\n" not in block:
-            end = 0
-        else:
-            end = whole_records(bytes(self._rest), self._delimiter)
+        end = whole_records(bytes(self._rest), self._delimiter) if b"\n" in block else 0
         if end == 0 and len(self._rest) > LONGEST:
             raise SourceError(
                 f"{self._name}: the record that begins in line {self._next_line} does not end within "

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from driftline.alarms import Signal
 from driftline.estimators import ContinualDensityRatio
@@ -22,7 +23,7 @@ from driftline.monitor.judging import alarm_from_dict, alarm_to_dict
 from driftline.monitor.records import Record
 from driftline.monitor.runs import Reference, Run
 from driftline.monitor.settings import Settings
-from driftline.monitor.sources import open_source
+from driftline.monitor.sources import Frames, open_source
 from driftline.monitor.standing import Standing, advance, begin, join, named
 from driftline.monitor.tracker import Progress, Tracker, TrackerError
 from driftline.monitor.windows import Window, Windows
@@ -105,6 +106,7 @@ class Monitor:
         self._progress = Progress()
         self._records: list[Record] = []  # without a tracker file
         self._remarks: list[str] = []  # for the next Record
+        self._rest: list[pa.Table] = []  # rows of frames, read and in no window yet
         self.waiting = 0
         try:
             if tracker is None or tracker.empty:
@@ -195,24 +197,30 @@ class Monitor:
         Arguments:
             source: a file, folder or pattern (CSV, Parquet, Arrow, JSON lines), ``"-"`` for standard input, a data
                 frame, or an iterable of frames. Files go on where the last committed window ended; standard input
-                and iterables are taken to hold new rows.
+                and iterables are taken to hold new rows, after those of earlier calls.
             follow: wait for more rows at the end, looking every ``poll`` seconds.
             format: csv, tsv, parquet, arrow or jsonl, if the name does not tell.
             replay: standard input or iterable starts from the beginning again: skip what has been read.
             flush: at the end, count the unfinished window too.
         """
         opened = open_source(source, follow=follow, poll=poll, format=format, replay=replay)
-        self._source, self.waiting = opened.name, 0
+        if isinstance(opened, Frames):
+            opened = opened.after(self._rest)
+        self._source, self.waiting, self._rest = opened.name, 0, []
         position = None if self._standing is None else self._standing.position
         windows = Windows(opened, self.settings, position, flush)
-        for window in windows:
-            for record, became_alarm in self._take(window):
-                if self._on_record is not None:
-                    self._on_record(record)
-                if became_alarm and self._on_alarm is not None:
-                    self._on_alarm(record)
-                yield record
-        self.waiting = windows.waiting
+        try:
+            for window in windows:
+                for record, became_alarm in self._take(window):
+                    if self._on_record is not None:
+                        self._on_record(record)
+                    if became_alarm and self._on_alarm is not None:
+                        self._on_alarm(record)
+                    yield record
+        finally:
+            self.waiting = windows.waiting
+            if isinstance(opened, Frames):  # what comes next may belong to the same window
+                self._rest = windows.rest()
         if self.waiting:
             _log.info("%d rows wait for their window to be complete", self.waiting)
 

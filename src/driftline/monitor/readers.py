@@ -173,8 +173,9 @@ class ColumnarFile:
         yield from ()
 
     def _parquet(self) -> Iterator[pa.Table]:
-        # buffer_size: pages are read as they are needed, not whole column chunks of a row group
-        with pq.ParquetFile(self._path, buffer_size=1 << 20, page_checksum_verification=True) as file:
+        # read as it is needed: pre_buffer would hold the whole file in the end, no buffer size whole row groups
+        file = pq.ParquetFile(self._path, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
+        with file:
             groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
             first, skip = 0, self._done
             while first < len(groups) and groups[first] <= skip:

@@ -46,10 +46,12 @@ class Record:
         step: KL(current‖previous window).
         signal, reason: the alarm's decision after this window, and why.
         warning_limit, alarm_limit: what the first of ``divergences`` is compared with; nan where nothing was decided.
+        step_limit: what ``step`` is compared with; beyond it is an abrupt change.
         columns: those that moved furthest from the original, most first.
         effective_sample_size: Kish's size of the weights on the window, at most ``rows``.
         diagnostics: numbers about the step: ``overlap``, ``lag``, ``mean_ratio``, ``step_mean_ratio``.
-        notes: what a person should know about this window, in words; empty if nothing.
+        doubts: why not to trust the estimates of this window, in words; empty if nothing speaks against them.
+        notes: what else a person should know about it; empty if nothing.
         late_rows: rows that came after their window had been closed, and were left out, since the last Record.
         digest: of the window's encoded rows: tells which window's rows a tracker file holds, and none of them.
         seconds: taken by this window.
@@ -68,9 +70,11 @@ class Record:
     reason: str = ""
     warning_limit: float = math.nan
     alarm_limit: float = math.nan
+    step_limit: float = math.nan
     columns: tuple[Moved, ...] = ()
     effective_sample_size: float = math.nan
     diagnostics: Mapping[str, float] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     late_rows: int = 0
     digest: str = ""
@@ -97,7 +101,7 @@ class Record:
                 ]
             elif f.name == "diagnostics":
                 value = {name: _finite(v) for name, v in value.items()}
-            elif f.name == "notes":
+            elif f.name in ("doubts", "notes"):
                 value = list(value)
             elif f.name == "signal":
                 value = str(value)
@@ -162,9 +166,11 @@ def _checked(data: Any) -> dict[str, Any]:
             raise ValueError(f"{name}={data[name]!r} is not a time")
     if data["status"] not in STATUSES:
         raise ValueError(f"status={data['status']!r} is none of {list(STATUSES)}")
-    if not all(isinstance(note, str) for note in data["notes"]):
-        raise ValueError("notes are not text")
-    for name in ("warning_limit", "alarm_limit", "effective_sample_size", "seconds"):
+    for name in ("doubts", "notes"):
+        if not isinstance(data[name], list) or not all(isinstance(note, str) for note in data[name]):
+            raise ValueError(f"{name} are not text")
+        out[name] = tuple(data[name])
+    for name in ("warning_limit", "alarm_limit", "step_limit", "effective_sample_size", "seconds"):
         out[name] = _number(data[name], name)
     if not 0.0 <= out["seconds"] < math.inf:
         raise ValueError(f"seconds={data['seconds']!r} is not a time taken")
@@ -176,7 +182,6 @@ def _checked(data: Any) -> dict[str, Any]:
         for m in data["columns"]
     )
     out["diagnostics"] = {name: _number(value, name) for name, value in data["diagnostics"].items()}
-    out["notes"] = tuple(data["notes"])
     return out
 
 
@@ -209,9 +214,11 @@ _PROPERTIES: dict[str, Any] = {
     "reason": {"type": "string"},
     "warning_limit": _NUMBER,
     "alarm_limit": _NUMBER,
+    "step_limit": _NUMBER,
     "columns": {"type": "array", "items": _MOVED},
     "effective_sample_size": _NUMBER,
     "diagnostics": {"type": "object", "additionalProperties": _NUMBER},
+    "doubts": {"type": "array", "items": {"type": "string"}},
     "notes": {"type": "array", "items": {"type": "string"}},
     "late_rows": _COUNT,
     "digest": {"type": "string"},

@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
@@ -67,6 +68,13 @@ class Frames:
         self.rows = rows
         self._frames = frames
         self._replay = replay
+
+    def after(self, tables: list[pa.Table]) -> Frames:
+        """The same with these rows before it, unless everything comes again."""
+        if self._replay or not tables:
+            return self
+        rows = None if self.rows is None else self.rows + sum(table.num_rows for table in tables)
+        return Frames(chain(tables, self._frames), self.name, rows=rows)
 
     def resumes(self, position: Position) -> bool:
         """Whether the rows after this position come again; otherwise those that come are new."""

@@ -119,7 +119,8 @@ def advance(standing: Standing, window: Window, notes: Sequence[str] = ()) -> tu
 
     if window.table.num_rows == 0:
         return skip(() if remarks else ("no rows",))
-    encoded = standing.encoder.transform(window.table, untyped=window.untyped)
+    table = _complete(window, standing.encoder)
+    encoded = standing.encoder.transform(table, untyped=window.untyped)
     remarks += encoded.notes
     reason = too_few(len(encoded.values), standing.encoder)
     if reason:
@@ -128,16 +129,16 @@ def advance(standing: Standing, window: Window, notes: Sequence[str] = ()) -> tu
     rows = named(standing.encoder, encoded.values)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UntrustedEstimateWarning)  # they are in info_, and become notes
+            warnings.simplefilter("ignore", UntrustedEstimateWarning)  # they are in info_, and become doubts
             estimator.partial_fit(dict.fromkeys(names, rows))
     except FitDivergedError as error:
         return skip((f"the fit failed, the next window is compared with the one before: {error}",))
     groups = {raw: [standing.encoder.names[j] for j in at] for raw, at in standing.encoder.groups.items()}
     judged = {n: judge(estimator, n, standing.settings, standing.alarms[n], groups) for n in names}
-    now = standing.encoder.summarise(window.table, untyped=window.untyped) if standing.settings.summaries else {}
+    now = standing.encoder.summarise(table, untyped=window.untyped) if standing.settings.summaries else {}
     seconds, mark = time.perf_counter() - began, digest(encoded.values)
     records = [
-        _record(window, index, n, "measured", (*remarks, *found.notes), seconds, digest=mark, **found.parts)
+        _record(window, index, n, "measured", remarks, seconds, digest=mark, **found.parts)
         for n, found in judged.items()
     ]
     alarms = {n: found.alarm for n, found in judged.items()}
@@ -170,6 +171,16 @@ def join(standing: Standing, name: str, table: pa.Table | None, *, untyped: bool
     reference = Reference(name, index, len(values), None, then)
     alarms = {**standing.alarms, name: AlarmState()}
     return replace(standing, estimator=estimator, references=(*standing.references, reference), alarms=alarms), record
+
+
+def _complete(window: Window, encoder: TableEncoder) -> pa.Table:
+    """Where values are missing by their column not being there, as in JSON lines, a column without any is there."""
+    table = window.table
+    if window.sparse:
+        for column in encoder.columns:
+            if column.name not in table.column_names:
+                table = table.append_column(column.name, pa.nulls(table.num_rows))
+    return table
 
 
 def _remarks(window: Window) -> list[str]:

@@ -139,9 +139,9 @@ def _true(mask: pa.ChunkedArray) -> NDArray[np.bool_]:
 def _complaint(values: pa.ChunkedArray, row: int) -> str:
     if not values[row].is_valid:
         return "there is no time"
+    if pa.types.is_timestamp(values.type) or pa.types.is_date(values.type):
+        return "a time beyond the years 1678 to 2261"
     shown = str(values[row])
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         return f"{shown[:60]!r} is neither a time in ISO 8601 (such as 2024-05-31T08:15:00) nor seconds since 1970"
-    if pa.types.is_timestamp(values.type) or pa.types.is_date(values.type):
-        return "a time beyond the years 1678 to 2261"
     return f"{shown} is not seconds since 1970: is it milliseconds, or not a time?"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
+
 from driftline.monitor.batches import Batch, Position, Source, Window
 from driftline.monitor.clock import Clock
 from driftline.monitor.joining import join
@@ -37,10 +39,15 @@ class Windows:
         self._settings = settings
         self._position = position
         self._flush = flush
+        self._rest: list[pa.Table] = []
         self.waiting = 0
 
     def __iter__(self) -> Iterator[Window]:
         return self._by_rows(self._settings.window) if self._settings.window is not None else self._by_time()
+
+    def rest(self) -> list[pa.Table]:
+        """Rows that have been read and are in no window given so far, the oldest first."""
+        return self._rest
 
     def _by_rows(self, size: int) -> Iterator[Window]:
         pieces: list[Batch] = []
@@ -51,15 +58,15 @@ class Windows:
             while held + rows - start >= size:
                 end = start + size - held
                 pieces.append(batch.part(start, end - start))
-                self.waiting = rows - end
+                self.waiting, self._rest = rows - end, [batch.table.slice(end)]
                 yield self._window(pieces, first, size)
                 start, first, held, pieces = end, first + size, 0, []
             if start < rows:
                 pieces.append(batch.part(start))
                 held += rows - start
-            self.waiting = held
+            self.waiting, self._rest = held, [piece.table for piece in pieces]
         if self._flush and held:
-            self.waiting = 0
+            self.waiting, self._rest = 0, []
             yield self._window(pieces, first, held)
 
     def _window(self, pieces: list[Batch], first: int, rows: int) -> Window:
@@ -73,11 +80,14 @@ class Windows:
         clock = Clock(self._settings, position, new=position is not None and not self._source.resumes(position))
         self.waiting = 0
         for batch in self._source.batches(position):
-            for window in clock.add(batch):
-                self.waiting = clock.waiting
-                yield window
-            self.waiting = clock.waiting
+            yield from self._told(list(clock.add(batch)), clock)
         if self._flush:
-            for window in clock.flush():
-                self.waiting = clock.waiting
-                yield window
+            yield from self._told(list(clock.flush()), clock)
+
+    def _told(self, windows: list[Window], clock: Clock) -> Iterator[Window]:
+        open_now = clock.rest()
+        for i, window in enumerate(windows):
+            self._rest = [later.table for later in windows[i + 1 :]] + open_now
+            self.waiting = sum(table.num_rows for table in self._rest)
+            yield window
+        self._rest, self.waiting = open_now, clock.waiting

@@ -9,7 +9,7 @@ import os
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -118,8 +118,8 @@ class Writer:
         if self._format == "parquet":
             return _Parquet(self._file, schema)
         if self._format == "arrow":
-            return pa.ipc.new_file(self._file, schema)
-        file = gzip.open(self._file, "wb") if self._target.name.endswith(".gz") else self._file
+            return cast(_Sink, pa.ipc.new_file(self._file, schema))
+        file = gzip.GzipFile(fileobj=self._file, mode="wb") if self._target.name.endswith(".gz") else self._file
         return _Json(file) if self._format == "jsonl" else _Csv(file, "\t" if self._format == "tsv" else ",")
 
     def _fitted(self, table: pa.Table, schema: pa.Schema) -> pa.Table:

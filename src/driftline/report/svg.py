@@ -1,0 +1,61 @@
+"""SVG and HTML as text: one function that writes an element, one that makes any text harmless."""
+
+from __future__ import annotations
+
+import html
+import re
+
+__all__ = ["Markup", "area", "esc", "key", "path", "px", "tag"]
+
+Markup = str  # text that is already markup; anything else goes through `esc` first
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def esc(text: object) -> Markup:
+    """Any text as content or attribute; characters that no page may hold are replaced.
+
+    >>> esc('<b>"')
+    '&lt;b&gt;&quot;'
+    """
+    return html.escape(_UNPRINTABLE.sub("\ufffd", str(text)), quote=True)
+
+
+def px(value: float) -> str:
+    """A coordinate, to a tenth of a pixel."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def tag(name: str, *children: Markup, **attributes: object) -> Markup:
+    """An element; attributes are escaped, children are markup. ``class_`` is class, ``a_b`` is a-b, None is left out.
+
+    >>> tag("text", esc("a < b"), x=1.25, class_="tick")
+    '<text x="1.2" class="tick">a &lt; b</text>'
+    """
+    parts = []
+    for key, value in attributes.items():
+        if value is None:
+            continue
+        key = key.rstrip("_").replace("_", "-")
+        parts.append(f' {key}="{px(value) if isinstance(value, float) else esc(value)}"')
+    inside = "".join(children)
+    return f"<{name}{''.join(parts)}>{inside}</{name}>"
+
+
+def path(points: list[tuple[float, float]]) -> str:
+    """A line through points; one point alone is a short dash."""
+    if len(points) == 1:
+        (x, y), *_ = points
+        return f"M{px(x - 2)} {px(y)}H{px(x + 2)}"
+    return "M" + "L".join(f"{px(x)} {px(y)}" for x, y in points)
+
+
+def area(lower: list[tuple[float, float]], upper: list[tuple[float, float]]) -> str:
+    """The region between two lines; of a single point a thin bar."""
+    if len(lower) == 1:
+        lower, upper = [(x + d, y) for x, y in lower for d in (-2, 2)], [(x + d, y) for x, y in upper for d in (-2, 2)]
+    return path(lower + upper[::-1]) + "Z"
+
+
+def key(shape: Markup, words: str) -> Markup:
+    """An entry of a legend."""
+    return tag("li", tag("svg", shape, viewBox="0 0 26 14", aria_hidden="true"), esc(words))

@@ -1,0 +1,198 @@
+"""Runs made by hand, as plausible as those of the monitor, for tests of the report."""
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from driftline.alarms import Signal
+from driftline.estimates import Estimate, normal_interval
+from driftline.monitor.records import Moved, Record
+from driftline.monitor.runs import Reference, Run
+from driftline.monitor.settings import Settings
+
+COLUMNS = ("nswprice", "vicprice", "nswdemand", "transfer", "holiday")
+WEEKLY = Settings(time_column="ts", every="1w", tolerance=0.1)
+ROWS = Settings(window=5000, tolerance=0.1)
+
+
+def estimate(value: float, error: float = 0.02) -> Estimate:
+    """With a lower end that is never negative, as estimates have it."""
+    found = normal_interval(value, error, 0.95)
+    return replace(found, low=min(max(found.low, 0.0), value))
+
+
+def moved(total: float, shares: tuple[float, ...], names: tuple[str, ...] = COLUMNS) -> tuple[Moved, ...]:
+    pairs = sorted(zip(names, shares, strict=False), key=lambda pair: -pair[1])
+    return tuple(Moved(n, s, estimate(2.0 * total * s, 0.01 + 0.08 * total * s)) for n, s in pairs)
+
+
+def times(window: int) -> tuple[str, str]:
+    start = datetime(1996, 5, 6, tzinfo=UTC) + timedelta(weeks=window)
+    return start.isoformat(), (start + timedelta(weeks=1)).isoformat()
+
+
+def record(window: int, value: float, step: float = 0.01, *, settings: Settings = WEEKLY, **changes) -> Record:
+    """A measured window with its alarm, as the monitor would decide it."""
+    limit, warning = settings.tolerance + 0.05, settings.tolerance + 0.035
+    signal = Signal.ALARM if value > limit else Signal.WARNING if value > warning else Signal.NORMAL
+    bound = {Signal.ALARM: f"is beyond {limit:.3g}", Signal.WARNING: f"is beyond {warning:.3g}"}
+    reason = f"drift of {value:.3g} nats {bound.get(signal, f'is within {warning:.3g}')}"
+    if step > 0.15:
+        signal, reason = Signal.ALARM, f"{reason}; abrupt change: step of {step:.3g} nats is beyond 0.13"
+    rows = settings.window or 336
+    start, end = times(window) if settings.every else (None, None)
+    base = Record(
+        window=window, original="original", status="measured", rows=rows, first_row=window * rows, start=start, end=end,
+        divergences={"reverse_kl": estimate(value), "js": estimate(min(value / 8, 0.6), 0.004),
+                     "kl": estimate(value, 0.03)},
+        step=estimate(step, 0.012), step_limit=0.13, signal=signal, reason=reason, warning_limit=warning,
+        alarm_limit=limit,
+        columns=moved(max(value, 0.01), (0.52, 0.27, 0.12, 0.06, 0.02)),
+        effective_sample_size=rows * math.exp(-max(value, 0.0)), digest=f"{window:08x}", seconds=0.1,
+        diagnostics={"overlap": 600.0, "lag": 3.0, "mean_ratio": 1.0, "step_mean_ratio": 1.0},
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+def original(settings: Settings = WEEKLY, window: int = 0, name: str = "original") -> Record:
+    start, end = times(window) if settings.every else (None, None)
+    rows = settings.window or 336
+    return Record(window, name, "original", rows, window * rows, start, end)
+
+
+def skipped(window: int, settings: Settings = WEEKLY, **changes) -> Record:
+    start, end = times(window) if settings.every else (None, None)
+    return replace(Record(window, "original", "skipped", 0, window * 336, start, end, notes=("no rows",)), **changes)
+
+
+def histogram(mean: float, std: float, missing: float = 0.0) -> dict:
+    edges = [round(-3.0 + 0.3 * k, 1) for k in range(21)]
+    cdf = [0.5 * (1.0 + math.erf((e - mean) / (std * math.sqrt(2.0)))) for e in edges]
+    shares = [cdf[0], *np.diff(cdf), 1.0 - cdf[-1]]
+    return {
+        "kind": "numeric", "edges": edges, "shares": [round(float(s) * (1.0 - missing), 4) for s in shares],
+        "missing": missing, "mean": mean, "std": std,
+    }  # fmt: skip
+
+
+THEN = {
+    "nswprice": histogram(0.0, 1.0), "vicprice": histogram(0.1, 0.9), "nswdemand": histogram(0.0, 1.0),
+    "transfer": {"kind": "categorical", "values": ["north", "south", "none"], "shares": [0.5, 0.3, 0.15],
+                 "other": 0.05, "missing": 0.0},
+    "holiday": {"kind": "boolean", "values": ["false", "true"], "shares": [0.97, 0.03], "missing": 0.0},
+}  # fmt: skip
+NOW = {
+    "nswprice": histogram(1.1, 0.7), "vicprice": histogram(0.8, 0.6, 0.06), "nswdemand": histogram(0.2, 1.3),
+    "transfer": {"kind": "categorical", "values": ["north", "south", "none"], "shares": [0.2, 0.6, 0.12],
+                 "other": 0.08, "missing": 0.0},
+    "holiday": {"kind": "boolean", "values": ["false", "true"], "shares": [0.93, 0.07], "missing": 0.0},
+}  # fmt: skip
+
+
+def run(records, settings: Settings = WEEKLY, then=THEN, now=NOW, references=None, **changes) -> Run:
+    records = tuple(records)
+    if references is None:
+        references = (Reference("original", 0, records[0].rows if records else 0, times(0)[0], then),)
+    base = Run(
+        path="/data/run.driftline", created="1998-12-06T09:00:00+00:00", settings=settings,
+        source="electricity.csv (one file, CSV)", encoder={}, records=records, references=tuple(references), now=now,
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+def weekly(windows: int = 134, seed: int = 1000) -> list[Record]:
+    """Like electricity: seasons, a gap, and a break two thirds in."""
+    rng, found, before = np.random.default_rng(seed), [original()], 0.0
+    broke = windows * 2 // 3
+    for w in range(1, windows):
+        if 40 <= w < 43 or w == 77:
+            found.append(skipped(w, signal=found[-1].signal))
+            continue
+        season = 0.06 * (1.0 - math.cos(2.0 * math.pi * w / 52.0))
+        value = season + 0.55 * (w >= broke) + 0.012 * rng.normal() - 0.004
+        step = abs(value - before) * 0.8 + abs(0.01 * rng.normal())
+        notes = ("price: 12 rows hold values not seen at first, such as 'x'",) if w % 29 == 3 else ()
+        found.append(record(w, value, step, notes=notes, late_rows=3 if w % 31 == 5 else 0))
+        before = value
+    return found
+
+
+def several() -> Run:
+    """Two originals, the second a season that joined later."""
+    first = weekly(80)
+    late = [replace(original(window=30), original="winter <1997>")]
+    late += [replace(record(w, 0.02, 0.01), original="winter <1997>") for w in range(31, 80)]
+    records = [r for w in range(80) for r in (*first, *late) if r.window == w]
+    references = (
+        Reference("original", 0, 336, times(0)[0], THEN),
+        Reference("winter <1997>", 30, 336, times(30)[0], THEN),
+    )
+    return run(records, references=references)
+
+
+NASTY = '<script>alert("x")</script>&\x00' + "y" * 180
+
+
+def no_bars(windows: int = 8) -> list[Record]:
+    """Windows too small for error bars, so that nothing was decided."""
+    nan, found = math.nan, [original(ROWS)]
+    for w in range(1, windows):
+        bare = Estimate(0.05 * w, nan, nan, nan, 0.95)
+        found.append(
+            replace(record(w, 0.05 * w, settings=ROWS), divergences={"reverse_kl": bare}, step=bare,
+                    signal=Signal.NORMAL, columns=(), alarm_limit=nan, warning_limit=nan, effective_sample_size=nan,
+                    reason="no error bar for this window, so nothing was decided: normal stands")
+        )  # fmt: skip
+    return found
+
+
+def extreme() -> Run:
+    """A million nats, names that are no names, a step that is not to be trusted."""
+    found = [original(ROWS)]
+    for w in range(1, 30):
+        found.append(record(w, 0.05 if w < 20 else 1e6, 1e5 if w == 20 else 0.01, settings=ROWS))
+    doubt = "the two windows hardly overlap (3 of 10000 rows are informative, step of 12 nats): take smaller steps"
+    names = (NASTY, "a b", "$x_1$")
+    found[-1] = replace(
+        found[-1],
+        columns=moved(1e6, (0.5, 0.3, 0.1), names),
+        doubts=(doubt,),
+        notes=(NASTY,),
+        effective_sample_size=1.3,
+    )
+    then, now = ({NASTY: side["transfer"], "a b": side["nswprice"]} for side in (THEN, NOW))
+    return run(found, ROWS, then, now, source=NASTY)
+
+
+def long(windows: int = 1000, seed: int = 1000) -> list[Record]:
+    """More windows than pixels; window 503 alone is far away, and alarms in 600 to 699."""
+    rng, found, level = np.random.default_rng(seed), [original(ROWS)], 0.0
+    for w in range(1, windows):
+        level = 0.97 * level + 0.01 * rng.normal()
+        if w % 97 == 0:
+            found.append(skipped(w, ROWS, signal=found[-1].signal))
+        else:
+            found.append(record(w, abs(level) + 0.3 * (600 <= w < 700) + 0.9 * (w == 503), 0.01, settings=ROWS))
+    return found
+
+
+def cases() -> dict[str, Run]:
+    """Runs that a report must be able to tell, by name."""
+    near = [record(w, 0.004 * math.sin(w), 0.003 * math.cos(w), settings=ROWS) for w in range(1, 30)]
+    return {
+        "weekly": run(weekly()),
+        "several": several(),
+        "nothing": run([], references=()),
+        "joined, no record": run([]),
+        "only the original": run([original()]),
+        "one window": run([original(ROWS), record(1, 0.003, settings=ROWS)], ROWS),
+        "all skipped": run([original(), *(skipped(w) for w in range(1, 9))]),
+        "no error bars": run(no_bars(), ROWS, then={}, now={}),
+        "around zero": run([original(ROWS), *near], ROWS),
+        "extreme": extreme(),
+        "long": run(long(), ROWS),
+        "skipped at the end": run([original(), record(1, 0.3), skipped(2, signal=Signal.ALARM)]),
+        "not a number": run([original(), record(1, 0.02, divergences={"js": Estimate(*[math.nan] * 4, 0.95)})]),
+    }

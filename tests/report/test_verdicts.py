@@ -1,0 +1,193 @@
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from driftline import ContinualDensityRatio, Signal, UntrustedEstimateWarning
+from driftline.report.actions import actions
+from driftline.report.histories import doubts, histories
+from driftline.report.verdicts import carriers, verdict
+
+
+def judged(run, original=None):
+    history = histories(run, original)[0]
+    return history, verdict(history)
+
+
+def plain(text: str) -> str:
+    return text.replace("\xa0", " ")
+
+
+def test_an_alarm_says_since_when_how_far_by_which_columns_and_how_sure(runs):
+    records = [runs.original(), *(runs.record(w, 0.02 if w < 5 else 0.5) for w in range(1, 9))]
+    history, found = judged(runs.run(records))
+    assert (found.state, found.trust) == ("alarm", "good")
+    assert plain(found.sentence) == (
+        "Alarm since the week of 10 Jun 1996 (window 5): the data is 0.500 nats (95 % interval 0.461 to 0.539) from "
+        "its original, as far as if one normal column had moved by 1.0 standard deviations; nswprice (52 %), vicprice "
+        "(27 %) and nswdemand (12 %) carry nearly all of it; nothing speaks against trusting the estimate."
+    )
+    assert found.short == (
+        "Alarm since the week of 10 Jun 1996 (window 5): 0.500 nats from its original, mostly nswprice, vicprice and "
+        "nswdemand"
+    )
+    titles = [step.title for step in actions(history, found, "/a/b c.driftline", runs.NOW)]
+    assert titles[0] == "Look at nswprice, vicprice and nswdemand"
+    commands = [step.command for step in actions(history, found, "/a/b c.driftline", runs.NOW)]
+    assert "driftline weights 'b c.driftline' current.csv --out weighted.csv" in commands
+    assert "driftline reference add 'b c.driftline' --name NAME" in commands
+
+
+def test_an_alarm_that_stands_but_calmed_down(runs):
+    records = [runs.original(), runs.record(1, 0.5)]
+    records.append(
+        runs.record(2, 0.12, signal=Signal.ALARM, reason="back below the limits, the alarm ends after 2 such windows")
+    )
+    assert "back below the limits in the last window" in judged(runs.run(records))[1].sentence
+
+
+def test_a_warning_asks_to_wait(runs):
+    history, found = judged(runs.run([runs.original(), runs.record(1, 0.02), runs.record(2, 0.14)]))
+    assert found.state == "warning"
+    assert found.sentence.startswith("Warning since the week of 20 May 1996 (window 2): the data is 0.140 nats")
+    assert [step.title for step in actions(history, found, "r", {})][-1] == "Then wait"
+
+
+def test_drift_within_the_tolerance(runs):
+    history, found = judged(runs.run([runs.original(), runs.record(1, 0.08)]))
+    assert found.state == "normal"
+    assert "within the tolerance of 0.1 nats, as far as if one normal column had moved by 0.40" in found.sentence
+    assert [step.title for step in actions(history, found, "r", {})] == ["Nothing"]
+
+
+def test_drift_between_tolerance_and_limit(runs):
+    assert (
+        "beyond the tolerance of 0.1 nats, but not surely"
+        in judged(runs.run([runs.original(), runs.record(1, 0.12)]))[1].sentence
+    )
+
+
+@pytest.mark.parametrize("value", [0.003, -0.004])
+def test_no_drift_names_no_columns(runs, value):
+    found = judged(runs.run([runs.original(), runs.record(1, value)]))[1]
+    assert found.state == "normal"
+    assert "within what chance makes of no drift" in found.sentence
+    assert "nswprice" not in found.sentence + found.short
+
+
+def test_an_alarm_that_has_ended_is_not_forgotten(runs):
+    records = [runs.original(), *(runs.record(w, 0.4 if w in (2, 3, 6) else 0.02) for w in range(1, 9))]
+    found = judged(runs.run(records))[1]
+    assert found.state == "normal"
+    assert "No alarm now, the last of 2 ended with the week of 17 Jun 1996 (window 6)" in found.sentence
+
+
+def test_waiting(runs):
+    for records, words in (
+        ([], "No window is complete yet"),
+        ([runs.original()], "Tracing began with the week of 6 May 1996 (window 0) of 336 rows; no later window"),
+        ([runs.original(), runs.skipped(1), runs.skipped(2)], "all 2 windows that followed held no rows or too few"),
+    ):
+        history, found = judged(runs.run(records))
+        assert found.state == "waiting"
+        assert words in found.sentence
+        assert [step.title for step in actions(history, found, "r", {})] == ["Wait"]
+
+
+def test_without_error_bars_nothing_is_decided(runs):
+    history, found = judged(runs.run(runs.no_bars(), runs.ROWS))
+    assert (found.state, found.trust) == ("blind", "poor")
+    assert "(no interval)" in found.sentence
+    assert "which columns carry it is not known" in found.sentence
+    assert "beyond the tolerance" not in found.sentence
+    assert len(actions(history, found, "r", {})) == 1
+
+
+def test_windows_skipped_at_the_end_are_told(runs):
+    run = runs.run([runs.original(), runs.record(1, 0.3), runs.skipped(2, signal=Signal.ALARM)])
+    found = judged(run)[1]
+    assert found.state == "alarm"
+    assert "this is as of the week of 13 May 1996 (window 1), 1 later window had too few rows or none" in found.sentence
+
+
+def test_one_doubted_step_stays_in_doubt(runs):
+    doubt = "the fit did not converge (stopped after 50 steps)"
+    records = [
+        runs.original(),
+        runs.record(1, 0.02),
+        runs.record(2, 0.02, notes=("late data",), doubts=(doubt,)),
+        runs.record(3, 0.02),
+    ]
+    history, found = judged(runs.run(records[:3]))
+    assert found.trust == "poor"
+    assert doubt in found.sentence
+    later = judged(runs.run(records))[1]
+    assert (later.state, later.trust) == ("unsure", "care")
+    assert later.short.endswith("(unsure)")
+    assert "1 of 3 steps was in doubt, that of the week of 20 May 1996 (window 2), and later" in later.sentence
+    assert actions(history, found, "r", {})[0].title == "Mind the doubt first"
+
+
+def test_far_away_is_told_as_far_away(runs):
+    found = judged(runs.extreme())[1]
+    assert "1,000,000 nats" in found.sentence
+    assert "hardly any row could come from both times (one normal column would have moved by 1,414" in found.sentence
+
+
+def test_several_originals_are_named(runs):
+    run = runs.several()
+    assert "from the original “winter <1997>”" in judged(run, "winter <1997>")[1].sentence
+    with pytest.raises(ValueError, match="original 'summer' is not in this run: it has 'original', 'winter <1997>'"):
+        histories(run, "summer")
+
+
+def test_columns_that_may_not_have_moved_are_not_named(runs):
+    sure = runs.record(1, 0.5)
+    unsure = runs.record(1, 0.5, columns=tuple(runs.Moved("x", 0.5, runs.estimate(0.01, 0.02)) for _ in range(2)))
+    assert [part.column for part in carriers(sure)] == ["nswprice", "vicprice", "nswdemand"]
+    assert carriers(unsure) == []
+
+
+def test_weights_that_are_worth_little_are_not_recommended(runs):
+    history, found = judged(runs.run([runs.original(), runs.record(1, 4.0)]))
+    steps = actions(history, found, "r", {})
+    assert steps[1].title == "Retrain without weights if the change is real"
+    assert not any("weights" in step.command for step in steps)
+
+
+def test_doubts_are_those_of_the_estimator(runs):
+    rng = np.random.default_rng(1000)
+    est = ContinualDensityRatio(model="quadratic", random_state=0).fit(rng.normal(0.0, 1.0, (60, 6)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)
+        est.partial_fit(rng.normal(8.0, 1.0, (60, 6)))
+    found = est.info_.originals["original"].warnings
+    assert found
+    for warning in found:
+        assert doubts(runs.record(1, 0.1, doubts=(warning,))) == [warning]
+    assert doubts(runs.record(1, 0.1, notes=("colour: 132 rows hold values not seen at first, such as 'teal'",))) == []
+
+
+def test_an_interval_that_rules_nothing_out_is_not_called_calm(runs):
+    rough = {"reverse_kl": runs.Estimate(-1.5, 7.0, -16.0, 13.1, 0.95)}
+    record = runs.record(1, 0.0, divergences=rough, effective_sample_size=300.0)
+    history, found = judged(runs.run([runs.original(), record]))
+    assert (found.state, found.trust) == ("unsure", "good")
+    assert "which says little: it may lie up to 13.1 nats away" in found.sentence
+    assert "chance" not in found.sentence
+    assert [step.title for step in actions(history, found, "r", {})] == ["Take larger windows"]
+
+
+def test_weights_that_contradict_a_small_drift_are_a_doubt(runs):
+    assert doubts(runs.record(1, 0.02, effective_sample_size=250.0)) == []
+    assert "the weights are worth 1 of 336 rows" in doubts(runs.record(1, 0.02, effective_sample_size=1.0))[0]
+    assert doubts(runs.record(1, 4.0, effective_sample_size=1.0)) == []  # far away that is how it is
+    found = judged(runs.run([runs.original(), runs.record(1, 0.02, effective_sample_size=1.0)]))[1]
+    assert (found.state, found.trust) == ("unsure", "poor")
+    assert found.short.endswith("(not to be trusted)")
+
+
+def test_an_estimate_that_is_no_number_is_in_doubt(runs):
+    broken = runs.record(1, 0.1, divergences={"js": runs.Estimate(math.nan, math.nan, math.nan, math.nan, 0.95)})
+    assert doubts(broken) == ["the estimate is not a finite number"]
