@@ -220,7 +220,7 @@ class Monitor:
         finally:
             self.waiting = windows.waiting
             if isinstance(opened, Frames):  # what comes next may belong to the same window
-                self._rest = windows.rest()
+                self._rest = windows.rest() + opened.unread()
         if self.waiting:
             _log.info("%d rows wait for their window to be complete", self.waiting)
 

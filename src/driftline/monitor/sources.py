@@ -7,9 +7,9 @@ import math
 import os
 import stat
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Self, cast
 
 import pyarrow as pa
 
@@ -68,13 +68,17 @@ class Frames:
         self.rows = rows
         self._frames = frames
         self._replay = replay
+        self._unread: deque[pa.Table] = deque()
 
-    def after(self, tables: list[pa.Table]) -> Frames:
+    def after(self, tables: list[pa.Table]) -> Self:
         """The same with these rows before it, unless everything comes again."""
-        if self._replay or not tables:
-            return self
-        rows = None if self.rows is None else self.rows + sum(table.num_rows for table in tables)
-        return Frames(chain(tables, self._frames), self.name, rows=rows)
+        if not self._replay:
+            self._unread.extendleft(reversed(tables))
+        return self
+
+    def unread(self) -> list[pa.Table]:
+        """Rows taken from the frames, but not handed on yet."""
+        return list(self._unread)
 
     def resumes(self, position: Position) -> bool:
         """Whether the rows after this position come again; otherwise those that come are new."""
@@ -85,10 +89,17 @@ class Frames:
         return _numbered(self._tables(), position, self._replay, self.name)
 
     def _tables(self) -> Iterator[pa.Table]:
+        yield from self._parts()
         for i, frame in enumerate(self._frames):
-            table = as_table(frame, self.name if self.rows is not None else f"frame {i}")
-            for start in range(0, table.num_rows, BATCH_ROWS):
-                yield table.slice(start, BATCH_ROWS)
+            self._unread.append(as_table(frame, self.name if self.rows is not None else f"frame {i}"))
+            yield from self._parts()
+
+    def _parts(self) -> Iterator[pa.Table]:
+        while self._unread:
+            table = self._unread.popleft()
+            if table.num_rows > BATCH_ROWS:
+                self._unread.appendleft(table.slice(BATCH_ROWS))
+            yield table.slice(0, BATCH_ROWS)
 
 
 class Pipe:
