@@ -296,6 +296,5 @@ def _moved_constants(origin: Position, window: Tensor) -> list[int]:
         return []
     columns = len(standardizer.mean)
     small = 1e-9 * standardizer.mean.abs()
-    before = ((origin.window[:, :columns] - standardizer.mean).abs() > small).any(0)
     after = ((window[:, :columns] - standardizer.mean).abs() > small).sum(0)
-    return torch.nonzero(flat & ~before & (after > max(1, len(window) // 1000))).flatten().tolist()  # not a stray row
+    return torch.nonzero(flat & (after > max(1, len(window) // 1000))).flatten().tolist()  # not a stray row

@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 LEAST_SLACK = 0.8  # with more parameters than a fifth of the rows, expansions around the truth no longer hold
+_KNOWN_MEAN = 1e-300  # the least spread of a feature whose mean in the original is known
 _CARRIES = 20.0  # times the mean square: a score this large means that few rows matter
 _KNOWN = 6000  # rows that know a variance to two percent, which is enough for a standard error
 _THIN = 3000  # rows that know a mean curvature well enough
@@ -132,6 +133,7 @@ def advance(
         one = torch.full_like(fit.score_num, 1.0 / design_num.shape[0])
         bias, origin = step_bias, -inverse @ long_run(design_num, fit.score_num, design_num, one, lag_num)
         origin_spread = long_run(design_num, one, design_num, one, lag_num)
+        origin_spread.diagonal().clamp_min_(_KNOWN_MEAN)  # also of a column that did not vary
     return Uncertainty(
         closed, inverse, meat, meat_num, fit.score_den, bias, step_bias, first, origin, origin_spread,
         closed.new_tensor(slack),

@@ -47,9 +47,12 @@ def _bent(size: Floats, limit: float) -> Floats:
 class NumericColumn(Column):
     """Numbers: robustly standardised, softly limited; missing ones at the median, told by an indicator.
 
+    Of a column that had one value only, no ratio of densities can be taken: it is watched for other values.
+
     Attributes:
         median, scale: of the first window, rounded to a thousandth of the scale and to 6 digits.
         edges: of the bins of its summaries.
+        constant: whether the median is the only value there was.
     """
 
     kind: ClassVar[str] = "numeric"
@@ -59,22 +62,31 @@ class NumericColumn(Column):
     median: float
     scale: float
     edges: tuple[float, ...]
+    constant: bool = False
 
     @classmethod
     def fit(cls, name: str, families: tuple[str, ...], values: Floats) -> Self:
         """Freeze on values of the first window, nan where missing, one of them finite at least."""
         ordered = np.sort(values[~np.isnan(values)])  # sorted, so that sums do not depend on the order of rows
         median, scale = _center_and_scale(ordered)
-        return cls(name, families, median, scale, bin_edges(ordered, scale))
+        constant = bool(ordered[0] == ordered[-1])
+        center = float(ordered[0]) if constant else median
+        return cls(name, families, center, scale, bin_edges(ordered, scale), constant)
 
     def labels(self) -> list[tuple[str, str]]:
         """The number, and whether it is missing."""
-        return [(self.name, self.name), (self.name, f"{self.name} missing")]
+        number = f"{self.name} changed" if self.constant else self.name
+        return [(self.name, number), (self.name, f"{self.name} missing")]
 
     def encode(self, column: Any, family: str, out: Floats) -> Reading:
         """Soft-limited robust z-scores and the indicator."""
         values, infinite, bad = read_numbers(column, family)
         missing = np.isnan(values)
+        note = f"{self.name}: {infinite} infinite value{'s' * (infinite > 1)} counted as missing"
+        told = Reading(bad, (note,) if infinite else ())
+        if self.constant:
+            out[:, 0], out[:, 1] = (values != self.median) & ~missing, missing
+            return told
         with np.errstate(over="ignore"):
             z = (values - self.median) / self.scale
         z[missing] = 0.0
@@ -85,8 +97,7 @@ class NumericColumn(Column):
             log_size = np.log(np.abs(half)) + math.log(2.0) - math.log(self.scale)
             limited[beyond] = np.copysign(_bent(_LINEAR + log_size, _LOGARITHMIC), half)
         out[:, 0], out[:, 1] = limited, missing
-        note = f"{self.name}: {infinite} infinite value{'s' * (infinite > 1)} counted as missing"
-        return Reading(bad, (note,) if infinite else ())
+        return told
 
     def summary(self, column: Any, family: str) -> dict[str, dict[str, Any]]:
         """A histogram."""
@@ -94,6 +105,8 @@ class NumericColumn(Column):
 
     def kept(self) -> str:
         """Center, scale, edges."""
+        if self.constant:
+            return f"its only value, {self.median:.6g}"
         return (
             f"median {self.median:.6g}, scale {self.scale:.6g}, {len(self.edges)} edges of bins from "
             f"{self.edges[0]:.6g} to {self.edges[-1]:.6g}"
@@ -104,6 +117,8 @@ class NumericColumn(Column):
         super().check()
         if not is_finite(self.median) or not is_finite(self.scale) or self.scale <= 0.0:
             raise TableError(f"column {self.name!r}: median={self.median!r} and scale={self.scale!r} are not valid")
+        if not isinstance(self.constant, bool):
+            raise TableError(f"column {self.name!r}: constant={self.constant!r} is not true or false")
         edges = self.edges
         if not isinstance(edges, tuple) or not edges or not all(is_finite(e) for e in edges):
             raise TableError(f"column {self.name!r}: its edges of bins are not numbers")
