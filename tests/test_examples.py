@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from driftline import ContinualDensityRatio
+from driftline.demo import write_orders
+from driftline.orders import Shop
 
 ROOT = Path(__file__).parents[1]
 
@@ -20,6 +22,18 @@ def test_generators_are_judged(tmp_path, capsys):
     # the same first task, judged by the same samples: what differs later is forgetting
     assert judges["kept"].matrix("js").at["0", "0"] == judges["50 replayed"].matrix("js").at["0", "0"]
     assert "forgotten since learned" in capsys.readouterr().out
+
+
+def test_retraining_with_weights(capsys):
+    """A straight line for a curve, far from where it shall hold: weights must help a lot, and judge about right."""
+    main = runpy.run_path(str(ROOT / "examples" / "retrain_with_weights.py"))["main"]
+    results = main(["--seeds", "2", "--weeks", "5", "--rows", "1500"])
+    for result in results:
+        assert result.weighted < 0.7 * result.unweighted
+        assert result.weighted < 1.2 * result.on_first_week
+        assert abs(result.judged / result.weighted - 1.0) < 0.3
+        assert 0.0 < result.effective < 1.0
+    assert "Weights made the error smaller in 2 of 2 runs" in capsys.readouterr().out
 
 
 def blocks(text):
@@ -45,6 +59,27 @@ def test_page_on_judging_runs_as_typed(tmp_path, monkeypatch):
         exec(compile(code, "docs/evaluation.md", "exec"), names)
     assert len(found) == 3
     assert {path.name for path in tmp_path.iterdir()} == {"measures.png", "matrix.pdf", "judge.safetensors"}
+
+
+def test_readme_on_watching_runs_as_typed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_orders(Shop(orders=1000), Path("driftline-demo/orders"))
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    [(code, output)] = blocks(page.split("## Watching data\n")[1].split("\n## ")[0])
+    exec(compile(code, "README.md", "exec"), {})
+    said = capsys.readouterr().out
+    assert "nats is beyond" in said
+    assert said.endswith("['payment', 'amount']\n")
+    assert output.endswith("['payment', 'amount']\n")
+
+
+def test_page_on_watching_runs_as_typed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    [(code, output)] = blocks((ROOT / "docs" / "monitor.md").read_text(encoding="utf-8"))
+    exec(compile(code, "docs/monitor.md", "exec"), {})
+    said = capsys.readouterr().out
+    assert re.sub(r"[0-9.]+", "#", said) == re.sub(r"[0-9.]+", "#", output)
+    assert {"hours.driftline", "hours.html"} <= {path.name for path in tmp_path.iterdir()}
 
 
 def test_readings_of_the_example_are_true(seed):

@@ -1,133 +1,96 @@
-"""The demo: a drifting stream tracked live in the terminal, estimate beside truth, and a figure."""
+"""The demo: half a year of a web shop's orders watched weekly, a report, what was built in beside what was said."""
 
 from __future__ import annotations
 
 import time
-import warnings
+from collections.abc import Sequence
+from datetime import date, timedelta
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
-from rich.text import Text
+import pyarrow as pa
+import pyarrow.parquet
+from rich.console import Console
 
-from driftline.alarms import DriftAlarm, Signal
-from driftline.estimates import Estimate
-from driftline.estimators import ContinualDensityRatio
-from driftline.shell import UntrustedEstimateWarning
-from driftline.streams import GaussianStream
+from driftline.alarms import Signal
+from driftline.monitor.monitor import Monitor
+from driftline.monitor.records import Record
+from driftline.orders import Shop
+from driftline.report import write_png, write_report
+from driftline.terminal import Lines, Screen, say, show
+from driftline.wording import heading, reading
 
-__all__ = ["Row", "draw", "run"]
-
-_BARS = "▁▂▃▄▅▆▇█"
-_COLOURS = {"normal": "green", "warning": "yellow", "alarm": "red"}
-_TOLERANCE = 0.1  # nats
+__all__ = ["built_in", "run", "said", "write_orders"]
 
 
-class Row(NamedTuple):
-    """One window of the demo."""
-
-    t: int
-    truth: float
-    estimate: Estimate
-    step: Estimate
-    signal: str
-    error: float
-    size: float
-    seconds: float
-
-
-def run(*, windows: int, rows: int, model: str, figure: str, seed: int) -> list[Row]:
-    """Track the stream, print as it goes, write the figure, return the rows of the table."""
-    console = Console()
-    stream, rng = GaussianStream(dim=32, delta=0.02), np.random.default_rng(seed)
-    console.print(
-        f"\n[bold]driftline demo[/]: {windows} windows of {rows:,} rows × {stream.dim} columns. In every column the "
-        "mean rises and the spread shrinks by 0.02 a window. The first window is where it began; once the next has "
-        "come, it is thrown away. How far have we drifted, in nats of KL(current‖original)? The alarm tolerates "
-        f"{_TOLERANCE} nats and promises one false alarm in 1,000 windows.\n"
+def run(folder: str | Path, shop: Shop, console: Console) -> list[Record]:
+    """Write the orders, watch them, write the report, compare; returns the Records."""
+    began, place = time.monotonic(), Path(folder)
+    orders = place / "orders"
+    rows = write_orders(shop, orders)
+    say(console, f"{rows:,} orders of a web shop that does not exist, {shop.weeks} weeks, are in {orders}.", "")
+    state = place / "run.driftline"
+    for old in (state, *(Path(f"{state}{end}") for end in ("-wal", "-shm", ".lock"))):
+        old.unlink(missing_ok=True)  # of an earlier demo
+    with Monitor(state, time_column="ordered_at", every="1w", tolerance=0.1) as monitor:
+        kind = Screen if console.is_terminal else Lines
+        with kind(heading(monitor.settings, str(orders), str(state), rows), console) as view:
+            records = show(monitor, view, monitor.watch(orders, flush=True))
+        page, figure = place / "report.html", place / "report.png"
+        write_report(page, monitor.run)
+        write_png(figure, monitor.run)
+    say(console, "", built_in(shop), said(shop, records), "", f"report: {page}", f"figure: {figure}")
+    say(
+        console,
+        f"{time.monotonic() - began:.0f} seconds. And now:",
+        f"  driftline inspect {state} --against {orders / _name(0)}",
+        f"  driftline weights {state} {orders / _name(shop.weeks - 1)} --out weighted.parquet",
     )
-    estimator, alarm = ContinualDensityRatio(model=model, random_state=seed), DriftAlarm(_TOLERANCE, run_length=1000)
-    estimator.fit(stream.sample(0, rows, rng))
-    results: list[Row] = []
-    progress = Progress(TextColumn("windows"), BarColumn(), MofNCompleteColumn(), console=console)
-    task = progress.add_task("windows", total=windows)
-    with Live(_screen(results, progress), console=console, refresh_per_second=8) as live, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UntrustedEstimateWarning)
-        for t in range(1, windows + 1):
-            window = stream.sample(t, rows, rng)
-            began = time.perf_counter()
-            estimator.partial_fit(window)
-            seconds = time.perf_counter() - began
-            fresh = stream.sample(t, 2000, rng)
-            error = float(np.abs(estimator.log_ratio(fresh) - stream.log_ratio(fresh, t)).mean())
-            size = estimator.info_.originals["original"].effective_sample_size
-            estimate, step = estimator.divergence("reverse_kl"), estimator.step_divergence("reverse_kl")
-            signal = alarm.update(estimate, step).signal if np.isfinite(estimate.std_error) else Signal.NORMAL
-            results.append(Row(t, stream.reverse_kl(t), estimate, step, signal, error, size, seconds))
-            progress.advance(task)
-            live.update(_screen(results, progress))
-    last = results[-1]
-    path = Path(figure)
-    draw(results, path)
-    off = last.estimate.value / last.truth - 1.0
-    console.print(
-        f"\nAfter {last.t} windows the stream is [bold]{last.estimate.value:.3f}[/] nats from its original "
-        f"(truth {last.truth:.3f}, off by {off:+.1%}); no row of the original was kept.\nFigure: {path}\n"
+    return records
+
+
+def _name(week: int) -> str:
+    return f"week-{week:02d}.parquet"
+
+
+def write_orders(shop: Shop, folder: Path) -> int:
+    """A Parquet file a week; returns how many orders there are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("week-*.parquet"):  # of an earlier demo
+        old.unlink()
+    rows = 0
+    for week in range(shop.weeks):
+        table: pa.Table = shop.week(week)
+        pa.parquet.write_table(table, folder / _name(week))
+        rows += table.num_rows
+    return rows
+
+
+def built_in(shop: Shop) -> str:
+    """What the orders hold, by construction."""
+    last = shop.weeks - 1
+    if shop.break_week > last:
+        return f"Built in: seasons only, {shop.drift(last):.2f} nats of drift in the last week."
+    before = f"{shop.drift(shop.break_week - 1):.3f} nats the week before" if shop.break_week else "nothing before"
+    return (
+        f"Built in: seasons ({before}), and on {_day(shop.break_day)} a new way to pay, wallet, and amounts 35 % "
+        f"higher. Drift in the last week: {shop.drift(last):.2f} nats."
     )
-    return results
 
 
-def _screen(results: list[Row], progress: Progress) -> Group:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
-    for title in ("t", "truth", "estimate ± s.e.", "this step", "alarm", "error of log r", "rows' worth", "seconds"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for row in results:
-        table.add_row(
-            str(row.t),
-            f"{row.truth:.3f}",
-            f"{row.estimate.value:.3f} ± {row.estimate.std_error:.3f}",
-            f"{row.step.value:.3f}",
-            f"[{_COLOURS[row.signal]}]{row.signal}[/]",
-            f"{row.error:.3f}",
-            f"{row.size:,.0f}",
-            f"{row.seconds:.2f}",
-        )
-    return Group(table, Text("drift " + _sparkline([r.estimate.value for r in results]), style="cyan"), progress)
+def said(shop: Shop, records: Sequence[Record]) -> str:
+    """What the monitor made of it."""
+    measured = [r for r in records if r.status == "measured"]
+    alarms = [r for r in measured if r.signal == Signal.ALARM]
+    last = measured[-1]
+    end = f"Drift in the last week: {reading(last.drift)} nats."
+    if not alarms:
+        return f"Said: no alarm. {end}"
+    first = alarms[0]
+    names = " and ".join(f"{m.column} ({m.share:.0%})" for m in first.columns[:2])
+    since = date.fromisoformat(first.start[:10]) if first.start else shop.first + timedelta(weeks=first.window)
+    right = "" if first.window == shop.break_week else f", {first.window - shop.break_week:+d} weeks from the break"
+    return f"Said: alarm in the week from {_day(since)}{right}; what moved most: {names}. {end}"
 
 
-def _sparkline(values: list[float]) -> str:
-    top = max([*values, 1e-12])
-    return "".join(_BARS[min(7, max(0, int(8 * v / top)))] for v in values)
-
-
-def draw(results: list[Row], path: Path) -> None:
-    """The figure: estimate beside truth, their difference with its interval, and the error of the log-ratio."""
-    from driftline.drawing import canvas, plain
-
-    t = np.array([r.t for r in results])
-    truth, value = (np.array(xs) for xs in zip(*[(r.truth, r.estimate.value) for r in results], strict=True))
-    low, high = (np.array(xs) for xs in zip(*[(r.estimate.low, r.estimate.high) for r in results], strict=True))
-    figure, panels = canvas(1, 3, width=13, height=4)
-    left, middle, right = panels[0]
-    left.plot(t, truth, color="black", lw=1.5, ls="--", label="truth", zorder=3)
-    left.plot(t, value, color="C0", marker="o", ms=4, label="estimate")
-    left.set(ylabel="KL(current ‖ original) [nats]", title="How far the stream has drifted")
-    left.legend(frameon=False)
-    middle.axhline(0.0, color="black", lw=1.5, ls="--")
-    middle.plot(t, value - truth, color="C0", marker="o", ms=4, label="estimate − truth")
-    if np.isfinite(low).all():
-        middle.fill_between(t, low - truth, high - truth, color="C0", alpha=0.25, lw=0, label="95 % interval")
-    middle.set(ylabel="difference [nats]", title="Estimate less truth")
-    middle.legend(frameon=False)
-    right.plot(t, [r.error for r in results], color="C1", marker="o", ms=4)
-    right.set(ylabel="mean absolute error [nats]", title="Error of the log-ratio on new rows")
-    right.set_ylim(bottom=0)
-    for axes in (left, middle, right):
-        axes.set_xlabel("window t")
-        plain(axes, size=11)
-        axes.xaxis.get_major_locator().set_params(integer=True)
-    figure.savefig(path, dpi=150)
+def _day(day: date) -> str:
+    return f"{day:%A}, {day.day} {day:%B %Y}"

@@ -148,7 +148,9 @@ def search(path: str | os.PathLike[str], blocks: Iterable[Floats]) -> Found:
     Rows are kept as they are, in double precision, so what is kept can be found. A row may lie across the border of
     two of the database's pages and be missed; of a window, nearly all do not.
     """
-    rows = np.ascontiguousarray(np.unique(np.concatenate(list(blocks)), axis=0))
+    rows = np.unique(np.concatenate(list(blocks)), axis=0)
+    # medians and most frequent values are all zeros once encoded, and so are unused bytes: that row tells nothing
+    rows = np.ascontiguousarray(rows[rows.any(axis=1)])
     with Tracker(path, readonly=True) as tracker:
         tensors, _ = unpack(tracker.state(), FORMAT, VERSION, os.fspath(path))
         originals = {record.digest for record in tracker.records() if record.status == "original"}
@@ -206,14 +208,15 @@ def _free_pages(path: str | os.PathLike[str]) -> tuple[int, bool]:
 
 
 def _walk_free(data: bytes, size: int) -> bool:
-    """Trunk pages of the free list hold page numbers only, leaves nothing: all zeros if content was overwritten."""
-    trunk = int.from_bytes(data[32:36], "big")
+    """Trunk pages of the free list hold page numbers only, also outdated ones; leaves are all zeros, as overwritten."""
+    trunk, pages = int.from_bytes(data[32:36], "big"), len(data) // size
     while trunk:
         page = data[(trunk - 1) * size : trunk * size]
-        leaves = [int.from_bytes(page[8 + 4 * i : 12 + 4 * i], "big") for i in range(int.from_bytes(page[4:8], "big"))]
-        if any(page[8 + 4 * len(leaves) :]) or any(any(data[(n - 1) * size : n * size]) for n in leaves):
+        words = [int.from_bytes(page[i : i + 4], "big") for i in range(0, len(page), 4)]
+        leaves = words[2 : 2 + words[1]]
+        if any(word > pages for word in words) or any(any(data[(n - 1) * size : n * size]) for n in leaves):
             return False
-        trunk = int.from_bytes(page[:4], "big")
+        trunk = words[0]
     return True
 
 

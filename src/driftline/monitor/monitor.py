@@ -243,24 +243,28 @@ class Monitor:
         self._remarks = []
         return list(zip(records, raised, strict=True))
 
-    def add_reference(self, name: str, frame: Any = None) -> Record:
-        """A further original: the rows of a frame, or those of the current window; drift is measured from it too."""
-        standing, record = join(self._started(), name, None if frame is None else as_table(frame))
+    def add_reference(self, name: str, frame: Any = None, *, untyped: bool = False) -> Record:
+        """A further original: the rows of a frame, or those of the current window; drift is measured from it too.
+
+        Arguments:
+            untyped: text in the frame may stand for other types, as in a CSV file read without guessing.
+        """
+        standing, record = join(self._started(), name, None if frame is None else as_table(frame), untyped=untyped)
         self._commit(standing, [record])
         return record
 
-    def log_ratio(self, frame: Any, original: str | None = None) -> Floats:
-        """log original/current of a frame's rows, (n,)."""
-        return np.asarray(self._started().estimator.log_ratio(*self._asked(frame, original)))
+    def log_ratio(self, frame: Any, original: str | None = None, *, untyped: bool = False) -> Floats:
+        """log original/current of a frame's rows, (n,); ``untyped`` as in :meth:`add_reference`."""
+        return np.asarray(self._started().estimator.log_ratio(*self._asked(frame, original, untyped)))
 
-    def weights(self, frame: Any, original: str | None = None) -> Floats:
+    def weights(self, frame: Any, original: str | None = None, *, untyped: bool = False) -> Floats:
         """Weights of a frame's rows that make the current data look like the original, (n,): a ``sample_weight``."""
-        return np.asarray(self._started().estimator.weights(*self._asked(frame, original)))
+        return np.asarray(self._started().estimator.weights(*self._asked(frame, original, untyped)))
 
-    def _asked(self, frame: Any, original: str | None) -> tuple[Any, str]:
+    def _asked(self, frame: Any, original: str | None, untyped: bool) -> tuple[Any, str]:
         standing = self._started()
         name = standing.references[0].name if original is None else original
-        encoded = standing.encoder.transform(as_table(frame), untyped=False)
+        encoded = standing.encoder.transform(as_table(frame), untyped=untyped)
         return named(standing.encoder, encoded.values), name
 
     def _started(self) -> Standing:

@@ -1,0 +1,35 @@
+"""The ``driftline`` command: parse, call, print."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main", "run"]
+
+
+def main() -> None:
+    """Entry point; the command needs the [monitor] extra."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that lacks a character shows another, and goes on
+            stream.reconfigure(errors="replace")
+    try:
+        sys.exit(run(sys.argv[1:]))
+    except KeyboardInterrupt:  # while modules are loaded
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (nobody reads any more; Python flushes once again at its end)
+        sys.exit(141)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The command with these arguments; its exit code: 0, 1 if ``--fail-on`` was met, 2 for bad input."""
+    try:
+        from driftline.cli.commands import call
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] == "driftline":
+            raise
+        print(f"driftline: the command needs {error.name}: pip install 'driftline[monitor]'", file=sys.stderr)
+        return 2
+    return call(arguments)

@@ -1,0 +1,270 @@
+"""A run in the terminal: a live screen; one line a window where there is no terminal; or one Record of JSON a line."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from driftline.monitor.records import Record
+from driftline.wording import Heading, clean, count, moved, notes_of, number, reading, sparkline, when, word
+
+if TYPE_CHECKING:
+    from driftline.monitor.monitor import Monitor
+
+__all__ = ["JsonLines", "Lines", "Screen", "View", "say", "show"]
+
+_STYLES = {"normal": "green", "warning": "yellow", "ALARM": "bold red", "began": "dim", "joined": "dim"}
+_NOTES = 4  # of them are on the screen
+
+
+def say(console: Console, *lines: str) -> None:
+    """Sentences, wrapped between words in a terminal, and whole elsewhere; commands to copy are never broken."""
+    for line in lines:
+        console.print(Text(clean(line)), soft_wrap=not console.is_terminal or line.startswith("  "))
+
+
+class View:
+    """What a run is shown with: a context manager that is handed every Record, and notes in between."""
+
+    def __init__(self, heading: Heading, console: Console, past: Iterable[Record] = ()) -> None:
+        self.heading, self.console = heading, console
+        self.records = list(past)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def columns(self, watched: Sequence[str], left_out: Mapping[str, str]) -> None:
+        """Say which columns are watched, and which are not and why; known after the first window."""
+
+    def add(self, record: Record) -> None:
+        """Show a Record."""
+        self.records.append(record)
+
+    def note(self, text: str) -> None:
+        """Show a remark that belongs to no window."""
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one original."""
+        return len({record.original for record in self.records}) > 1
+
+
+class JsonLines(View):
+    """One Record of JSON a line, at once, and nothing else."""
+
+    def add(self, record: Record) -> None:
+        """Print a Record."""
+        super().add(record)
+        self.console.file.write(record.to_json() + "\n")
+        self.console.file.flush()
+
+
+class Lines(View):
+    """One line a window, for logs and pipes."""
+
+    def __enter__(self) -> Self:
+        head = self.heading
+        kept = f"tracker {clean(head.state)}" if head.state else "no tracker file"
+        self._say(f"watching {clean(head.source)}, {head.windows}, {kept}")
+        return self
+
+    def columns(self, watched: Sequence[str], left_out: Mapping[str, str]) -> None:
+        """Print them."""
+        for line in _columns(watched, left_out):
+            self._say(line)
+
+    def add(self, record: Record) -> None:
+        """Print a line, and one for each note."""
+        super().add(record)
+        at = f"{when(record)}" if record.start else f"up to row {when(record)}"
+        parts = [f"window {record.window}", at, f"{record.rows:,} rows"]
+        if self.several:
+            parts.insert(1, f"from {clean(record.original)}")
+        if record.status == "measured":
+            parts += [f"drift {reading(record.drift)}", f"step {number(float(record.step or math.nan))}"]
+        parts.append(word(record))
+        if moved(record):
+            parts.append(moved(record))
+        self._say("  ".join(parts))
+        for note in notes_of(record, self.several):
+            self._say(f"  {note}")
+
+    def note(self, text: str) -> None:
+        """Print it."""
+        self._say(f"  {clean(text)}")
+
+    def _say(self, text: str) -> None:
+        self.console.file.write(text + "\n")
+        self.console.file.flush()
+
+
+def _columns(watched: Sequence[str], left_out: Mapping[str, str]) -> list[str]:
+    lines = [f"{len(watched)} columns: " + ", ".join(clean(name) for name in watched)]
+    return lines + [f"left out {clean(name)}: {clean(why)}" for name, why in left_out.items()]
+
+
+@dataclass(frozen=True)
+class _Column:
+    title: str
+    cell: Callable[[Record], str]
+    right: bool = True
+
+
+class Screen(View):
+    """A live screen, redrawn as windows come and as the terminal is resized."""
+
+    def __init__(self, heading: Heading, console: Console, past: Iterable[Record] = ()) -> None:
+        super().__init__(heading, console, past)
+        self._notes: dict[str, str] = {}  # by their text without numbers, so that the last of a kind is shown
+        self._about: list[str] = []
+        self._began, self._last = time.monotonic(), time.monotonic()
+        self._spinner = Spinner("dots")
+        self._live = Live(
+            get_renderable=self.render, console=console, refresh_per_second=5, vertical_overflow="crop", screen=False
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def columns(self, watched: Sequence[str], left_out: Mapping[str, str]) -> None:
+        """Put them into the heading."""
+        self._about = _columns(watched, left_out)
+
+    def add(self, record: Record) -> None:
+        """Add a row."""
+        super().add(record)
+        for note in notes_of(record, self.several):
+            self._keep(note)
+        self._last = time.monotonic()
+        self._live.refresh()
+
+    def note(self, text: str) -> None:
+        """Add a line below the table."""
+        self._keep(clean(text))
+        self._live.refresh()
+
+    def _keep(self, note: str) -> None:
+        kind = "".join(c for c in note if not c.isdigit())
+        self._notes.pop(kind, None)
+        self._notes[kind] = note
+        if len(self._notes) > _NOTES:
+            del self._notes[next(iter(self._notes))]
+
+    def render(self) -> RenderableType:
+        """The whole screen, for the terminal as wide and high as it is now."""
+        width, records = self.console.width, list(self.records)
+        head = self._heading()
+        tail: list[RenderableType] = [Text(), *self._sparklines(records, width), self._progress(records, width)]
+        tail += [
+            Text(f"· {note}", style="yellow", no_wrap=True, overflow="ellipsis") for note in list(self._notes.values())
+        ]
+        room = max(3, self.console.height - len(head) - len(tail) - 3)
+        return Group(*head, Text(), self._table(records[-room:], width), *tail)
+
+    def _heading(self) -> list[Text]:
+        head = self.heading
+        first = Text("driftline ", style="bold cyan") + Text(clean(head.source), style="bold")
+        first.append(f"  {head.windows}")
+        kept = f"tracker {clean(head.state)}" if head.state else "nothing is kept (no --state)"
+        lines = [first, Text(f"drift: {head.measure}, {head.tolerance:g} nats tolerated · {kept}", style="dim")]
+        lines += [Text(line, style="dim") for line in self._about[: max(1, min(4, self.console.height // 8))]]
+        for line in lines:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        return lines
+
+    def _layout(self, records: Sequence[Record], width: int) -> tuple[list[_Column], int]:
+        """Which columns fit, the most wanted first, and what is left for those that moved."""
+        began = "begins" if any(r.start for r in records) else "up to row"
+        wanted = [
+            _Column("window", lambda r: f"{r.window:,}"),
+            _Column("drift [interval]", lambda r: reading(r.drift) if r.status == "measured" else "–"),
+            _Column("signal", word, right=False),
+            _Column(began, when),
+            _Column("step", lambda r: number(r.step.value) if r.step else "–"),
+            _Column("rows' worth", lambda r: count(r.effective_sample_size)),
+            _Column("rows", lambda r: f"{r.rows:,}"),
+            _Column("seconds", lambda r: f"{r.seconds:.2f}"),
+        ]
+        if self.several:
+            wanted.insert(1, _Column("from", lambda r: clean(r.original)[:16], right=False))
+        order = ("window", "from", began, "rows", "drift [interval]", "step", "signal", "rows' worth", "seconds")
+        rest, kept = width, []
+        for i, column in enumerate(wanted):
+            needs = max([cell_len(column.title), *(cell_len(column.cell(r)) for r in records)]) + _gap(width)
+            least = 0 if i < 3 else 24 if width < 100 else 30  # kept free for the columns that moved
+            if rest - needs >= least:
+                kept.append(column)
+                rest -= needs
+        return sorted(kept, key=lambda c: order.index(c.title)), rest
+
+    def _table(self, records: Sequence[Record], width: int) -> Table:
+        columns, rest = self._layout(records, width)
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _gap(width), 0, 0))
+        for column in columns:
+            table.add_column(Text(column.title), justify="right" if column.right else "left", no_wrap=True)
+        if rest >= 12:
+            table.add_column("moved most", no_wrap=True)
+        for record in records:
+            cells = [Text(c.cell(record), style=_STYLES.get(c.cell(record), "")) for c in columns]
+            quiet = "dim" if record.signal == "normal" else ""
+            table.add_row(*cells, *([Text(moved(record, rest), style=quiet)] if rest >= 12 else []))
+        return table
+
+    def _sparklines(self, records: Sequence[Record], width: int) -> list[Text]:
+        lines = []
+        for name in list(dict.fromkeys(r.original for r in records))[-3:]:
+            values = [r.drift.value for r in records if r.original == name and r.status == "measured" and r.drift]
+            if values:
+                label = f"drift from {clean(name)[:16]} " if self.several else "drift "
+                scale = f" at most {number(max([0.0, *values]))}"
+                bars = sparkline(values, max(8, width - cell_len(label + scale) - 1), self.heading.tolerance)
+                lines.append(Text(label) + Text(bars, style="cyan") + Text(scale, style="dim"))
+        return lines
+
+    def _progress(self, records: Sequence[Record], width: int) -> RenderableType:
+        done = max((r.first_row + r.rows for r in records), default=0)
+        windows = f"{len({r.window for r in records}):,} windows"
+        total = self.heading.total
+        line = Table.grid(padding=(0, 1))
+        if total:
+            bar = ProgressBar(total, min(done, total), width=max(10, min(40, width - 50)))
+            line.add_row(bar, Text(f"{min(1.0, done / total):.0%} of {total:,} rows, {windows}", no_wrap=True))
+        else:
+            idle = time.monotonic() - self._last
+            waits = f", last one {idle:,.0f} s ago" if records and idle >= 5 else ""
+            line.add_row(self._spinner, Text(f"{done:,} rows, {windows}{waits}", no_wrap=True))
+        return line
+
+
+def _gap(width: int) -> int:
+    """Blanks between columns."""
+    return 2 if width >= 90 else 1
+
+
+def show(monitor: Monitor, view: View, records: Iterable[Record]) -> list[Record]:
+    """Hand Records to the view as they come, after the columns they are about; returns them."""
+    shown: list[Record] = []
+    for record in records:
+        if not shown and monitor.encoder is not None:
+            view.columns(list(monitor.encoder.groups), dict(monitor.encoder.skipped))
+        view.add(record)
+        shown.append(record)
+    return shown

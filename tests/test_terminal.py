@@ -1,0 +1,191 @@
+"""The views: what is shown fits, says signals in words, and nothing in a file can steer the terminal."""
+
+import io
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from driftline.alarms import Signal
+from driftline.estimates import Estimate
+from driftline.monitor.records import Moved, Record
+from driftline.monitor.settings import Settings
+from driftline.terminal import JsonLines, Lines, Screen
+from driftline.wording import Heading, clean, heading, moved, number, reading, sparkline, when
+
+HEAD = Heading(
+    "orders/*.parquet, 26 files", "windows of 1w by ordered_at", "run.driftline", "KL(current‖original)", 0.1, 130_000
+)
+
+
+def estimate(value, error=0.01):
+    return Estimate(value, error, max(0.0, value - 2 * error), value + 2 * error, 0.95)
+
+
+def record(t, value=0.5, signal=Signal.ALARM, **parts):
+    columns = (
+        Moved("payment", 0.62, estimate(0.3)),
+        Moved("amount", 0.3, estimate(0.2)),
+        Moved("age", 0.002, estimate(0)),
+    )
+    known = {
+        "rows": 5000, "first_row": 5000 * t, "start": f"2025-01-{1 + t:02d}T00:00:00+00:00", "columns": columns,
+        "divergences": {"reverse_kl": estimate(value)}, "step": estimate(0.003), "signal": signal, "seconds": 0.2,
+        "effective_sample_size": 2345.6, "original": "original", "status": "measured", "reason": "because",
+    }  # fmt: skip
+    return Record(window=t, **{**known, **parts})
+
+
+def drawn(view_of, records, width, height=24):
+    console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
+    view = view_of(HEAD, console)
+    view.columns(["payment", "amount", "age"], {"ordered_at": "the time column"})
+    for one in records:
+        view.add(one)
+    with console.capture() as capture:
+        console.print(view.render())
+    return capture.get().splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 160])
+def test_screen_fits_and_says_what_matters(width):
+    first = record(0, status="original", signal=Signal.NORMAL, divergences={}, columns=(), step=None)
+    lines = drawn(Screen, [first, *(record(t, 0.01 * t) for t in range(1, 28))], width)
+    assert all(cell_len(line) <= width for line in lines)
+    assert len(lines) <= 24
+    last = next(line for line in lines if line.lstrip().startswith("27 "))
+    assert "ALARM" in last
+    assert "0.270 [0.250, 0.290]" in last
+    assert "payment 62%" in last
+    assert "age" not in last  # below 1 %
+    text = "\n".join(lines)
+    assert ("2025-01-28" in last) == (width >= 80)
+    assert "amount 30%" in last
+    assert ("2,346" in last) == (width >= 100)
+    assert "left out ordered_at" in text
+    assert "at most 0.270" in text
+    assert "of 130,000 rows" in text
+
+
+def test_screen_of_several_originals_names_them():
+    pairs = [record(t, original=name) for t in range(1, 4) for name in ("original", "model-2")]
+    text = "\n".join(drawn(Screen, pairs, 100))
+    assert text.count("model-2") >= 4  # three rows and a sparkline
+    assert "drift from model-2" in text
+
+
+def test_screen_at_rest_says_skipped_and_began():
+    began = record(0, status="original", signal=Signal.NORMAL, divergences={}, step=None, columns=())
+    gap = record(1, status="skipped", rows=0, divergences={}, step=None, columns=(), notes=("no rows for 3 windows",))
+    text = "\n".join(drawn(Screen, [began, gap], 80))
+    assert "began" in text
+    assert "skipped" in text
+    assert "no rows for 3 windows" in text
+
+
+def test_notes_of_a_kind_are_shown_once():
+    records = [record(t, notes=(f"payment: {90 + t} rows hold values not seen at first",)) for t in range(1, 9)]
+    text = "\n".join(drawn(Screen, records, 80))
+    assert text.count("not seen at first") == 1
+    assert "window 8: payment: 98 rows" in text
+
+
+def test_live_screen_runs():
+    console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True)
+    with Screen(HEAD, console) as view:
+        view.add(record(1))
+        view.note("orders-2.csv: not readable yet")
+    out = console.file.getvalue()
+    assert "ALARM" in out
+    assert "not readable yet" in out
+
+
+def test_lines():
+    console = Console(file=io.StringIO(), width=80)
+    with Lines(HEAD, console) as view:
+        view.columns(["amount"], {"id": "a counter"})
+        view.add(record(7, late_rows=12, notes=("amount: 3 values are infinite",)))
+        view.note("something else")
+    lines = console.file.getvalue().splitlines()
+    assert lines[0] == "watching orders/*.parquet, 26 files, windows of 1w by ordered_at, tracker run.driftline"
+    assert lines[2] == "left out id: a counter"
+    assert lines[3].split("  ") == [
+        "window 7", "2025-01-08", "5,000 rows", "drift 0.500 [0.480, 0.520]", "step 0.003", "ALARM",
+        "payment 62%, amount 30%",
+    ]  # fmt: skip
+    assert lines[4:] == [
+        "  window 7: amount: 3 values are infinite",
+        "  window 7: 12 rows came too late and were left out",
+        "  something else",
+    ]
+
+
+def test_json_lines_are_records_and_nothing_else():
+    console = Console(file=io.StringIO(), width=80)
+    with JsonLines(HEAD, console) as view:
+        view.columns(["amount"], {})
+        view.add(record(1))
+        view.note("not for machines")
+        view.add(record(2))
+    lines = console.file.getvalue().splitlines()
+    assert [Record.from_json(line) for line in lines] == [record(1), record(2)]
+    assert json.loads(lines[0])["window"] == 1
+
+
+def test_columns_of_noise_are_not_named():
+    near = Estimate(0.001, 0.01, 0.0, 0.02, 0.95)
+    assert moved(record(1, signal=Signal.NORMAL, divergences={"reverse_kl": near})) == ""
+    assert moved(record(1, signal=Signal.NORMAL)) == "payment 62%, amount 30%"  # within the tolerance, but it moved
+
+
+@given(
+    st.lists(st.tuples(st.text(min_size=1, max_size=40), st.floats(0.01, 1.0)), min_size=1, max_size=6),
+    st.integers(8, 60),
+)
+def test_moved_fits(parts, width):
+    found = record(1, columns=tuple(Moved(name, share, estimate(0.1)) for name, share in parts))
+    text = moved(found, width)
+    assert cell_len(text) <= width
+    assert text.isprintable()
+    assert text
+
+
+@given(st.text())
+def test_nothing_steers_the_terminal(text):
+    assert clean(text).isprintable()
+
+
+def test_markup_in_names_is_text():
+    evil = record(1, columns=(Moved("[red]x[/red]\x1b[2J", 0.9, estimate(0.3)),))
+    text = "\n".join(drawn(Screen, [evil], 120))
+    assert "[red]x[/red]" in text
+    assert "\x1b[2J" not in text
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=300), st.integers(1, 100))
+def test_sparkline_fits(values, width):
+    assert len(sparkline(values, width)) == min(len(values), width)
+
+
+@given(st.floats())
+def test_numbers_are_short(value):
+    text = number(value)
+    assert text == "–" or abs(float(text.replace(",", "")) - value) <= max(5e-4, 1e-3 * abs(value))
+    assert math.isfinite(value) or text == "–"
+
+
+def test_readings_without_intervals_and_times():
+    assert reading(None) == "–"
+    assert reading(Estimate(1.0, math.nan, math.nan, math.nan, 0.95)) == "1.000 [no interval]"
+    assert when(record(1, start="2025-01-02T14:30:00+00:00")) == "2025-01-02 14:30"
+    assert when(record(1, start=None)) == "10,000"
+    assert when(record(1, start="not a time")) == "not a time"
+
+
+def test_heading_of_settings():
+    head = heading(Settings(time_column="ts", every="1d", divergences=("js",)), "a.csv", None)
+    assert head == Heading("a.csv", "windows of 1d by ts", None, "Jensen-Shannon", 0.1, None)
