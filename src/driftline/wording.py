@@ -182,7 +182,7 @@ def word(record: Record) -> str:
 def notes_of(record: Record, several: bool) -> list[str]:
     """What a person should know about the window, a line each; with ``several`` originals, which one."""
     where = f"window {record.window}" + (f" from {clean(record.original)}" if several else "")
-    notes = [f"{where}: {clean(note)}" for note in record.notes]
+    notes = [f"{where}: {clean(note)}" for note in (*record.doubts, *record.notes)]
     if record.late_rows and not any("late" in note for note in record.notes):
         notes.append(f"{where}: {record.late_rows:,} rows came too late and were left out")
     return notes

@@ -10,11 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from driftline.cli.scoring import read_table
 from driftline.features.tables import TableEncoder
+from driftline.monitor.comparing import read_whole
 from driftline.monitor.inspection import Found, Inspection, as_json, inspect, search
 from driftline.monitor.monitor import Monitor
 from driftline.monitor.sources import open_source
+from driftline.monitor.standing import complete
 from driftline.monitor.tracker import read_run
 from driftline.report import write_png, write_report
 from driftline.terminal import say
@@ -42,8 +43,9 @@ def add_reference(tracker: str, name: str, path: str | None, format: str | None)
         if path is None:
             record = monitor.add_reference(name)
             return f"{name}: the {record.rows:,} rows of window {record.window}; drift is measured from them too"
-        table, untyped = read_table(path, format)
-        record = monitor.add_reference(name, table, untyped=untyped)
+        rows, encoder = read_whole(path, format), monitor.encoder
+        assert encoder is not None  # a tracker file holds one
+        record = monitor.add_reference(name, complete(rows, encoder), untyped=rows.untyped)
         return (
             f"{name}: {record.rows:,} rows of {path}; drift is measured from them too, from window {record.window} on"
         )

@@ -221,13 +221,14 @@ def compare(
 
     Example: driftline compare train.parquet today.parquet --tolerance 0.05 --fail-on alarm
     """
-    from driftline.cli.scoring import compare as compared
     from driftline.cli.scoring import print_comparison
+    from driftline.monitor.comparing import compare as compared
+    from driftline.monitor.comparing import read_whole
     from driftline.monitor.settings import Settings
 
     # the window is the whole of B
     settings = Settings(window=10**9, **settings_of(listed(context.params)))
-    record = compared(a, b, settings, format)
+    record = compared(read_whole(a, format), read_whole(b, format), settings, a)
     if json:
         typer.echo(record.to_json())
     else:

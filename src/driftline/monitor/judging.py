@@ -10,12 +10,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from driftline.alarms import AlarmState, Decision, Look, Signal, decide
+from driftline.attribution import Attribution
 from driftline.estimates import Estimate
 from driftline.estimators import ContinualDensityRatio
 from driftline.monitor.records import Moved
 from driftline.monitor.settings import Settings
 
-__all__ = ["Judgement", "alarm_from_dict", "alarm_to_dict", "judge"]
+__all__ = ["Judgement", "alarm_from_dict", "alarm_to_dict", "judge", "moved", "noting", "plain"]
 
 T = TypeVar("T")
 
@@ -39,21 +40,21 @@ def judge(
     about = estimator.info_.originals[original]
     doubts = list(about.warnings)
     divergences = {
-        kind: _noting(doubts, partial(estimator.divergence, kind, original=original, level=settings.level))
+        kind: noting(doubts, partial(estimator.divergence, kind, original=original, level=settings.level))
         for kind in settings.divergences
     }
     first = settings.divergences[0]
-    step = _noting(doubts, partial(estimator.step_divergence, first, original=original, level=settings.level))
+    step = noting(doubts, partial(estimator.step_divergence, first, original=original, level=settings.level))
     alarm, decision = _decide(alarm, settings, divergences[first], step)
     parts = {
-        "divergences": {kind: _plain(estimate) for kind, estimate in divergences.items()},
-        "step": _plain(step),
+        "divergences": {kind: plain(estimate) for kind, estimate in divergences.items()},
+        "step": plain(step),
         "signal": decision.signal,
         "reason": decision.reason,
         "warning_limit": _number(decision.drift.warning),
         "alarm_limit": _number(decision.drift.limit),
         "step_limit": math.nan if decision.change is None else _number(decision.change.limit),
-        "columns": _noting(doubts, partial(_moved, estimator, original, settings, groups)),
+        "columns": noting(doubts, partial(moved, partial(estimator.attribution, original), settings, groups)),
         "effective_sample_size": about.effective_sample_size,
         "diagnostics": {
             "overlap": _number(about.overlap),
@@ -66,7 +67,7 @@ def judge(
     return Judgement(parts, alarm)
 
 
-def _noting(doubts: list[str], ask: Callable[[], T]) -> T:
+def noting(doubts: list[str], ask: Callable[[], T]) -> T:
     """Warnings become doubts."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -86,21 +87,22 @@ def _decide(alarm: AlarmState, settings: Settings, drift: Estimate, step: Estima
     return alarm, Decision(signal, reason, Look(drift.value, math.nan, math.nan), None)
 
 
-def _moved(
-    estimator: ContinualDensityRatio, original: str, settings: Settings, groups: Mapping[str, Sequence[str]]
+def moved(
+    attribution: Callable[..., list[Attribution]], settings: Settings, groups: Mapping[str, Sequence[str]]
 ) -> tuple[Moved, ...]:
+    """The columns that an estimator's attribution names first."""
     try:
-        parts = estimator.attribution(original, level=settings.level, groups=groups)
+        parts = attribution(level=settings.level, groups=groups)
     except ValueError:  # networks have no such parts
         return ()
-    return tuple(Moved(str(p.column), float(p.share), _plain(p.contribution)) for p in parts[: settings.top])
+    return tuple(Moved(str(p.column), float(p.share), plain(p.contribution)) for p in parts[: settings.top])
 
 
 def _number(value: float) -> float:
     return float(value) if math.isfinite(value) else math.nan
 
 
-def _plain(estimate: Estimate) -> Estimate:
+def plain(estimate: Estimate) -> Estimate:
     """As a Record keeps it, so that it equals what is read back."""
     numbers = (estimate.value, estimate.std_error, estimate.low, estimate.high, estimate.level)
     return Estimate(*(_number(number) for number in numbers))

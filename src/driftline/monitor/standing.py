@@ -19,7 +19,7 @@ from driftline.estimators import ContinualDensityRatio
 from driftline.features.tables import TableEncoder
 from driftline.fitting import FitDivergedError
 from driftline.inputs import MIN_ROWS
-from driftline.monitor.batches import Position
+from driftline.monitor.batches import Batch, Position
 from driftline.monitor.judging import judge
 from driftline.monitor.records import Record
 from driftline.monitor.runs import Reference, Summaries
@@ -27,7 +27,7 @@ from driftline.monitor.settings import Settings
 from driftline.monitor.windows import Window
 from driftline.shell import UntrustedEstimateWarning
 
-__all__ = ["FIRST", "Standing", "advance", "begin", "digest", "join", "named", "too_few"]
+__all__ = ["FIRST", "Standing", "advance", "begin", "complete", "digest", "grouped", "join", "named", "too_few"]
 
 Floats = npt.NDArray[np.float64]
 FIRST = "original"
@@ -64,6 +64,12 @@ class _Named(NamedTuple):
 def named(encoder: TableEncoder, values: Floats) -> Any:
     """Encoded rows with the names of their columns, as estimators take them from data frames."""
     return _Named(values, encoder.names)
+
+
+def grouped(encoder: TableEncoder) -> dict[str, list[str]]:
+    """Names of the encoded columns that belong together, by raw column."""
+    names = encoder.names
+    return {raw: [names[j] for j in at] for raw, at in encoder.groups.items()}
 
 
 def digest(values: Floats) -> str:
@@ -119,7 +125,7 @@ def advance(standing: Standing, window: Window, notes: Sequence[str] = ()) -> tu
 
     if window.table.num_rows == 0:
         return skip(() if remarks else ("no rows",))
-    table = _complete(window, standing.encoder)
+    table = complete(window, standing.encoder)
     encoded = standing.encoder.transform(table, untyped=window.untyped)
     remarks += encoded.notes
     reason = too_few(len(encoded.values), standing.encoder)
@@ -133,7 +139,7 @@ def advance(standing: Standing, window: Window, notes: Sequence[str] = ()) -> tu
             estimator.partial_fit(dict.fromkeys(names, rows))
     except FitDivergedError as error:
         return skip((f"the fit failed, the next window is compared with the one before: {error}",))
-    groups = {raw: [standing.encoder.names[j] for j in at] for raw, at in standing.encoder.groups.items()}
+    groups = grouped(standing.encoder)
     judged = {n: judge(estimator, n, standing.settings, standing.alarms[n], groups) for n in names}
     now = standing.encoder.summarise(table, untyped=window.untyped) if standing.settings.summaries else {}
     seconds, mark = time.perf_counter() - began, digest(encoded.values)
@@ -173,10 +179,10 @@ def join(standing: Standing, name: str, table: pa.Table | None, *, untyped: bool
     return replace(standing, estimator=estimator, references=(*standing.references, reference), alarms=alarms), record
 
 
-def _complete(window: Window, encoder: TableEncoder) -> pa.Table:
+def complete(rows: Batch | Window, encoder: TableEncoder) -> pa.Table:
     """Where values are missing by their column not being there, as in JSON lines, a column without any is there."""
-    table = window.table
-    if window.sparse:
+    table = rows.table
+    if rows.sparse:
         for column in encoder.columns:
             if column.name not in table.column_names:
                 table = table.append_column(column.name, pa.nulls(table.num_rows))
