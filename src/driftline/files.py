@@ -74,7 +74,7 @@ def pack(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> bytes:
 def unpack(data: bytes, kind: str, version: int, what: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and header whose ``format`` is ``kind``; anything else is a :class:`StateFileError` about ``what``."""
     try:
-        tensors = dict(load(data))
+        tensors = dict(sorted(load(data).items()))
         length = int.from_bytes(data[:8], "little")
         meta = json.loads(json.loads(data[8 : 8 + length]).get("__metadata__", {}).get("driftline", "null"))
     except (SafetensorError, ValueError, AttributeError, KeyError, RuntimeError) as error:
