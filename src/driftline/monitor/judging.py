@@ -13,6 +13,7 @@ from driftline.alarms import AlarmState, Decision, Look, Signal, decide
 from driftline.attribution import Attribution
 from driftline.estimates import Estimate
 from driftline.estimators import ContinualDensityRatio
+from driftline.monitor.novelty import Novelty
 from driftline.monitor.records import Moved
 from driftline.monitor.settings import Settings
 
@@ -35,6 +36,7 @@ def judge(
     settings: Settings,
     alarm: AlarmState,
     groups: Mapping[str, Sequence[str]],
+    novelty: Novelty | None = None,
 ) -> Judgement:
     """Ask the estimator everything a Record holds about an original, after its step to the window."""
     about = estimator.info_.originals[original]
@@ -46,6 +48,8 @@ def judge(
     first = settings.divergences[0]
     step = noting(doubts, partial(estimator.step_divergence, first, original=original, level=settings.level))
     alarm, decision = _decide(alarm, settings, divergences[first], step)
+    if novelty is not None and novelty.least > settings.tolerance and alarm.seen > settings.warm_up:
+        alarm, decision = _certain(alarm, decision, novelty)
     parts = {
         "divergences": {kind: plain(estimate) for kind, estimate in divergences.items()},
         "step": plain(step),
@@ -85,6 +89,12 @@ def _decide(alarm: AlarmState, settings: Settings, drift: Estimate, step: Estima
     told = f"drift of {drift.value:.3g} nats has no error bar, too few rows for that: enlarge the window"
     reason = told if beyond else "no error bar for this window, so nothing was decided"
     return alarm, Decision(signal, reason, Look(drift.value, math.nan, math.nan), None)
+
+
+def _certain(alarm: AlarmState, decision: Decision, novelty: Novelty) -> tuple[AlarmState, Decision]:
+    """An alarm in any case, whatever the noise of the divergence."""
+    reason = f"{decision.reason}; {novelty}" if decision.signal == Signal.ALARM else str(novelty)
+    return alarm._replace(signal=Signal.ALARM, calm=0), decision._replace(signal=Signal.ALARM, reason=reason)
 
 
 def moved(

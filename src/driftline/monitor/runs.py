@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from driftline.monitor.records import Record
@@ -16,13 +16,21 @@ Summaries = Mapping[str, Mapping[str, Any]]  # column -> its histogram, as `feat
 
 @dataclass(frozen=True)
 class Reference:
-    """One original: when it joined and, if the run keeps summaries, what its columns looked like then."""
+    """One original: when it joined and, if the run keeps summaries, what its columns looked like then.
+
+    Attributes:
+        window, joined: the window it joined with, and that window's end; None if it has no time.
+        rows: rows it had.
+        then: histograms of its columns; empty without summaries.
+        constant: encoded columns that had one value only, and that value.
+    """
 
     name: str
     window: int
     rows: int
     joined: str | None
     then: Summaries
+    constant: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from driftline.fitting import FitDivergedError
 from driftline.inputs import MIN_ROWS
 from driftline.monitor.batches import Batch, Position
 from driftline.monitor.judging import judge
+from driftline.monitor.novelty import Novelty, constants, novelty
 from driftline.monitor.records import Record
 from driftline.monitor.runs import Reference, Summaries
 from driftline.monitor.settings import Settings
@@ -98,7 +99,8 @@ def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tupl
     estimator = ContinualDensityRatio(model=settings.model, random_state=settings.seed)
     estimator.fit(named(encoder, encoded.values), name=FIRST)
     then = encoder.summarise(window.table, untyped=window.untyped) if settings.summaries else {}
-    reference = Reference(FIRST, 0, window.table.num_rows, window.end, then)
+    constant = constants(encoder.names, encoded.values)
+    reference = Reference(FIRST, 0, window.table.num_rows, window.end, then, constant)
     standing = Standing(
         settings, encoder, estimator, (reference,), {FIRST: AlarmState()}, position=window.position, now=then
     )
@@ -140,7 +142,13 @@ def advance(standing: Standing, window: Window, notes: Sequence[str] = ()) -> tu
     except FitDivergedError as error:
         return skip((f"the fit failed, the next window is compared with the one before: {error}",))
     groups = grouped(standing.encoder)
-    judged = {n: judge(estimator, n, standing.settings, standing.alarms[n], groups) for n in names}
+    judged = {
+        reference.name: judge(
+            estimator, reference.name, standing.settings, standing.alarms[reference.name], groups,
+            _novelty(standing, reference, estimator, encoded.values),
+        )
+        for reference in standing.references
+    }  # fmt: skip
     now = standing.encoder.summarise(table, untyped=window.untyped) if standing.settings.summaries else {}
     seconds, mark = time.perf_counter() - began, digest(encoded.values)
     records = [
@@ -149,6 +157,16 @@ def advance(standing: Standing, window: Window, notes: Sequence[str] = ()) -> tu
     ]
     alarms = {n: found.alarm for n, found in judged.items()}
     return replace(moved_on, estimator=estimator, alarms=alarms, now=now), records
+
+
+def _novelty(
+    standing: Standing, reference: Reference, estimator: ContinualDensityRatio, values: Floats
+) -> Novelty | None:
+    settings, lag = standing.settings, estimator.info_.originals[reference.name].lag
+    return novelty(
+        reference.constant, reference.rows, standing.encoder.names, values,
+        kind=settings.divergences[0], run_length=settings.run_length, lag=lag,
+    )  # fmt: skip
 
 
 def join(standing: Standing, name: str, table: pa.Table | None, *, untyped: bool = False) -> tuple[Standing, Record]:
@@ -174,7 +192,7 @@ def join(standing: Standing, name: str, table: pa.Table | None, *, untyped: bool
         window=index, original=name, status="original", rows=len(values), first_row=0, notes=notes,
         reason="drift is measured from these rows on", digest=digest(values),
     )  # fmt: skip
-    reference = Reference(name, index, len(values), None, then)
+    reference = Reference(name, index, len(values), None, then, constants(standing.encoder.names, values))
     alarms = {**standing.alarms, name: AlarmState()}
     return replace(standing, estimator=estimator, references=(*standing.references, reference), alarms=alarms), record
 
