@@ -191,3 +191,10 @@ def test_weights_that_contradict_a_small_drift_are_a_doubt(runs):
 def test_an_estimate_that_is_no_number_is_in_doubt(runs):
     broken = runs.record(1, 0.1, divergences={"js": runs.Estimate(math.nan, math.nan, math.nan, math.nan, 0.95)})
     assert doubts(broken) == ["the estimate is not a finite number"]
+
+
+def test_an_alarm_that_is_not_the_divergences_says_why(runs):
+    record = runs.record(1, 0.01, signal=Signal.ALARM, reason="plan changed: 100% of the rows are what no row was")
+    _, found = judged(runs.run([runs.original(), record]))
+    assert found.state == "alarm"
+    assert "the alarm is about this: plan changed: 100% of the rows" in found.sentence

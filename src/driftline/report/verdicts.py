@@ -205,6 +205,8 @@ def _sentence(history: History, last: Record, opening: str, trust: str) -> str:
     parts = [f"{opening}: {_how_far(history, last)}"]
     if history.signal == Signal.ALARM and last.reason.startswith("back below"):
         parts[0] += ", and back below the limits in the last window"
+    elif history.signal == Signal.ALARM and not drift.value > last.alarm_limit:  # not the divergence, something else
+        parts.append(f"the alarm is about this: {last.reason}")
     if not (math.isfinite(drift.low) and drift.low <= 0.0):
         parts.append(_columns(last))
     after = [r for r in history.records if r.window > last.window]
