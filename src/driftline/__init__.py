@@ -5,25 +5,44 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from driftline.alarms import DriftAlarm, Signal
-from driftline.attribution import Attribution
-from driftline.continual import Info, OriginalInfo
-from driftline.divergences import divergence
-from driftline.estimates import Estimate
-from driftline.estimators import ContinualDensityRatio
-from driftline.fitting import FitDivergedError, FitInfo
-from driftline.shell import UntrustedEstimateWarning
-from driftline.static import DensityRatio
-from driftline.storage import StateFileError
-from driftline.training import Training
-
 if TYPE_CHECKING:
+    from driftline.alarms import DriftAlarm as DriftAlarm
+    from driftline.alarms import Signal as Signal
+    from driftline.attribution import Attribution as Attribution
+    from driftline.continual import Info as Info
+    from driftline.continual import OriginalInfo as OriginalInfo
+    from driftline.divergences import divergence as divergence
+    from driftline.estimates import Estimate as Estimate
+    from driftline.estimators import ContinualDensityRatio as ContinualDensityRatio
+    from driftline.fitting import FitDivergedError as FitDivergedError
+    from driftline.fitting import FitInfo as FitInfo
     from driftline.monitor.monitor import Monitor as Monitor
     from driftline.monitor.records import Record as Record
+    from driftline.shell import UntrustedEstimateWarning as UntrustedEstimateWarning
+    from driftline.static import DensityRatio as DensityRatio
+    from driftline.storage import StateFileError as StateFileError
+    from driftline.training import Training as Training
 
 __version__ = "0.1.0"
 
-# the monitor needs the [monitor] extra, so it is imported when it is asked for
+# names are imported when they are asked for: PyTorch takes seconds, which `driftline --help` need not wait for
+_HOMES = {
+    "Attribution": "driftline.attribution",
+    "ContinualDensityRatio": "driftline.estimators",
+    "DensityRatio": "driftline.static",
+    "DriftAlarm": "driftline.alarms",
+    "Estimate": "driftline.estimates",
+    "FitDivergedError": "driftline.fitting",
+    "FitInfo": "driftline.fitting",
+    "Info": "driftline.continual",
+    "OriginalInfo": "driftline.continual",
+    "Signal": "driftline.alarms",
+    "StateFileError": "driftline.storage",
+    "Training": "driftline.training",
+    "UntrustedEstimateWarning": "driftline.shell",
+    "divergence": "driftline.divergences",
+}
+# these need the [monitor] extra
 _MONITOR = {"Monitor": "driftline.monitor.monitor", "Record": "driftline.monitor.records"}
 
 __all__ = [
@@ -46,12 +65,17 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MONITOR:
+    home = _HOMES.get(name) or _MONITOR.get(name)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(_MONITOR[name]), name)
+        found = getattr(import_module(home), name)
     except ModuleNotFoundError as error:
+        if name not in _MONITOR:
+            raise
         raise ImportError(f"driftline.{name} needs {error.name}: pip install 'driftline[monitor]'") from None
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

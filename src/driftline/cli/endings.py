@@ -9,9 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import ParamSpec
 
-from driftline.fitting import FitDivergedError
-from driftline.wording import clean
-
 __all__ = ["BAD_INPUT", "INTERRUPTED", "NOT_READ", "clearly", "complain"]
 
 P = ParamSpec("P")
@@ -21,6 +18,8 @@ BAD_INPUT, INTERRUPTED, NOT_READ = 2, 130, 141
 
 def complain(text: str) -> None:
     """One line on standard error."""
+    from driftline.wording import clean  # not before it is needed: it takes a second
+
     print(f"driftline: {clean(text)}", file=sys.stderr, flush=True)
 
 
@@ -41,10 +40,16 @@ def clearly(command: Callable[P, int]) -> Callable[P, int]:
             return INTERRUPTED
         except OSError as error:
             complain(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
-        except (ValueError, FitDivergedError) as error:
+        except ValueError as error:
             complain(str(error))
         except MemoryError:
             complain("not enough memory: choose smaller windows, or fewer columns")
+        except RuntimeError as error:
+            from driftline.fitting import FitDivergedError
+
+            if not isinstance(error, FitDivergedError):
+                raise
+            complain(str(error))
         return BAD_INPUT
 
     return wrapped

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from driftline.alarms import AlarmPolicy
 from driftline.divergences import DIVERGENCES
-from driftline.inputs import MIN_ROWS
+
+if TYPE_CHECKING:  # the command line wants the names of settings at once: SciPy and PyTorch would take seconds
+    from driftline.alarms import AlarmPolicy
 
 __all__ = ["DATETIME_PARTS", "MODELS", "Settings"]
 
@@ -78,6 +79,8 @@ class Settings:
         self.policy()  # checks its own numbers
 
     def _check_windows(self) -> None:
+        from driftline.inputs import MIN_ROWS
+
         if self.window is None and self.every is None:
             raise ValueError("say how long a window is: window=5000 rows, or time_column='ts' and every='1d'")
         if self.window is not None and (self.every is not None or self.time_column is not None):
@@ -119,6 +122,8 @@ class Settings:
 
     def policy(self) -> AlarmPolicy:
         """What the alarm promises."""
+        from driftline.alarms import AlarmPolicy
+
         return AlarmPolicy(self.tolerance, self.run_length, self.warning, self.persistence, self.warm_up)
 
     def to_dict(self) -> dict[str, Any]:
