@@ -11,6 +11,7 @@ carry; a product of two columns is shared between them, a ridge unit by its squa
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -22,7 +23,7 @@ from driftline.estimates import Estimate, interval, normal_interval
 from driftline.inference import LEAST_SLACK, Uncertainty, covariance, joined_later
 from driftline.models import Features
 
-__all__ = ["Attribution", "attribute", "shares"]
+__all__ = ["Attribution", "attribute", "members", "shares"]
 
 _THIN = 4000  # rows that know the covariances of feature means well enough
 
@@ -96,3 +97,14 @@ def attribute(
     if float(uncertainty.slack) < LEAST_SLACK:
         return [normal_interval(reading, float("nan"), level) for reading in parts[0]]
     return [interval(a, b, c, d, e, level) for a, b, c, d, e in zip(*parts, strict=True)]
+
+
+def members(groups: Mapping[str, Sequence[str | int]], columns: Sequence[str | int]) -> Tensor:
+    """Which columns each group has, as ones in (groups, D)."""
+    out = torch.zeros(len(groups), len(columns))
+    for i, (name, wanted) in enumerate(groups.items()):
+        for column in wanted:
+            if column not in columns:
+                raise ValueError(f"group {name!r} holds the unknown column {column!r}: there are {columns[:5]}...")
+            out[i, columns.index(column)] = 1.0
+    return out

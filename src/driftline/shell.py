@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from driftline import inference, readings, storage
-from driftline.attribution import Attribution, attribute
+from driftline.attribution import Attribution, attribute, members
 from driftline.continual import Info, State, Track
 from driftline.designs import Design, design_of
 from driftline.divergences import Generator
@@ -226,8 +226,8 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
             _warn_of_few(log_r, "features that joined later rest on", "their parts cannot be trusted")
         columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
         names = columns if groups is None else list(groups)
-        members = None if groups is None else _members(groups, columns).to(log_r)
-        found = attribute(psi.features, psi.coef, position.uncertainty, design, log_r, position.lag, level, members)
+        belong = None if groups is None else members(groups, columns).to(log_r)
+        found = attribute(psi.features, psi.coef, position.uncertainty, design, log_r, position.lag, level, belong)
         total = sum(max(e.value, 0.0) for e in found)
         parts = [
             Attribution(name, max(e.value, 0.0) / total if total > 0.0 else 0.0, e)
@@ -318,17 +318,6 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         place = resolve_device(estimator.device)
         estimator._adopt(_to(state, place), meta["seed"], place, meta["columns"])
         return estimator
-
-
-def _members(groups: Mapping[str, Sequence[str | int]], columns: Sequence[str | int]) -> Tensor:
-    """Which columns each group has, as ones in (groups, D)."""
-    out = torch.zeros(len(groups), len(columns))
-    for i, (name, wanted) in enumerate(groups.items()):
-        for column in wanted:
-            if column not in columns:
-                raise ValueError(f"group {name!r} holds the unknown column {column!r}: there are {columns[:5]}...")
-            out[i, columns.index(column)] = 1.0
-    return out
 
 
 def _to(value: Any, device: torch.device) -> Any:

@@ -6,7 +6,7 @@ import gzip
 import json
 import math
 import os
-import tempfile
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, cast
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from driftline.files import replacing
 from driftline.monitor.batches import SourceError
 from driftline.monitor.readers import format_of, known_format
 
@@ -57,29 +58,22 @@ class Writer:
         self._target = path.resolve()  # a link stays a link, to the new file
         self._name = str(path)
         self._format = format
-        self._temporary: Path | None = None
+        self._stack = ExitStack()
         self._file: Any = None
         self._sink: _Sink | None = None
         self._schema: pa.Schema | None = None
 
     def __enter__(self) -> Self:
-        if self._target.is_dir():
-            raise SourceError(f"{self._name!r} is a directory: name a file")
         try:
-            # hidden, and .tmp: who watches the directory does not take it for data
-            handle, temporary = tempfile.mkstemp(
-                dir=self._target.parent, prefix=f".{self._target.name}.", suffix=".tmp"
-            )
-            os.fchmod(handle, 0o666 & ~_umask())  # as open() would have made it
+            # hidden until it is whole: who watches the directory does not take it for data
+            self._file = self._stack.enter_context(replacing(self._target))
         except OSError as error:
             raise SourceError(f"{self._name!r} cannot be written: {error.strerror or error}") from None
-        self._temporary = Path(temporary)
-        self._file = os.fdopen(handle, "wb")
         return self
 
     def write(self, table: pa.Table) -> None:
         """Append rows. Columns and types are those of the first table."""
-        if self._temporary is None:
+        if self._file is None:
             raise SourceError(f"{self._name!r} is not open: write within 'with open_writer(...)'")
         if len(set(table.column_names)) < table.num_columns:
             raise SourceError(f"{self._name!r}: two columns have one name")
@@ -96,23 +90,22 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._temporary is not None
         try:
-            if self._sink is not None:
-                self._sink.close()
-            if kind is None:
+            with self._stack:
+                if error is not None:
+                    with suppress(OSError, ValueError, pa.ArrowException):
+                        if self._sink is not None:
+                            self._sink.close()
+                    raise error  # the half-written file goes
                 if self._sink is None:
                     raise SourceError(f"there were no rows to write to {self._name!r}")
-                self._file.flush()
-                os.fsync(self._file.fileno())
-                os.replace(self._temporary, self._target)
+                self._sink.close()
         except (OSError, pa.ArrowException) as failure:
-            if kind is None:
+            if error is None:
                 raise SourceError(f"{self._name!r} cannot be written: {failure}") from None
+            raise
         finally:
-            self._file.close()
-            self._temporary.unlink(missing_ok=True)
-            self._temporary = None
+            self._file = None
 
     def _opened(self, schema: pa.Schema) -> _Sink:
         if self._format == "parquet":
@@ -202,9 +195,3 @@ def _jsonable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
