@@ -16,7 +16,6 @@ import pyarrow as pa
 from driftline.alarms import Signal
 from driftline.estimators import ContinualDensityRatio
 from driftline.features.tables import TableEncoder
-from driftline.inputs import MIN_ROWS
 from driftline.monitor.batches import Position
 from driftline.monitor.frames import as_table
 from driftline.monitor.judging import alarm_from_dict, alarm_to_dict
@@ -24,7 +23,7 @@ from driftline.monitor.records import Record
 from driftline.monitor.runs import Reference, Run
 from driftline.monitor.settings import Settings
 from driftline.monitor.sources import Frames, open_source
-from driftline.monitor.standing import Standing, advance, begin, join, named
+from driftline.monitor.standing import Standing, TooFewRowsError, advance, begin, join, named
 from driftline.monitor.tracker import Progress, Tracker, TrackerError
 from driftline.monitor.windows import Window, Windows
 
@@ -228,11 +227,12 @@ class Monitor:
         """A window's Records, committed, and which of them raise an alarm anew."""
         remarks = self._remarks
         if self._standing is None:
-            if window.table.num_rows < MIN_ROWS:  # such as the first day of a month's worth, begun near midnight
-                self._remarks.append(f"a window of {window.table.num_rows} rows before this one was left out")
-                _log.warning("the first window has %d rows: left out", window.table.num_rows)
-                return []
-            standing, record = begin(window, self.settings, remarks)
+            try:
+                standing, record = begin(window, self.settings, remarks)
+            except TooFewRowsError:
+                if self.settings.window is not None:  # the next would be as short
+                    raise
+                return self._pass_over(window)  # such as a first day that began near midnight
             records, raised = [record], [False]
         else:
             before = self._standing.alarms
@@ -242,6 +242,11 @@ class Monitor:
         self._commit(standing, records)
         self._remarks = []
         return list(zip(records, raised, strict=True))
+
+    def _pass_over(self, window: Window) -> list[tuple[Record, bool]]:
+        self._remarks.append(f"a window of {window.table.num_rows} rows before this one was left out: too few")
+        _log.warning("the first window has %d rows, too few: left out", window.table.num_rows)
+        return []
 
     def add_reference(self, name: str, frame: Any = None, *, untyped: bool = False) -> Record:
         """A further original: the rows of a frame, or those of the current window; drift is measured from it too.

@@ -28,10 +28,26 @@ from driftline.monitor.settings import Settings
 from driftline.monitor.windows import Window
 from driftline.shell import UntrustedEstimateWarning
 
-__all__ = ["FIRST", "Standing", "advance", "begin", "complete", "digest", "grouped", "join", "named", "too_few"]
+__all__ = [
+    "FIRST",
+    "Standing",
+    "TooFewRowsError",
+    "advance",
+    "begin",
+    "complete",
+    "digest",
+    "grouped",
+    "join",
+    "named",
+    "too_few",
+]
 
 Floats = npt.NDArray[np.float64]
 FIRST = "original"
+
+
+class TooFewRowsError(ValueError):
+    """A first window that columns cannot be watched from."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +103,8 @@ def too_few(rows: int, encoder: TableEncoder) -> str:
 def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tuple[Standing, Record]:
     """The first window: columns are encoded as it has them from now on, and drift is measured from it."""
     began = time.perf_counter()
+    if window.table.num_rows < MIN_ROWS:  # nothing can be told about columns from so few
+        raise TooFewRowsError(f"the first window has {window.table.num_rows} rows, at least {MIN_ROWS} are needed")
     encoder = TableEncoder.fit(
         window.table, columns=settings.columns, drop=settings.drop, numeric=settings.numeric,
         categorical=settings.categorical, datetime=settings.datetime, time_column=settings.time_column,
@@ -95,7 +113,7 @@ def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tupl
     encoded = encoder.transform(window.table, untyped=window.untyped)
     reason = too_few(len(encoded.values), encoder)
     if reason:
-        raise ValueError(f"the first window: {reason}")
+        raise TooFewRowsError(f"the first window: {reason}")
     estimator = ContinualDensityRatio(model=settings.model, random_state=settings.seed)
     estimator.fit(named(encoder, encoded.values), name=FIRST)
     then = encoder.summarise(window.table, untyped=window.untyped) if settings.summaries else {}
