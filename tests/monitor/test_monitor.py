@@ -130,7 +130,7 @@ def _killed_often(tmp_path, source, settings, kills, seed):
             break
     watched(path, source, **settings)
     with Tracker(path, readonly=True) as tracker:
-        return tracker.records(), tracker.state(), landed
+        return tracker.records(), tracker.read().state, landed
 
 
 def _rows_csv(tmp_path, rng, windows):
@@ -161,7 +161,7 @@ def test_kills_lose_and_repeat_nothing(make, kills, tmp_path):
     assert plain(records) == plain(expected)
     assert [r.window for r in records] == list(range(len(records)))
     with Tracker(tmp_path / "whole", readonly=True) as tracker:
-        assert tracker.state() == state
+        assert tracker.read().state == state
 
 
 def test_what_is_kept(tmp_path):

@@ -44,8 +44,8 @@ def filled(path, windows=3, size=20_000):
 def test_what_is_committed_is_read(tmp_path):
     state, progress = filled(tmp_path / "run")
     with Tracker(tmp_path / "run", readonly=True) as tracker:
-        assert tracker.state() == state
-        assert tracker.progress() == progress
+        assert tracker.read().state == state
+        assert tracker.read().progress == progress
         assert tracker.records() == tuple(record(t) for t in range(3))
         assert tracker.run().settings == Settings(window=100)
     assert sorted(os.listdir(tmp_path)) == ["run", "run.lock"]  # the log is gone once the writer is
@@ -56,8 +56,8 @@ def test_a_failed_commit_changes_nothing(tmp_path):
     with Tracker(tmp_path / "run") as tracker:
         with pytest.raises(TrackerError):
             tracker.commit(RUN, [record(3)], b"new", replace(progress, records=1))  # its place is taken
-        assert tracker.state() == state
-        assert tracker.progress() == progress
+        assert tracker.read().state == state
+        assert tracker.read().progress == progress
 
 
 def test_one_writer_and_readers_at_any_time(tmp_path):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,8 +117,9 @@ class Found:
 def inspect(path: str | os.PathLike[str]) -> Inspection:
     """Look into a tracker file; a writer may be at work."""
     with Tracker(path, readonly=True) as tracker:
-        run, state, sizes = tracker.run(), tracker.state(), tracker.sizes()
-    tensors, meta = unpack(state, FORMAT, VERSION, os.fspath(path))
+        content = tracker.read()
+    run, sizes = content.run(os.fspath(path)), content.sizes
+    tensors, meta = unpack(content.state, FORMAT, VERSION, os.fspath(path))
     taus = {f"track.{entry['tau']}": name for name, entry in meta["layout"]["tracks"].items()}
     arrays = tuple(
         Array(name, tuple(value.shape), value.numel() * value.element_size(), _meaning(name))
@@ -145,18 +147,19 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
 def search(path: str | os.PathLike[str], blocks: Iterable[Floats]) -> Found:
     """Look for encoded rows (n, D) in the bytes of a tracker file and its log.
 
-    Rows are kept as they are, in double precision, so what is kept can be found. A row may lie across the border of
-    two of the database's pages and be missed; of a window, nearly all do not.
+    Rows are kept as they are, in double precision, so what is kept can be found, also in pages that are no longer used.
+    There, a row that lies across two pages which do not follow each other is missed; of a window, nearly all are found.
     """
     rows = np.unique(np.concatenate(list(blocks)), axis=0)
     # medians and most frequent values are all zeros once encoded, and so are unused bytes: that row tells nothing
     rows = np.ascontiguousarray(rows[rows.any(axis=1)])
     with Tracker(path, readonly=True) as tracker:
-        tensors, _ = unpack(tracker.state(), FORMAT, VERSION, os.fspath(path))
-        originals = {record.digest for record in tracker.records() if record.status == "original"}
+        content = tracker.read()
+    tensors, _ = unpack(content.state, FORMAT, VERSION, os.fspath(path))
+    originals = {record.digest for record in content.records if record.status == "original"}
     windows = [value.numpy() for name, value in tensors.items() if name.endswith(".window")]
     current = {row.tobytes() for window in windows if digest(window) not in originals for row in window}
-    found = set().union(*(_occurring(rows, Path(name).read_bytes()) for name in _files(path)))
+    found = set().union(*(_occurring(rows, part) for part in [content.state, *_bytes_of(path)]))
     return Found(len(rows), len(found), sum(row in current for row in found))
 
 
@@ -173,8 +176,21 @@ def _occurring(rows: Floats, content: bytes) -> set[bytes]:
     return found & wanted
 
 
-def _files(path: str | os.PathLike[str]) -> list[str]:
-    return [name for name in (os.fspath(path), f"{os.fspath(path)}-wal") if os.path.isfile(name)]
+def _bytes_of(path: str | os.PathLike[str]) -> list[bytes]:
+    """The bytes of a tracker file and its log: as they are, and page by page without what SQLite puts in front.
+
+    What is longer than a page goes on in the next ones, after four bytes that say which comes then.
+    """
+    raw = Path(path).read_bytes()
+    size = int.from_bytes(raw[16:18], "big")
+    size = 65536 if size == 1 else size
+    found = [raw, b"".join(raw[k + 4 : k + size] for k in range(0, len(raw), size))]
+    log = Path(f"{os.fspath(path)}-wal")
+    if log.is_file():
+        frames = log.read_bytes()
+        pages = range(32 + 24, len(frames), size + 24)  # a header of the log, and one of each page
+        found += [frames, b"".join(frames[k + 4 : k + size] for k in pages)]
+    return found
 
 
 def _meaning(name: str) -> str:
@@ -198,7 +214,7 @@ def _held(original: str, window: torch.Tensor, run: Run) -> Held:
 
 def _free_pages(path: str | os.PathLike[str]) -> tuple[int, bool]:
     """Pages without content, and whether what SQLite does not use of them is zero."""
-    with sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True) as database:
+    with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as database:
         (size,) = database.execute("PRAGMA page_size").fetchone()
         (count,) = database.execute("PRAGMA freelist_count").fetchone()
     if not count:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from driftline.alarms import Signal
 from driftline.estimators import ContinualDensityRatio
-from driftline.features.tables import TableEncoder
+from driftline.features.tables import TableEncoder, TableError
 from driftline.monitor.batches import Position
 from driftline.monitor.frames import as_table
 from driftline.monitor.judging import alarm_from_dict, alarm_to_dict
@@ -119,8 +119,9 @@ class Monitor:
             raise
 
     def _go_on(self, tracker: Tracker, given: Mapping[str, Any]) -> None:
-        run, self._progress = tracker.description(), tracker.progress()
-        estimator = ContinualDensityRatio.from_bytes(tracker.state(), what=tracker.path)
+        content = tracker.read()
+        run, self._progress = content.description, content.progress
+        estimator = ContinualDensityRatio.from_bytes(content.state, what=tracker.path)
         try:
             settings = Settings.from_dict(run["settings"])
             self._created, self._source = run["created"], run["source"]
@@ -208,18 +209,25 @@ class Monitor:
         self._source, self.waiting, self._rest = opened.name, 0, []
         position = None if self._standing is None else self._standing.position
         windows = Windows(opened, self.settings, position, flush)
+        current: list[pa.Table] = []
         try:
             for window in windows:
-                for record, became_alarm in self._take(window):
+                current = [window.table]
+                taken = self._take(window)
+                current = []
+                for record, became_alarm in taken:
                     if self._on_record is not None:
                         self._on_record(record)
                     if became_alarm and self._on_alarm is not None:
                         self._on_alarm(record)
                     yield record
+        except TableError:
+            current = []  # it would be refused again
+            raise
         finally:
             self.waiting = windows.waiting
             if isinstance(opened, Frames):  # what comes next may belong to the same window
-                self._rest = windows.rest() + opened.unread()
+                self._rest = current + windows.rest() + opened.unread()
         if self.waiting:
             _log.info("%d rows wait for their window to be complete", self.waiting)
 

@@ -22,10 +22,11 @@ from driftline.monitor.records import Record, RecordError
 from driftline.monitor.runs import Reference, Run
 from driftline.monitor.settings import Settings
 
-__all__ = ["Progress", "Tracker", "TrackerError", "read_run"]
+__all__ = ["Content", "Progress", "Tracker", "TrackerError", "read_run"]
 
 VERSION = 1
 _APPLICATION = 0x64726674  # "drft", told by file(1) and SQLite
+_PATIENCE = 10_000  # milliseconds to wait for others
 _PARTS = ("run", "progress", "state")
 _SCHEMA = """
 CREATE TABLE parts (name TEXT PRIMARY KEY, content BLOB NOT NULL, digest TEXT NOT NULL);
@@ -62,6 +63,34 @@ class Progress:
     chain: str = ""
     state: str = ""
     run: str = ""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a tracker file holds: the progress, the run's description, the Records, the state, bytes of each."""
+
+    progress: Progress
+    description: Mapping[str, Any]
+    records: tuple[Record, ...]
+    state: bytes
+    sizes: dict[str, int]
+
+    def run(self, path: str) -> Run:
+        """What a reader wants to know."""
+        told = self.description
+        try:
+            return Run(
+                path=path,
+                created=told["created"],
+                settings=Settings.from_dict(told["settings"]),
+                source=told["source"],
+                encoder=told["encoder"],
+                records=self.records,
+                references=tuple(Reference(**reference) for reference in self.progress.references),
+                now=self.progress.now,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise TrackerError(f"{path}: damaged, its parts do not fit together ({error})") from None
 
 
 class Tracker:
@@ -104,6 +133,7 @@ class Tracker:
         """Close the file; a writer's lock ends."""
         database = getattr(self, "_database", None)
         if database is not None and not self.readonly:
+            _empty_log(database)
             with suppress(sqlite3.Error):  # at rest it is one file, without a log; a reader at work prevents that
                 database.execute("PRAGMA busy_timeout = 100")
                 database.execute("PRAGMA journal_mode = DELETE").fetchone()
@@ -157,53 +187,19 @@ class Tracker:
                 with suppress(sqlite3.Error):
                     database.execute("ROLLBACK")
                 raise
-            # the log holds what was overwritten: empty it, so that no earlier window stays behind. A reader in the
-            # middle of something delays that to the next commit
-            database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        _empty_log(database)
         return done
-
-    def progress(self) -> Progress:
-        """The progress of the last commit, after everything in the file has been checked."""
-        return self._read()[0]
-
-    def description(self) -> dict[str, Any]:
-        """What :meth:`commit` got as ``run``."""
-        return self._read()[1]
-
-    def state(self) -> bytes:
-        """The estimator's state of the last commit."""
-        with self._clearly():
-            return self._parts()["state"]
-
-    def sizes(self) -> dict[str, int]:
-        """Bytes of the Records and of each part."""
-        with self._clearly():
-            (records,) = self._database.execute("SELECT sum(length(CAST(record AS BLOB))) FROM records").fetchone()
-            return {"records": int(records or 0), **{name: len(part) for name, part in self._parts().items()}}
 
     def records(self) -> tuple[Record, ...]:
         """All Records, in the order they were committed."""
-        return self._read()[2]
+        return self.read().records
 
     def run(self) -> Run:
         """What a reader wants to know."""
-        progress, run, records = self._read()
-        try:
-            return Run(
-                path=self.path,
-                created=run["created"],
-                settings=Settings.from_dict(run["settings"]),
-                source=run["source"],
-                encoder=run["encoder"],
-                records=records,
-                references=tuple(Reference(**reference) for reference in progress.references),
-                now=progress.now,
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise TrackerError(f"{self.path}: damaged, its parts do not fit together ({error})") from None
+        return self.read().run(self.path)
 
-    def _read(self) -> tuple[Progress, dict[str, Any], tuple[Record, ...]]:
-        """Everything but the state, from one moment, checked."""
+    def read(self) -> Content:
+        """Everything in the file as of one moment, checked."""
         with self._clearly():
             self._database.execute("BEGIN")
             try:
@@ -224,7 +220,9 @@ class Tracker:
                 raise TrackerError(
                     f"{self.path}: damaged, {progress.records} Records were written, {len(records)} left"
                 )
-            return progress, json.loads(parts["run"]), tuple(records)
+            size = sum(len(str(line).encode()) for _, line, _ in rows)
+            sizes = {"records": size, **{name: len(part) for name, part in parts.items()}}
+            return Content(progress, json.loads(parts["run"]), tuple(records), parts["state"], sizes)
 
     def _parts(self) -> dict[str, bytes]:
         rows = self._database.execute("SELECT name, content, digest FROM parts").fetchall()
@@ -278,9 +276,9 @@ def read_run(path: str | os.PathLike[str]) -> Run:
 def _connect(path: str, readonly: bool) -> sqlite3.Connection:
     address = Path(path).resolve().as_uri()
     if not readonly:
-        return sqlite3.connect(address, uri=True, isolation_level=None, timeout=10.0)
+        return sqlite3.connect(address, uri=True, isolation_level=None, timeout=_PATIENCE / 1000)
     try:
-        database = sqlite3.connect(f"{address}?mode=ro", uri=True, isolation_level=None, timeout=10.0)
+        database = sqlite3.connect(f"{address}?mode=ro", uri=True, isolation_level=None, timeout=_PATIENCE / 1000)
         database.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
         log = Path(f"{path}-wal")
@@ -297,6 +295,20 @@ def _prepare(database: sqlite3.Connection) -> None:
     if database.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
         raise sqlite3.OperationalError("this file system does not allow a write-ahead log")
     database.execute("PRAGMA synchronous = FULL")
+    _empty_log(database)  # a writer that was killed may have left one
+
+
+def _empty_log(database: sqlite3.Connection) -> None:
+    """The log holds what was overwritten: without it no earlier window stays behind.
+
+    What has been committed is safe already, so nothing here is an error; a reader in the middle of something puts it
+    off to the next time, and is not waited for.
+    """
+    with suppress(sqlite3.Error):
+        database.execute("PRAGMA busy_timeout = 0")
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    with suppress(sqlite3.Error):
+        database.execute(f"PRAGMA busy_timeout = {_PATIENCE}")
 
 
 def _lock(path: str) -> sqlite3.Connection:
