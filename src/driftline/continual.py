@@ -282,9 +282,8 @@ def _outlier(origin: Position, taken: Step, names: Sequence[str] | None) -> list
     z = origin.psi.standardizer(taken.position.window[row : row + 1])[0].abs()
     j = int(z.argmax())
     return [
-        f"row {row} alone carries {float(size[row] / size.sum()):.0%} of the step: "
-        f"column {_label(j, names)} holds "
-        f"{float(taken.position.window[row, j]):.3g}, {float(z[j]):.2g} standard deviations away from the original"
+        f"row {row} alone carries {float(size[row] / size.sum()):.0%} of the step: column {_label(j, names)} lies "
+        f"{float(z[j]):.2g} standard deviations away from the original"
     ]
 
 

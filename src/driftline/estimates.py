@@ -157,7 +157,9 @@ def interval(
 
 def law_of(noise: float, noise_variance: float, slope: float) -> Law:
     """The law with these moments: mean D + noise, variance noise_variance + slope D."""
-    scale = slope / 4.0 if slope > 0.0 else noise_variance / (2.0 * noise)
+    null = noise_variance / (2.0 * noise)  # the chi-square that fits the noise alone
+    # samples that are nearly the same have next to no slope, which would stretch the law beyond all bounds
+    scale = max(slope / 4.0, 1e-3 * null) if slope > 0.0 else null
     dof = noise_variance / (2.0 * scale**2)
     return Law(noise - scale * dof, scale, dof)
 

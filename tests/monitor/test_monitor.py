@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import multiprocessing
 import os
 import signal
@@ -18,11 +19,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from driftline import Monitor
-from driftline.alarms import Signal
+from driftline.alarms import AlarmState, Signal
+from driftline.estimates import Estimate
 from driftline.features.tables import TableError
+from driftline.monitor import judging
 from driftline.monitor.batches import SourceError
 from driftline.monitor.inspection import inspect, search
 from driftline.monitor.records import RECORD_SCHEMA, Record
+from driftline.monitor.settings import Settings
 from driftline.monitor.tracker import Tracker, TrackerError, read_run
 
 
@@ -185,6 +189,62 @@ def test_what_is_kept(tmp_path):
     assert first.digest != ""
     assert sum(array.bytes for array in found.arrays) < found.bytes
     assert found.free_is_zero
+
+
+def test_rows_wider_than_a_page_are_found(tmp_path):
+    rng = np.random.default_rng(0)
+    wide = [pa.table({f"x{j}": rng.normal(size=3100) for j in range(300)}) for _ in range(2)]
+    with Monitor(tmp_path / "run", window=3100, model="linear") as monitor:
+        list(monitor.watch(wide[:1]))
+        rows = monitor.encoder.transform(wide[0]).values
+        assert search(tmp_path / "run", [rows[:200]]).found == 200
+        list(monitor.watch(wide[1:]))
+        assert search(tmp_path / "run", [rows[:200]]).found == 0
+
+
+def test_a_commit_that_fails_loses_nothing(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    frames = [frame(rng, 300, shift=t) for t in range(4)]
+    expected = watched(None, frames, window=300)
+    rows = iter(frames)
+    with Monitor(tmp_path / "run", window=300) as monitor:
+        found = [next(monitor.watch(rows)), next(monitor.watch(rows))]
+        commit = monitor._tracker.commit
+
+        def fails(*args):
+            raise TrackerError("disk full")
+
+        monkeypatch.setattr(monitor._tracker, "commit", fails)
+        with pytest.raises(TrackerError, match="disk full"):
+            list(monitor.watch(rows))
+        monkeypatch.setattr(monitor._tracker, "commit", commit)
+        found += monitor.watch(rows)
+    assert plain(found) == plain(expected)
+
+
+def test_a_short_window_is_not_stepped_through():
+    """A holiday with few rows is skipped; what follows is compared with the day before, and reads no drift."""
+    rng, away = np.random.default_rng(0), 0
+    for _ in range(10):
+        rows = [frame(rng, n).with_columns(pl.Series("ts", [f"2026-01-0{1 + i}T12:00:00"] * n))
+                for i, n in enumerate([1000, 1000, 15, 1000, 1000])]  # fmt: skip
+        with Monitor(time_column="ts", every="1d", tolerance=0.0) as monitor:
+            records = list(monitor.watch(rows, flush=True))
+        assert [r.status for r in records] == ["original", "measured", "skipped", "measured", "measured"]
+        assert "the next window is compared with the one before" in records[2].notes[-1]
+        away += records[-1].drift.low > 0.0
+    assert away <= 2  # nominal: one in forty
+
+
+def test_without_error_bars_nothing_is_decided_while_warming_up():
+    drift, step = Estimate(2.0, math.nan, math.nan, math.nan, 0.95), Estimate(0.1, math.nan, math.nan, math.nan, 0.95)
+    alarm = AlarmState()
+    signals = []
+    for _ in range(4):
+        alarm, decision = judging._decide(alarm, Settings(window=100, warm_up=2), drift, step)
+        signals.append(decision.signal)
+    assert signals == [Signal.NORMAL, Signal.NORMAL, Signal.WARNING, Signal.WARNING]
+    assert alarm.seen == 4
 
 
 def test_summaries_can_be_refused(tmp_path):

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import shutil
 import sqlite3
+import time
 from dataclasses import replace
 
 import jsonschema
@@ -104,6 +105,50 @@ def test_what_is_overwritten_is_gone(tmp_path):
         tracker.commit(RUN, [record(1)], b"small", progress)
         raw = b"".join((tmp_path / name).read_bytes() for name in os.listdir(tmp_path))
         assert secret[:64] not in raw
+
+
+def test_writers_zero_what_they_delete_and_wait_for_the_disk(tmp_path):
+    """These are defaults of some builds of SQLite, and not of others."""
+    with Tracker(tmp_path / "run") as tracker:
+        assert tracker._database.execute("PRAGMA secure_delete").fetchone() == (1,)
+        assert tracker._database.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert tracker._database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_readers_are_not_waited_for(tmp_path):
+    _, progress = filled(tmp_path / "run")
+    with Tracker(tmp_path / "run") as tracker, Tracker(tmp_path / "run", readonly=True) as reader:
+        reader._database.execute("BEGIN")
+        reader._database.execute("SELECT * FROM records").fetchone()
+        began = time.perf_counter()
+        progress = tracker.commit(RUN, [record(3)], b"new", progress)
+        assert time.perf_counter() - began < 5.0  # not the ten seconds that SQLite would wait
+        reader._database.execute("COMMIT")
+        tracker.commit(RUN, [record(4)], b"newer", progress)
+        assert (tmp_path / "run-wal").stat().st_size == 0
+
+
+def test_a_kill_between_commit_and_emptying_the_log_leaves_nothing_behind(tmp_path, monkeypatch):
+    secret = os.urandom(64) * 400
+    with Tracker(tmp_path / "run") as tracker:
+        progress = tracker.commit(RUN, [record(0)], secret, Progress())
+        monkeypatch.setattr("driftline.monitor.tracker._empty_log", lambda database: None)
+        tracker.commit(RUN, [record(1)], b"small", progress)
+        for name in ("run", "run-wal"):
+            shutil.copy(tmp_path / name, tmp_path / f"killed{name[3:]}")
+    monkeypatch.undo()
+    assert secret[:64] in (tmp_path / "killed").read_bytes()
+    with Tracker(tmp_path / "killed") as tracker:
+        assert tracker.read().state == b"small"
+    assert secret[:64] not in b"".join(p.read_bytes() for p in tmp_path.glob("killed*"))
+
+
+def test_a_file_that_is_gone_is_noticed(tmp_path):
+    _, progress = filled(tmp_path / "run")
+    with Tracker(tmp_path / "run") as tracker:
+        (tmp_path / "run").unlink()
+        with pytest.raises(TrackerError, match="deleted or replaced"):
+            tracker.commit(RUN, [record(3)], b"new", progress)
 
 
 @pytest.mark.parametrize(

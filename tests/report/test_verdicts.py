@@ -125,7 +125,9 @@ def test_one_doubted_step_stays_in_doubt(runs):
     later = judged(runs.run(records))[1]
     assert (later.state, later.trust) == ("unsure", "care")
     assert later.short.endswith("(unsure)")
-    assert "1 of 3 steps was in doubt, that of the week of 20 May 1996 (window 2), and later" in later.sentence
+    long_after = judged(runs.run([*records, *(runs.record(t, 0.02) for t in range(4, 15))]))[1]
+    assert (long_after.state, long_after.trust) == ("normal", "good")
+    assert "1 of the latest steps was in doubt, that of the week of 20 May 1996 (window 2), and later" in later.sentence
     assert actions(history, found, "r", {})[0].title == "Mind the doubt first"
 
 

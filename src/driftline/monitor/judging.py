@@ -84,7 +84,8 @@ def _decide(alarm: AlarmState, settings: Settings, drift: Estimate, step: Estima
     """The alarm's decision; without error bars there is none to be had, but a reading beyond the tolerance warns."""
     if math.isfinite(drift.std_error + step.std_error):
         return decide(alarm, settings.policy(), drift, step)
-    stands, beyond = Signal(alarm.signal), drift.value > settings.tolerance
+    alarm = alarm._replace(seen=alarm.seen + 1)
+    stands, beyond = Signal(alarm.signal), drift.value > settings.tolerance and alarm.seen > settings.warm_up
     signal = Signal.WARNING if beyond and stands == Signal.NORMAL else stands
     told = f"drift of {drift.value:.3g} nats has no error bar, too few rows for that: enlarge the window"
     reason = told if beyond else "no error bar for this window, so nothing was decided"

@@ -48,6 +48,11 @@ class Monitor:
         settings: of :class:`~driftline.monitor.settings.Settings`, such as ``window=5000`` or ``time_column="ts",
             every="1d"``, ``tolerance=0.1``. Those of an existing tracker file need not be repeated.
 
+    Attributes:
+        settings: of the run.
+        waiting: rows of the last source that wait for their window to be complete.
+        late: rows of it that came too late or had no time, and are in no Record yet.
+
     >>> import numpy as np, polars as pl
     >>> rng = np.random.default_rng(0)
     >>> def day(t):
@@ -106,7 +111,7 @@ class Monitor:
         self._records: list[Record] = []  # without a tracker file
         self._remarks: list[str] = []  # for the next Record
         self._rest: list[pa.Table] = []  # rows of frames, read and in no window yet
-        self.waiting = 0
+        self.waiting = self.late = 0
         try:
             if tracker is None or tracker.empty:
                 if given is None:
@@ -206,7 +211,7 @@ class Monitor:
         opened = open_source(source, follow=follow, poll=poll, format=format, replay=replay)
         if isinstance(opened, Frames):
             opened = opened.after(self._rest)
-        self._source, self.waiting, self._rest = opened.name, 0, []
+        self._source, self.waiting, self.late, self._rest = opened.name, 0, 0, []
         position = None if self._standing is None else self._standing.position
         windows = Windows(opened, self.settings, position, flush)
         current: list[pa.Table] = []
@@ -225,7 +230,7 @@ class Monitor:
             current = []  # it would be refused again
             raise
         finally:
-            self.waiting = windows.waiting
+            self.waiting, self.late = windows.waiting, getattr(windows, "late", 0)
             if isinstance(opened, Frames):  # what comes next may belong to the same window
                 self._rest = current + windows.rest() + opened.unread()
         if self.waiting:

@@ -94,10 +94,15 @@ def digest(values: Floats) -> str:
     return hashlib.blake2b(np.ascontiguousarray(values).tobytes(), digest_size=16).hexdigest()
 
 
-def too_few(rows: int, encoder: TableEncoder) -> str:
-    """Why so many rows cannot be a window; empty if they can."""
-    least = max(MIN_ROWS, len(encoder.names))
-    return f"{rows} rows are too few, {least} are needed for {len(encoder.names)} encoded columns" * (rows < least)
+def too_few(rows: int, settings: Settings, encoder: TableEncoder, constant: Mapping[str, float]) -> str:
+    """Why so many rows cannot be a window; empty if they can.
+
+    A step through a window with fewer than five rows for a parameter would spoil all that come after it.
+    """
+    columns = sum(name not in constant for name in encoder.names)
+    least = max(MIN_ROWS, 5 * columns * (2 if settings.model in ("auto", "quadratic") else 1))
+    told = f"{rows} rows are too few, at least {least} are needed for {columns} encoded columns that vary"
+    return told if rows < least else ""
 
 
 def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tuple[Standing, Record]:
@@ -111,13 +116,13 @@ def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tupl
         schema=settings.schema, untyped=window.untyped,
     )  # fmt: skip
     encoded = encoder.transform(window.table, untyped=window.untyped)
-    reason = too_few(len(encoded.values), encoder)
+    constant = constants(encoder.names, encoded.values)
+    reason = too_few(len(encoded.values), settings, encoder, constant)
     if reason:
         raise TooFewRowsError(f"the first window: {reason}")
     estimator = ContinualDensityRatio(model=settings.model, random_state=settings.seed)
     estimator.fit(named(encoder, encoded.values), name=FIRST)
     then = encoder.summarise(window.table, untyped=window.untyped) if settings.summaries else {}
-    constant = constants(encoder.names, encoded.values)
     reference = Reference(FIRST, 0, window.table.num_rows, window.end, then, constant)
     standing = Standing(
         settings, encoder, estimator, (reference,), {FIRST: AlarmState()}, position=window.position, now=then
@@ -146,11 +151,14 @@ def advance(standing: Standing, window: Window, notes: Sequence[str] = ()) -> tu
     if window.table.num_rows == 0:
         return skip(() if remarks else ("no rows",))
     table = complete(window, standing.encoder)
+    absent = [c.name for c in standing.encoder.columns if c.name not in window.table.column_names]
+    if window.sparse and absent:
+        remarks.append(f"no row has {', '.join(map(repr, absent[:5]))}: counted as missing values")
     encoded = standing.encoder.transform(table, untyped=window.untyped)
     remarks += encoded.notes
-    reason = too_few(len(encoded.values), standing.encoder)
+    reason = too_few(len(encoded.values), standing.settings, standing.encoder, standing.references[0].constant)
     if reason:
-        return skip((reason,))
+        return skip((f"{reason}: the next window is compared with the one before",))
     estimator = copy.copy(standing.estimator)  # shallow: a step replaces what it changes
     rows = named(standing.encoder, encoded.values)
     try:
@@ -201,7 +209,8 @@ def join(standing: Standing, name: str, table: pa.Table | None, *, untyped: bool
         encoded = standing.encoder.transform(table, untyped=untyped)
         values, notes = encoded.values, encoded.notes
         then = standing.encoder.summarise(table, untyped=untyped) if standing.settings.summaries else {}
-    reason = too_few(len(values), standing.encoder)
+    constant = constants(standing.encoder.names, values)
+    reason = too_few(len(values), standing.settings, standing.encoder, constant)
     if reason:
         raise ValueError(f"original {name!r}: {reason}")
     estimator.add_original(named(standing.encoder, values), name=name)
@@ -210,7 +219,7 @@ def join(standing: Standing, name: str, table: pa.Table | None, *, untyped: bool
         window=index, original=name, status="original", rows=len(values), first_row=0, notes=notes,
         reason="drift is measured from these rows on", digest=digest(values),
     )  # fmt: skip
-    reference = Reference(name, index, len(values), None, then, constants(standing.encoder.names, values))
+    reference = Reference(name, index, len(values), None, then, constant)
     alarms = {**standing.alarms, name: AlarmState()}
     return replace(standing, estimator=estimator, references=(*standing.references, reference), alarms=alarms), record
 

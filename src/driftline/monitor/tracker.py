@@ -119,6 +119,8 @@ class Tracker:
                 self._check_kind()  # before anything is changed
                 if not readonly:
                     _prepare(self._database)
+                place = os.stat(self.path)
+                self._place = (place.st_dev, place.st_ino)
             except BaseException:
                 self.close()
                 raise
@@ -165,6 +167,7 @@ class Tracker:
             state=_digest(state),
             run=_digest(content),
         )
+        self._check_place()
         progressed = _json(asdict(done))
         parts = (
             ("run", content, done.run),
@@ -189,6 +192,15 @@ class Tracker:
                 raise
         _empty_log(database)
         return done
+
+    def _check_place(self) -> None:
+        """Whether the file that is open is still the one under its name."""
+        try:
+            now = os.stat(self.path)
+        except OSError:
+            now = None
+        if now is None or (now.st_dev, now.st_ino) != self._place:
+            raise TrackerError(f"{self.path}: deleted or replaced while it was in use; nothing more is written to it")
 
     def records(self) -> tuple[Record, ...]:
         """All Records, in the order they were committed."""

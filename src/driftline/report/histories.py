@@ -14,6 +14,7 @@ from driftline.monitor.settings import Settings
 
 __all__ = ["History", "ReportError", "doubts", "histories", "is_abrupt"]
 
+_RECENT = 10  # windows after which a doubted step is no longer held against an estimate
 _WEIGHTS = 0.03  # of what weights should be worth; heavy tails cost some of it, but not that much
 
 
@@ -75,8 +76,8 @@ class History:
 
     @property
     def doubted(self) -> tuple[Record, ...]:
-        """Measured windows that the estimator had reasons not to trust."""
-        return tuple(r for r in self.measured if doubts(r))
+        """Of the last measured windows, those whose step the estimator had reasons not to trust."""
+        return tuple(r for r in self.measured[-_RECENT:] if r.doubts)
 
 
 def is_abrupt(record: Record) -> bool:

@@ -225,8 +225,8 @@ def _trust(history: History, last: Record) -> tuple[str, str]:
         first = window_name(doubted[0], history.settings)
         were = "was in doubt, that" if len(doubted) == 1 else "were in doubt, the first"
         return "care", (
-            f"The estimate needs care: {len(doubted):,} of {count(len(history.measured), 'step')} {were} of {first}, "
-            "and later estimates build on earlier ones."
+            f"The estimate needs care: {len(doubted):,} of the latest steps {were} of {first}, and later estimates "
+            "build on earlier ones."
         )
     return "good", "Nothing speaks against trusting the estimate."
 
