@@ -114,3 +114,11 @@ def test_groups_are_sums_with_their_own_errors():
     assert parts["moved"].share > 0.9
     with pytest.raises(ValueError, match="unknown column 7"):
         est.attribution(groups={"moved": [7]})
+
+
+def test_the_same_rows_twice_have_intervals_of_their_noise():
+    """There is next to no slope then, which must not stretch the law beyond all bounds."""
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.normal(size=(500, 2)), rng.random(500) < 0.3])
+    found = DensityRatio(random_state=0).fit(rows, rows[rng.permutation(500)]).attribution()
+    assert all(0.0 <= part.contribution.high < 0.05 for part in found)
