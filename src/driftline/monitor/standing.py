@@ -235,7 +235,8 @@ def complete(rows: Batch | Window, encoder: TableEncoder) -> pa.Table:
 
 
 def _remarks(window: Window) -> list[str]:
-    late = f"{window.late_rows} rows came after their window was closed, and were left out" if window.late_rows else ""
+    rows = "1 row" if window.late_rows == 1 else f"{window.late_rows:,} rows"
+    late = f"{rows} came after their window was closed, and were left out" if window.late_rows else ""
     return [remark for remark in (window.note, late) if remark]
 
 

@@ -27,6 +27,7 @@ __all__ = ["Content", "Progress", "Tracker", "TrackerError", "read_run"]
 VERSION = 1
 _APPLICATION = 0x64726674  # "drft", told by file(1) and SQLite
 _PATIENCE = 10_000  # milliseconds to wait for others
+_PAGE = 16384  # bytes: several Records fit into one, so that little of it stays unused
 _PARTS = ("run", "progress", "state")
 _SCHEMA = """
 CREATE TABLE parts (name TEXT PRIMARY KEY, content BLOB NOT NULL, digest TEXT NOT NULL);
@@ -303,6 +304,7 @@ def _connect(path: str, readonly: bool) -> sqlite3.Connection:
 
 def _prepare(database: sqlite3.Connection) -> None:
     """For writing: readers go on beside it, deleted content is overwritten, a commit is on the disk."""
+    database.execute(f"PRAGMA page_size = {_PAGE}")  # of a new file
     database.execute("PRAGMA secure_delete = ON")
     if database.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
         raise sqlite3.OperationalError("this file system does not allow a write-ahead log")
