@@ -1,6 +1,9 @@
 """The command: what it prints, keeps and refuses, and how it ends; bad input is always one line and a 2."""
 
 import json
+import os
+import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +18,7 @@ from hypothesis import strategies as st
 
 from driftline import Monitor
 from driftline.cli import run
+from driftline.cli.endings import code_of, in_options, interruptible
 from driftline.cli.options import Plan, names, plan_of
 from driftline.monitor.records import RECORD_SCHEMA, Record
 from driftline.monitor.tracker import read_run
@@ -111,6 +115,16 @@ def test_fail_on(copy, options, code):
     assert run(["watch", "people.csv", "--window", "300", "--json", *options]) == code
 
 
+@pytest.mark.parametrize("state", [[], ["--state", "new.driftline"]])
+def test_a_new_run_knows_one_original(copy, capsys, state):
+    command = ["watch", "people.csv", "--window", "300", "--json", "--fail-on", "alarm", *state]
+    assert run([*command, "--original", "orignal"]) == 2
+    out, err = said(capsys)
+    assert (out, err) == ("", "driftline: --original 'orignal' is unknown: there are original\n")
+    assert not Path("new.driftline").exists()
+    assert run([*command, "--original", "original"]) == 1
+
+
 def test_an_alarm_that_stands_fails_too(copy, capsys):
     assert run(["watch", "people.csv", "--state", "run.driftline", "--fail-on", "alarm"]) == 1
     assert "nothing new" in said(capsys)[0]
@@ -144,14 +158,14 @@ def test_config_is_below_the_command_line(copy, capsys):
     ("text", "message"),
     [
         ("windows = 5", "'windows' is no option"),
-        ("window = '5'", "must be a whole number"),
+        ("window = '5'", "bad.toml: window = '5' must be a whole number"),
         ("tolerance = true", "must be a number"),
         ("columns = [1, 2]", "must be names"),
         ("fail-on = 'sometimes'", "choose from alarm, warning, never"),
         ("warm-up = 1\nwarm_up = 2", "there twice"),
         ("window = ", "bad.toml: Invalid value"),
         ("[watch]\nwindow = 5", "'watch' is no option"),
-        ("window = 300\nlevel = 2", "level=2.0 must lie between 0 and 1"),
+        ("window = 300\nlevel = 2", "--level 2.0 must lie between 0 and 1"),
         ("poll = 0", "positive number of seconds"),
     ],
 )
@@ -191,31 +205,40 @@ def test_any_config_is_a_plan_or_a_clear_error(tmp_path_factory, values):
         (["watch"], "say what to watch"),
         (["watch", "people.csv"], "--window 5000 (rows), or --time-column ts --every 1d"),
         (["watch", "people.csv", "--time-column", "ts"], "--time-column ts --every 1d"),
-        (["watch", "people.csv", "--every", "1d"], "time_column is missing"),
+        (["watch", "people.csv", "--every", "1d"], "need both --time-column and --every: --time-column is missing"),
         (["watch", "people.csv", "--window", "300", "--every", "1d"], "exclude each other"),
         (["watch", "people.csv", "--window", "many"], "--window"),
-        (["watch", "people.csv", "--window", "3"], "window=3 must be"),
+        (["watch", "people.csv", "--window", "3"], "--window 3 must be"),
         (["watch", "people.csv", "--window", "300", "--columns", "a,,b"], "empty name"),
-        (["watch", "people.csv", "--window", "300", "--columns", "height"], "height"),
+        (
+            ["watch", "people.csv", "--window", "300", "--columns", "height"],
+            "people.csv, window 0: --columns: no column 'height'",
+        ),
         (["watch", "people.csv", "--window", "300", "--fail-on", "monday"], "fail-on"),
         (["watch", "people.csv", "--window", "300", "--nonsense"], "--nonsense"),
         (["watch", "people.csv", "--window", "300", "--state", "first.csv"], "first.csv: not a driftline tracker file"),
-        (["watch", "people.csv", "--window", "150", "--state", "run.driftline"], "window=300, not 150"),
+        (["watch", "people.csv", "--window", "150", "--state", "run.driftline"], "--window 300, not 150"),
         (["watch", "nowhere.csv", "--window", "300"], "nowhere.csv"),
-        (["watch", "people.csv", "--window", "300", "--format", "xls"], "xls"),
+        (["watch", "people.csv", "--window", "300", "--format", "xls"], "--format xls is unknown"),
         (["watch", "people.csv", "--window", "300", "--config", "nowhere.toml"], "nowhere.toml"),
         (["watch", "people.csv", "--time-column", "city", "--every", "1d"], "city"),
-        (["watch", "people.csv", "--window", "300", "--report", "no/such/folder/report.html"], "no/such/folder"),
+        (
+            ["watch", "people.csv", "--window", "300", "--report", "no/such/folder/report.html"],
+            "there is no folder no/such",
+        ),
+        (["watch", "people.csv", "--window", "300", "--report", "report.pdf"], "must end in .html"),
+        (["watch", "people.csv", "--window", "300", "--schema", "loose"], "--schema: 'loose' is unknown"),
+        (["watch", "people", "--window", "300"], "--format csv, for example"),
         (["report", "nowhere.driftline"], "nowhere.driftline"),
         (["report", "run.driftline", "--original", "summer"], "summer"),
         (["inspect", "first.csv"], "not a driftline tracker file"),
         (["inspect", "run.driftline", "--against", "nowhere.csv"], "nowhere.csv"),
         (["weights", "run.driftline", "first.csv"], "--out"),
         (["weights", "run.driftline", "first.csv", "--out", "first.csv"], "is the file that is read"),
-        (["weights", "run.driftline", "first.csv", "--out", "weights.xls"], "weights.xls"),
+        (["weights", "run.driftline", "first.csv", "--out", "weights.xls"], "name it .csv, .parquet"),
         (["weights", "run.driftline", "first.csv", "--out", "w.csv", "--original", "summer"], "there are original"),
         (["compare", "first.csv", "nowhere.csv"], "nowhere.csv"),
-        (["compare", "first.csv", "last.csv", "--level", "3"], "level=3.0"),
+        (["compare", "first.csv", "last.csv", "--level", "3"], "--level 3.0"),
         (["reference", "add", "run.driftline", "--name", "original"], "original"),
         (["reference", "add", "run.driftline", "--name", "x", "nowhere.csv"], "nowhere.csv"),
         (["reference"], "Missing command"),
@@ -224,6 +247,7 @@ def test_any_config_is_a_plan_or_a_clear_error(tmp_path_factory, values):
     ],
 )
 def test_bad_input_is_one_line(copy, capsys, arguments, message):
+    Path("people").write_text("x\n1\n")
     assert run(arguments) == 2
     _, err = said(capsys)
     assert err.startswith("driftline: ")
@@ -257,6 +281,7 @@ def test_stopped_by_hand(copy, capsys, monkeypatch):
         assert run(command) == 130
     out, err = said(capsys)
     assert "stopped after window 1; the same command goes on from there" in err
+    assert "wait" not in err  # rows were read ahead, and are not waiting for others
     assert run(command) == 0
     rest = said(capsys)[0]
     assert [Record.from_json(line).window for line in (out + rest).splitlines()] == [0, 1, 2, 3]
@@ -264,8 +289,107 @@ def test_stopped_by_hand(copy, capsys, monkeypatch):
 
 def test_follow_ends_with_the_window_that_fails(copy, capsys):
     command = ["watch", "people.csv", "--window", "300", "--follow", "--poll", "0.05", "--fail-on", "alarm", "--json"]
+    people(1007, rows=50).to_csv("people.csv", mode="a", header=False, index=False)
     assert run(command) == 1
-    assert Record.from_json(said(capsys)[0].splitlines()[-1]).signal == "alarm"
+    out, err = said(capsys)
+    assert Record.from_json(out.splitlines()[-1]).signal == "alarm"
+    assert err == ""  # the 50 rows that were read ahead are not waiting
+
+
+def test_rows_that_were_late_before_any_window(copy, capsys, monkeypatch):
+    watch = Monitor.watch
+
+    def late(self, *args, **kwargs):
+        yield from watch(self, *args, **kwargs)
+        self.late = 2870
+
+    monkeypatch.setattr(Monitor, "watch", late)
+    assert run(["watch", "first.csv", "--window", "5000", "--state", "late.driftline", "--json"]) == 0
+    assert (
+        "driftline: 2,870 rows came after their window was closed and were left out; no later window has been "
+        "complete yet" in said(capsys)[1].splitlines()
+    )
+
+
+def test_late_rows_are_noted_once(copy, capsys):
+    rows = people(1008).assign(ts=pd.date_range("2025-01-01", periods=ROWS, freq="15min"))
+    late = rows.iloc[[3, 4]]
+    pd.concat([rows[:250], late, rows[250:]]).to_csv("late.csv", index=False)
+    assert run(["watch", "late.csv", "--time-column", "ts", "--every", "1d", "--flush"]) == 0
+    assert said(capsys)[0].count("were left out") == 1
+
+
+def test_one_row_waits(copy, capsys):
+    people(1009, rows=ROWS + 1).to_csv("more.csv", index=False)
+    assert run(["watch", "more.csv", "--window", "300", "--state", "my run.driftline"]) == 0
+    out, _ = said(capsys)
+    assert "1 row waits for its window to be complete" in out
+    command = next(line for line in out.splitlines() if line.startswith("for a report: ")).partition(": ")[2]
+    assert shlex.split(command) == ["driftline", "report", "my run.driftline"]
+    assert run(["watch", "more.csv", "--state", "my run.driftline"]) == 0
+    assert "has seen 1 window\n" in said(capsys)[0]
+
+
+def test_a_table_that_does_not_fit_is_told_in_options(copy, capsys):
+    people(1010).assign(height=1.8).to_csv("wider.csv", index=False)
+    assert run(["watch", "wider.csv", "--state", "run.driftline"]) == 2
+    _, err = said(capsys)
+    assert err.startswith("driftline: wider.csv, window 4: column 'height' is new")
+    assert "--schema lenient leaves such columns out, or name those to watch with --columns" in err
+    texts = people(1011).assign(note=[f"note {i}" for i in range(ROWS)])
+    texts.to_csv("texts.csv", index=False)
+    assert run(["watch", "texts.csv", "--window", "300"]) == 2
+    _, err = said(capsys)
+    assert "texts.csv, window 0: column 'note' holds text" in err
+    assert "(--drop)" in err
+    assert "name it in --categorical" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("warning=5.0 must lie between 1 and run_length=3.0", "--warning 5.0 must lie between 1 and --run-length 3.0"),
+        ("tolerance=nan must be a number", "--tolerance nan must be a number"),
+        ("such as datetime=('hour',)", "such as --datetime hour"),
+        ("begun with summaries=True, not False: x", "begun with --summaries, not --no-summaries: x"),
+        ("begun with window=None, not 5; every='1d', not None", "begun with no --window, not 5; --every 1d, not none"),
+        ("columns: no column 'a b'", "--columns: no column 'a b'"),
+        ("format=csv/part.csv: no such file", "format=csv/part.csv: no such file"),
+        ("'data/window=5': there is no such file", "'data/window=5': there is no such file"),
+        ("column 'level=3' is missing", "column 'level=3' is missing"),
+    ],
+)
+def test_errors_speak_of_options(text, told):
+    assert in_options(text) == told
+
+
+def test_a_report_that_cannot_be_written_is_said_at_once(copy, capsys, monkeypatch):
+    command = ["watch", "people.csv", "--window", "300", "--state", "new.driftline", "--report"]
+    Path("page.html").mkdir()
+    assert run([*command, "page.html"]) == 2
+    assert "is a folder" in said(capsys)[1]
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert run([*command, "other.html"]) == 2
+    assert "nothing may be written to" in said(capsys)[1]
+    assert not Path("new.driftline").exists()
+
+
+def test_terminated_is_stopped_in_order(copy, capsys, monkeypatch):
+    before, watch = signal.getsignal(signal.SIGTERM), Monitor.watch
+
+    def terminated(self, *args, **kwargs):
+        for record in watch(self, *args, **kwargs):
+            yield record
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Monitor, "watch", terminated)
+    try:
+        interruptible()
+        assert run(["watch", "people.csv", "--window", "300", "--state", "stopped.driftline"]) == 143
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "stopped after window 0; the same command goes on from there" in said(capsys)[1]
+    assert code_of(KeyboardInterrupt()) == 130
 
 
 def test_report_with_watch(copy, capsys):
@@ -336,6 +460,14 @@ def test_inspect_shows_all_and_proves(copy, capsys):
     assert run(["reference", "add", "run.driftline", "--name", "v2", "first.csv"]) == 0
     assert run(["inspect", "run.driftline", "--against", "first.csv"]) == 1  # until the next window
     assert "originals have seen no window since they joined: v2" in " ".join(said(capsys)[0].split())
+
+
+def test_inspect_against_lines_without_a_key(copy, capsys):
+    rows = json.loads(people(1012).to_json(orient="records"))
+    sparse = [{k: v for k, v in row.items() if k != "vip"} for row in rows]
+    Path("sparse.jsonl").write_text("".join(json.dumps(row) + "\n" for row in sparse))
+    assert run(["inspect", "run.driftline", "--against", "sparse.jsonl"]) == 0
+    assert "none is there" in " ".join(said(capsys)[0].split())
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,12 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from driftline.alarms import Signal
+from driftline.divergences import DIVERGENCES
 from driftline.estimates import Estimate
 from driftline.monitor.records import Moved, Record
 from driftline.monitor.settings import Settings
-from driftline.terminal import JsonLines, Lines, Screen
+from driftline.report import words
+from driftline.terminal import JsonLines, Lines, Screen, say
 from driftline.wording import Heading, clean, heading, moved, number, reading, sparkline, when
 
 HEAD = Heading(
@@ -108,7 +110,8 @@ def test_lines():
     console = Console(file=io.StringIO(), width=80)
     with Lines(HEAD, console) as view:
         view.columns(["amount"], {"id": "a counter"})
-        view.add(record(7, late_rows=12, notes=("amount: 3 values are infinite",)))
+        late = "12 rows came after their window was closed, and were left out"  # said by the Record itself
+        view.add(record(7, late_rows=12, notes=("amount: 3 values are infinite", late)))
         view.note("something else")
     lines = console.file.getvalue().splitlines()
     assert lines[0] == "watching orders/*.parquet, 26 files, windows of 1w by ordered_at, tracker run.driftline"
@@ -119,7 +122,7 @@ def test_lines():
     ]  # fmt: skip
     assert lines[4:] == [
         "  window 7: amount: 3 values are infinite",
-        "  window 7: 12 rows came too late and were left out",
+        "  window 7: 12 rows came after their window was closed, and were left out",
         "  something else",
     ]
 
@@ -188,4 +191,29 @@ def test_readings_without_intervals_and_times():
 
 def test_heading_of_settings():
     head = heading(Settings(time_column="ts", every="1d", divergences=("js",)), "a.csv", None)
-    assert head == Heading("a.csv", "windows of 1d by ts", None, "Jensen-Shannon", 0.1, None)
+    assert head == Heading("a.csv", "windows of 1d by ts", None, "Jensen-Shannon divergence", 0.1, None)
+
+
+@pytest.mark.parametrize("kind", DIVERGENCES)
+def test_a_divergence_has_one_name_here_and_in_reports(kind):
+    assert heading(Settings(window=500, divergences=(kind,)), "a.csv", None).measure == words.measure(kind)
+
+
+def test_one_is_not_many():
+    console = Console(file=io.StringIO(), width=80)
+    with Lines(HEAD, console) as view:
+        view.columns(["amount"], {})
+        view.add(record(0, rows=1))
+    assert "1 column: amount" in console.file.getvalue()
+    assert "  1 row  " in console.file.getvalue()
+    lines = drawn(Screen, [record(0, rows=1)], 100)
+    assert any("0% of 130,000 rows in 1 window" in line for line in lines)
+    assert not any("1 windows" in line for line in lines)
+
+
+def test_commands_to_paste_are_not_broken():
+    console = Console(file=io.StringIO(), width=40, force_terminal=True, color_system=None)
+    command = "for a report: driftline report 'a folder with a long name/run.driftline'"
+    say(console, command, "a sentence that is longer than forty characters is wrapped")
+    assert console.file.getvalue().splitlines()[0].rstrip() == command
+    assert len(console.file.getvalue().splitlines()) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -39,11 +40,12 @@ def run(folder: str | Path, shop: Shop, console: Console) -> list[Record]:
         write_report(page, monitor.run)
         write_png(figure, monitor.run)
     say(console, "", built_in(shop), said(shop, records), "", f"report: {page}", f"figure: {figure}")
+    last = orders / _name(shop.weeks - 1)
     say(
         console,
         f"{time.monotonic() - began:.0f} seconds. And now:",
-        f"  driftline inspect {state} --against {orders / _name(0)}",
-        f"  driftline weights {state} {orders / _name(shop.weeks - 1)} --out weighted.parquet",
+        "  " + shlex.join(["driftline", "inspect", str(state), "--against", str(orders / _name(0))]),
+        "  " + shlex.join(["driftline", "weights", str(state), str(last), "--out", "weighted.parquet"]),
     )
     return records
 

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from driftline.monitor.records import Record
-from driftline.wording import Heading, clean, count, moved, notes_of, number, reading, sparkline, when, word
+from driftline.wording import Heading, clean, count, counted, moved, notes_of, number, reading, sparkline, when, word
 
 if TYPE_CHECKING:
     from driftline.monitor.monitor import Monitor
@@ -31,7 +31,8 @@ _NOTES = 4  # of them are on the screen
 def say(console: Console, *lines: str) -> None:
     """Sentences, wrapped between words in a terminal, and whole elsewhere; commands to copy are never broken."""
     for line in lines:
-        console.print(Text(clean(line)), soft_wrap=not console.is_terminal or line.startswith("  "))
+        command = line.startswith("  ") or ": driftline " in line
+        console.print(Text(clean(line)), soft_wrap=command or not console.is_terminal)
 
 
 class View:
@@ -91,7 +92,7 @@ class Lines(View):
         """Print a line, and one for each note."""
         super().add(record)
         at = f"{when(record)}" if record.start else f"up to row {when(record)}"
-        parts = [f"window {record.window}", at, f"{record.rows:,} rows"]
+        parts = [f"window {record.window}", at, counted(record.rows, "row")]
         if self.several:
             parts.insert(1, f"from {clean(record.original)}")
         if record.status == "measured":
@@ -113,7 +114,7 @@ class Lines(View):
 
 
 def _columns(watched: Sequence[str], left_out: Mapping[str, str]) -> list[str]:
-    lines = [f"{len(watched)} columns: " + ", ".join(clean(name) for name in watched)]
+    lines = [counted(len(watched), "column") + ": " + ", ".join(clean(name) for name in watched)]
     return lines + [f"left out {clean(name)}: {clean(why)}" for name, why in left_out.items()]
 
 
@@ -241,16 +242,18 @@ class Screen(View):
 
     def _progress(self, records: Sequence[Record], width: int) -> RenderableType:
         done = max((r.first_row + r.rows for r in records), default=0)
-        windows = f"{len({r.window for r in records}):,} windows"
+        windows = counted(len({r.window for r in records}), "window")
         total = self.heading.total
         line = Table.grid(padding=(0, 1))
         if total:
             bar = ProgressBar(total, min(done, total), width=max(10, min(40, width - 50)))
-            line.add_row(bar, Text(f"{min(1.0, done / total):.0%} of {total:,} rows, {windows}", no_wrap=True))
+            line.add_row(
+                bar, Text(f"{min(1.0, done / total):.0%} of {counted(total, 'row')} in {windows}", no_wrap=True)
+            )
         else:
             idle = time.monotonic() - self._last
             waits = f", last one {idle:,.0f} s ago" if records and idle >= 5 else ""
-            line.add_row(self._spinner, Text(f"{done:,} rows, {windows}{waits}", no_wrap=True))
+            line.add_row(self._spinner, Text(f"{counted(done, 'row')} in {windows}{waits}", no_wrap=True))
         return line
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "Heading",
     "clean",
     "count",
+    "counted",
     "heading",
     "moved",
     "notes_of",
@@ -29,13 +30,13 @@ __all__ = [
 ]
 
 _BARS = "▁▂▃▄▅▆▇█"
-_MEASURES = {
+_MEASURES = {  # in the words of reports
     "reverse_kl": "KL(current‖original)",
     "kl": "KL(original‖current)",
-    "js": "Jensen-Shannon",
-    "hellinger": "squared Hellinger",
-    "pearson": "Pearson's chi-square",
-    "neyman": "Neyman's chi-square",
+    "js": "Jensen-Shannon divergence",
+    "hellinger": "squared Hellinger distance",
+    "pearson": "Pearson χ²",
+    "neyman": "Neyman χ²",
     "total_variation": "total variation",
 }
 
@@ -67,7 +68,7 @@ def heading(settings: Settings, source: str, state: str | None, total: int | Non
     >>> heading(Settings(window=5000), "orders.csv", None).windows
     'windows of 5,000 rows'
     """
-    by_rows = f"windows of {settings.window or 0:,} rows"
+    by_rows = f"windows of {counted(settings.window or 0, 'row')}"
     windows = by_rows if settings.window else f"windows of {settings.every} by {settings.time_column}"
     kind = settings.divergences[0]
     return Heading(clean(source), clean(windows), state, _MEASURES.get(kind, kind), settings.tolerance, total)
@@ -93,6 +94,15 @@ def number(value: float) -> str:
     size = abs(value)
     text = f"{value:.3f}" if size < 10 else f"{value:.2f}" if size < 100 else f"{value:,.0f}"
     return text.replace("-0.000", "0.000") if float(text.replace(",", "")) == 0.0 else text
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "row"), counted(2870, "row")
+    ('1 row', '2,870 rows')
+    """
+    return f"{number:,} {noun}" + "s" * (number != 1)
 
 
 def reading(estimate: Estimate | None) -> str:
@@ -182,10 +192,7 @@ def word(record: Record) -> str:
 def notes_of(record: Record, several: bool) -> list[str]:
     """What a person should know about the window, a line each; with ``several`` originals, which one."""
     where = f"window {record.window}" + (f" from {clean(record.original)}" if several else "")
-    notes = [f"{where}: {clean(note)}" for note in (*record.doubts, *record.notes)]
-    if record.late_rows and not any("late" in note for note in record.notes):
-        notes.append(f"{where}: {record.late_rows:,} rows came too late and were left out")
-    return notes
+    return [f"{where}: {clean(note)}" for note in (*record.doubts, *record.notes)]
 
 
 def count(rows: float) -> str:

@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from driftline.cli.endings import code_of, interruptible
+
 __all__ = ["main", "run"]
 
 
@@ -15,9 +17,10 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):  # a terminal that lacks a character shows another, and goes on
             stream.reconfigure(errors="replace")
     try:
+        interruptible()
         sys.exit(run(sys.argv[1:]))
-    except KeyboardInterrupt:  # while modules are loaded
-        sys.exit(130)
+    except KeyboardInterrupt as interrupt:  # while modules are loaded
+        sys.exit(code_of(interrupt))
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (nobody reads any more; Python flushes once again at its end)
         sys.exit(141)

@@ -19,7 +19,7 @@ from driftline.monitor.standing import complete
 from driftline.monitor.tracker import read_run
 from driftline.report import write_png, write_report
 from driftline.terminal import say
-from driftline.wording import clean, reading, word
+from driftline.wording import clean, counted, reading, word
 
 __all__ = ["add_reference", "list_references", "show_inspection", "write_reports"]
 
@@ -42,13 +42,14 @@ def add_reference(tracker: str, name: str, path: str | None, format: str | None)
     with Monitor.open(tracker) as monitor:
         if path is None:
             record = monitor.add_reference(name)
-            return f"{name}: the {record.rows:,} rows of window {record.window}; drift is measured from them too"
+            return (
+                f"{name}: the {counted(record.rows, 'row')} of window {record.window}; drift is measured from them too"
+            )
         rows, encoder = read_whole(path, format), monitor.encoder
         assert encoder is not None  # a tracker file holds one
         record = monitor.add_reference(name, complete(rows, encoder), untyped=rows.untyped)
-        return (
-            f"{name}: {record.rows:,} rows of {path}; drift is measured from them too, from window {record.window} on"
-        )
+        given = f"{name}: {counted(record.rows, 'row')} of {path}"
+        return f"{given}; drift is measured from them too, from window {record.window} on"
 
 
 def list_references(tracker: str, console: Console) -> None:
@@ -89,11 +90,12 @@ def show_inspection(
 def _encoded(encoder: TableEncoder, path: str, format: str | None) -> Iterator[Any]:
     for batch in open_source(path, format=format).batches():
         if batch.table.num_rows:
-            yield encoder.transform(batch.table, untyped=batch.untyped).values
+            yield encoder.transform(complete(batch, encoder), untyped=batch.untyped).values
 
 
 def _proof(found: Found, path: str, inside: Inspection) -> str:
-    looked = f"{found.rows:,} distinct rows of {path}, encoded as the run encodes them, were looked for in all bytes"
+    rows, were = counted(found.rows, "distinct row"), "was" if found.rows == 1 else "were"
+    looked = f"{rows} of {path}, encoded as the run encodes them, {were} looked for in all bytes"
     if found.left_behind:
         why = ", ".join(inside.originals_held)
         told = f"; these originals have seen no window since they joined: {why}" if why else ""
@@ -111,7 +113,7 @@ def _tell(inside: Inspection, encoder: TableEncoder, arrays: bool, console: Cons
         console,
         f"{run.path}: {inside.bytes:,} bytes, begun {run.created}, watching {run.source}",
         f"settings: {given}",
-        f"{len(run.records):,} Records of {windows:,} windows; originals: {originals}",
+        f"{counted(len(run.records), 'Record')} of {counted(windows, 'window')}; originals: {originals}",
     )
     console.print()
     console.print(_table(("column", "kind", "what is kept about it"),

@@ -61,7 +61,7 @@ def root(
 
     Example: driftline watch orders.csv --window 5000 --state run.driftline
 
-    Exit codes: 0; 1 if --fail-on was met; 2 bad input; 130 stopped by Ctrl-C.
+    Exit codes: 0; 1 if --fail-on was met; 2 bad input; 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
 
 
@@ -167,8 +167,9 @@ def weights(
     Example: driftline weights run.driftline today.csv --out weighted.parquet
     """
     from driftline.cli.scoring import write_weights
+    from driftline.wording import counted
 
-    typer.echo(f"{write_weights(tracker, file, out, original, format):,} rows in {out}")
+    typer.echo(f"{counted(write_weights(tracker, file, out, original, format), 'row')} in {out}")
     return 0
 
 

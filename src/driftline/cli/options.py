@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -118,13 +119,27 @@ def plan_of(given: Mapping[str, Any], config: str | None = None) -> Plan:
     try:
         values["fail_on"] = FailOn(values.get("fail_on", FailOn.NEVER))
     except ValueError:
-        raise ValueError(f"fail-on={values['fail_on']!r} is unknown, choose from {', '.join(FailOn)}") from None
+        raise ValueError(f"--fail-on {values['fail_on']} is unknown, choose from {', '.join(FailOn)}") from None
     plan = Plan(**values, settings=settings)
     if plan.state is None or not Path(plan.state).exists():
         if "window" not in settings and "every" not in settings:
             raise ValueError(_WINDOWS)
         Settings(**settings)  # before anything is read
+    if plan.report is not None:
+        _check_report(Path(plan.report))
     return plan
+
+
+def _check_report(path: Path) -> None:
+    """A report is written at the end, after hours perhaps: what would be in its way is said at the start."""
+    if path.suffix.lower() not in (".html", ".htm", ".png"):
+        raise ValueError(f"--report {path}: its name must end in .html, or in .png for a figure")
+    if path.is_dir():
+        raise ValueError(f"--report {path} is a folder: name a file")
+    if not path.parent.is_dir():
+        raise ValueError(f"--report {path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ValueError(f"--report {path}: nothing may be written to {path.parent}")
 
 
 def _configured(path: Path) -> dict[str, Any]:
@@ -142,7 +157,7 @@ def _configured(path: Path) -> dict[str, Any]:
             raise ValueError(f"{path}: {key!r} is no option of driftline watch")
         if name in out:
             raise ValueError(f"{path}: {name!r} is there twice")
-        out[name] = _typed(value, kind, f"{path}: {key}={value!r}")
+        out[name] = _typed(value, kind, f"{path}: {key} = {value!r}")
     return out
 
 

@@ -13,12 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 from driftline.estimates import Estimate
+from driftline.monitor.batches import SourceError
 from driftline.monitor.monitor import Monitor
 from driftline.monitor.records import Record
 from driftline.monitor.sources import open_source
 from driftline.monitor.standing import complete
-from driftline.monitor.writers import open_writer
-from driftline.wording import clean, count, number
+from driftline.monitor.writers import Writer, open_writer
+from driftline.wording import clean, count, counted, number
 
 __all__ = ["print_comparison", "write_weights"]
 
@@ -36,7 +37,7 @@ def write_weights(tracker: str, path: str, out: str, original: str | None, forma
             raise ValueError(f"--original {original!r} is unknown: there are {', '.join(names)}")
         encoder = monitor.encoder
         assert encoder is not None  # a tracker file holds one
-        with open_writer(out) as writer:
+        with _writer(out) as writer:
             for batch in open_source(path, format=format).batches():
                 taken = [name for name in _ADDED if name in batch.table.column_names]
                 if taken:
@@ -49,10 +50,21 @@ def write_weights(tracker: str, path: str, out: str, original: str | None, forma
     return rows
 
 
+def _writer(out: str) -> Writer:
+    try:
+        return open_writer(out)
+    except SourceError as error:  # --format is that of the rows that are read
+        advice = "name it .csv, .parquet, .arrow or .jsonl"
+        raise ValueError(str(error).replace("say format='csv', for example", advice)) from None
+
+
 def print_comparison(record: Record, a: str, b: str, console: Console) -> None:
     """In the terminal."""
     console.print(
-        Text(f"{clean(b)} ({record.rows:,} rows) against {clean(a)} ({record.first_row:,} rows)", style="bold")
+        Text(
+            f"{clean(b)} ({counted(record.rows, 'row')}) against {clean(a)} ({counted(record.first_row, 'row')})",
+            style="bold",
+        )
     )
     console.print(_estimates("divergence", "", ((kind, None, e) for kind, e in record.divergences.items())))
     if record.columns:

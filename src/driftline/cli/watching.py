@@ -3,59 +3,78 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 
-from driftline.cli.endings import INTERRUPTED, complain
+from driftline.cli.endings import code_of, complain
 from driftline.cli.options import Plan
+from driftline.features.tables import TableError
 from driftline.monitor.monitor import Monitor
 from driftline.monitor.records import Record
 from driftline.monitor.sources import open_source
+from driftline.monitor.standing import FIRST
 from driftline.report import write_png, write_report
 from driftline.report.histories import histories
 from driftline.report.verdicts import verdict
 from driftline.terminal import JsonLines, Lines, Screen, View, say, show
-from driftline.wording import heading
+from driftline.wording import counted, heading
 
 __all__ = ["watch"]
 
 
 def watch(plan: Plan, console: Console) -> int:
     """Watch as planned; the exit code."""
+    if plan.state is None or not Path(plan.state).exists():  # before there is a file
+        _check_original(plan.original, [FIRST])
     with Monitor(plan.state, **plan.settings) as monitor:
-        past, stopped = monitor.records, False
-        if plan.original is not None and past:
-            _check_original(monitor, plan.original)
-        view = _view(plan, monitor, console, past)
+        past, stopped = monitor.records, 0
+        _check_original(plan.original, [reference.name for reference in monitor.references] or [FIRST])
+        view, reading = _view(plan, monitor, console, past), _Reading(plan, monitor)
         try:
             with view, _logged(view):
-                show(monitor, view, _records(plan, monitor))
-        except KeyboardInterrupt:
-            stopped = True
+                show(monitor, view, reading)
+        except KeyboardInterrupt as interrupt:
+            stopped = code_of(interrupt)
+        except TableError as error:
+            window = max((record.window + 1 for record in view.records), default=0)
+            raise TableError(f"{view.heading.source}, window {window}: {error}") from None
         records, new = view.records, view.records[len(past) :]
         if records and plan.report is not None:
             (write_png if plan.report.lower().endswith(".png") else write_report)(plan.report, monitor.run)
-        for line in _last_words(plan, monitor, records, bool(new)):
+        for line in _last_words(plan, monitor, records, bool(new), reading.ended):
             complain(line) if plan.json else say(console, line)
         if stopped:
             complain(_stopped(plan, records))
-            return INTERRUPTED
+            return stopped
         signals = [r.signal for r in new or _standing(records) if plan.original in (None, r.original)]
         return int(plan.fail_on.met(signals))
 
 
-def _records(plan: Plan, monitor: Monitor) -> Iterator[Record]:
-    """As they come; a plan that follows ends with the window that meets ``--fail-on``."""
-    met = False
-    for record in monitor.watch(
-        plan.source, follow=plan.follow, poll=plan.poll, format=plan.format, replay=plan.replay, flush=plan.flush
-    ):
-        yield record
-        met = met or (plan.original in (None, record.original) and plan.fail_on.met([record.signal]))
-        if plan.follow and met and record.original == monitor.references[-1].name:
-            return
+class _Reading:
+    """Records as they come; a plan that follows ends with the window that meets ``--fail-on``.
+
+    Attributes:
+        ended: whether the source was read to its end.
+    """
+
+    def __init__(self, plan: Plan, monitor: Monitor) -> None:
+        self._plan, self._monitor = plan, monitor
+        self.ended = False
+
+    def __iter__(self) -> Iterator[Record]:
+        plan, met = self._plan, False
+        for record in self._monitor.watch(
+            plan.source, follow=plan.follow, poll=plan.poll, format=plan.format, replay=plan.replay, flush=plan.flush
+        ):
+            yield record
+            met = met or (plan.original in (None, record.original) and plan.fail_on.met([record.signal]))
+            if plan.follow and met and record.original == self._monitor.references[-1].name:
+                return
+        self.ended = True
 
 
 def _view(plan: Plan, monitor: Monitor, console: Console, past: tuple[Record, ...]) -> View:
@@ -67,9 +86,8 @@ def _view(plan: Plan, monitor: Monitor, console: Console, past: tuple[Record, ..
     return kind(heading(monitor.settings, name, plan.state, total), console, past)
 
 
-def _check_original(monitor: Monitor, original: str) -> None:
-    names = [reference.name for reference in monitor.references]
-    if original not in names:
+def _check_original(original: str | None, names: list[str]) -> None:
+    if original is not None and original not in names:
         raise ValueError(f"--original {original!r} is unknown: there are {', '.join(names)}")
 
 
@@ -96,14 +114,19 @@ def _standing(records: list[Record]) -> list[Record]:
     return list({record.original: record for record in records}.values())
 
 
-def _last_words(plan: Plan, monitor: Monitor, records: list[Record], new: bool) -> Iterator[str]:
+def _last_words(plan: Plan, monitor: Monitor, records: list[Record], new: bool, ended: bool) -> Iterator[str]:
     """What is said after the table; for machines only what is not in the Records."""
     if not records:
         yield "no window was complete, so nothing was measured"
     elif not new:
-        yield f"nothing new: {plan.state} has seen {records[-1].window + 1:,} windows"
-    if monitor.waiting:
-        yield f"{monitor.waiting:,} rows wait for their window to be complete (--flush counts them at once)"
+        yield f"nothing new: {plan.state} has seen {counted(records[-1].window + 1, 'window')}"
+    late = getattr(monitor, "late", 0)
+    if late:
+        were = "its window was closed and was" if late == 1 else "their window was closed and were"
+        yield f"{counted(late, 'row')} came after {were} left out; no later window has been complete yet"
+    if ended and monitor.waiting:
+        wait = "waits for its" if monitor.waiting == 1 else "wait for their"
+        yield f"{counted(monitor.waiting, 'row')} {wait} window to be complete (--flush counts them at once)"
     if plan.json:
         return
     if records:
@@ -114,7 +137,7 @@ def _last_words(plan: Plan, monitor: Monitor, records: list[Record], new: bool) 
     elif plan.state is None:
         yield "nothing was kept: with --state run.driftline the same command goes on where this one ended"
     elif records:
-        yield f"for a report: driftline report {plan.state}"
+        yield f"for a report: driftline report {shlex.quote(plan.state)}"
 
 
 def _stopped(plan: Plan, records: list[Record]) -> str:
