@@ -40,6 +40,25 @@ def test_edges_are_in_order_and_cover_the_middle(values, scale):
     assert total(found) == pytest.approx(1.0, abs=0.5e-4 * len(found["shares"]))
 
 
+@pytest.mark.parametrize(("center", "width"), [(1e6, 1e-9), (1e6, 1e-8), (-3e9, 1e-5), (2.0**60, 1e5), (0.0, 1e-322)])
+def test_no_edge_is_a_value_where_values_are_too_close_for_round_numbers(rng, center, width):
+    values = np.sort(center + width * rng.random(80))
+    assert len(set(values.tolist())) > 5
+    edges = bin_edges(values, width)
+    assert not set(edges) & set(values.tolist())
+    assert 1 < len(edges) < 30
+    assert edges[0] < values[0]
+    assert edges[-1] > values[-1]
+
+
+def test_edges_of_close_values_are_on_a_grid_of_their_own():
+    values = 2.0**60 + 4096.0 * np.sort(np.random.default_rng(1000).integers(0, 1000, 80))
+    moved = values.copy()
+    moved[[0, -1]] += 256.0
+    assert bin_edges(values, 1e5) == bin_edges(moved, 1e5)
+    assert len(bin_edges(values, 1e5)) > 10
+
+
 def test_edges_are_round(rng):
     edges = bin_edges(np.sort(rng.normal(100.0, 15.0, 5000)), 15.0)
     assert 14 <= len(edges) <= 30

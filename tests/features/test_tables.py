@@ -88,15 +88,86 @@ def test_missing_numbers_are_at_the_median_and_told():
     assert notes == ("x: 1 infinite value counted as missing",)
 
 
-def test_categories_keep_the_frequent_ones_and_notice_new_ones():
+def test_categories_keep_the_frequent_ones_and_nothing_of_the_others():
     values = ["a"] * 500 + ["b"] * 300 + ["c"] * 40 + ["crimson"] * 9 + [None] * 51
     encoder = TableEncoder.fit(pa.table({"v": values}))
     assert encoder.names == ["v=b", "v=c", "v=other", "v missing"]
     encoded, notes = encoder.transform(pa.table({"v": ["a", "b", "crimson", "teal", "teal", None, "mauve"]}))
     assert encoded.argmax(1).tolist() == [0, 0, 2, 2, 2, 3, 2]
     assert encoded.sum(1).tolist() == [0.0] + [1.0] * 6
-    assert notes == ("v: 3 rows hold values not seen at first, such as 'teal'",)
-    assert "crimson" not in json.dumps(encoder.to_dict())  # nothing that few rows hold
+    assert notes == ()  # four rows may be chance
+    column = encoder.to_dict()["columns"][0]
+    assert column == {"kind": "categorical", "name": "v", "families": ["text"], "values": ["a", "b", "c"],
+                      "other": 0.01, "rows": 900}  # fmt: skip
+    assert "crimson" not in json.dumps([encoder.to_dict(), encoder.describe()])  # nothing that few rows hold
+    assert encoder.describe()[0]["kept"].endswith("the share of rows with others, 1 %, and the number of rows, 900")
+
+
+def test_more_other_values_than_chance_explains_are_noted():
+    first = pa.table({"payment": ["card"] * 4990 + ["wallet"] * 4 + [f"Bob {i}" for i in range(6)]})
+    encoder = TableEncoder.fit(first)
+    noted = "payment: {} rows hold values that were rare or not there at first (0.2 % then, {} % now)"
+
+    def notes(*values):
+        return encoder.transform(pa.table({"payment": [*values, *["card"] * (5000 - len(values))]})).notes
+
+    assert notes(*["wallet"] * 700, *["Ann Secret"] * 9) == (noted.format(709, "14") + ", such as 'wallet'",)
+    # what fewer than ten rows hold is counted, and not quoted
+    assert notes(*["Ann Secret"] * 9, *(f"Bob {i}" for i in range(21))) == (noted.format(30, "0.6"),)
+    assert encoder.transform(pa.table({"payment": ["wallet"] * 9})).notes == ()
+    # three standard errors of the difference lie between these two
+    assert notes(*["wallet"] * 28) == ()
+    assert notes(*["wallet"] * 29) == (noted.format(29, "0.58") + ", such as 'wallet'",)
+
+
+def test_values_that_stay_rare_are_seldom_noted():
+    found, trials = 0, 200
+    for seed in range(1000, 1000 + trials):
+        rng = np.random.default_rng(seed)
+        first, later = (pa.table({"v": rng.choice(["a", *map(str, range(9))], 2000, p=[0.973] + [0.003] * 9)})
+                        for _ in range(2))  # fmt: skip
+        found += bool(TableEncoder.fit(first, categorical=["v"]).transform(later).notes)
+    assert found <= 4  # 0.13 % of 200 trials are 0.3; five or more have a chance below 1e-4
+
+
+def test_columns_that_were_empty_at_first_are_noted_when_they_are_filled():
+    first = pa.table({"x": [0.5, 1.5] * 10, "z": pa.nulls(20, pa.string()), "y": [float("nan")] * 20})
+    encoder = TableEncoder.fit(first)
+    assert list(encoder.skipped) == ["z", "y"]
+    assert encoder.transform(first).notes == ()
+    later = pa.table({"x": [0.5] * 4, "z": ["a", None, "b", "c"], "y": [1.0, float("inf"), None, float("nan")]})
+    assert TableEncoder.from_dict(encoder.to_dict()).transform(later).notes == (
+        "z: had no value in the first window and is not watched; 3 rows have one now",
+        "y: had no finite number in the first window and is not watched; 1 row has one now",
+    )
+    assert TableEncoder.fit(first, drop=["z", "y"]).transform(later).notes == ()
+
+
+@pytest.mark.parametrize("schema", ["strict", "lenient"])
+def test_columns_that_are_named_are_watched_or_refused(schema):
+    table = pa.table({"x": [0.5, 1.5] * 10, "c": ["red", "blue"] * 10, "z": pa.nulls(20), "y": [float("nan")] * 20})
+    with pytest.raises(TableError, match="column 'c': value 'red' in row 1 of the window is not a number"):
+        TableEncoder.fit(table, numeric=["c"], schema=schema)
+    for wish in ({"columns": ["x", "z"]}, {"categorical": ["z"]}, {"numeric": ["z"]}):
+        with pytest.raises(TableError, match="column 'z' is named, but has no value in the first window"):
+            TableEncoder.fit(table, **wish, schema=schema)
+    with pytest.raises(TableError, match="column 'y' is named, but has no finite number"):
+        TableEncoder.fit(table, numeric=["y"], schema=schema)
+
+
+@pytest.mark.parametrize("values", [["31.12.2024", "01.02.2025"], ["12/31/2024 10:15", "1/2/2025 8:00 PM", None]])
+def test_dates_that_are_not_iso_are_no_categories(values):
+    table = untyped(when=values * 20, x=["1", "0", "2"] * (len(values) * 20 // 3) + ["1"] * (len(values) * 20 % 3))
+    assert TableEncoder.fit(table, untyped=True).skipped == {
+        "when": "dates in a form that is not ISO 8601 (2024-12-31)"
+    }
+    for wish in ({"columns": ["when", "x"]}, {"datetime": ["day"]}):
+        with pytest.raises(TableError, match=f"column 'when' holds dates in a form .* such as '{values[0]}'"):
+            TableEncoder.fit(table, untyped=True, **wish)
+    assert TableEncoder.fit(table, untyped=True, categorical=["when"]).columns[0].kind == "categorical"
+    assert TableEncoder.fit(table, untyped=True, time_column="when").skipped == {"when": "the time of the rows"}
+    other = untyped(when=[*values, "soon"] * 20)
+    assert TableEncoder.fit(other, untyped=True).columns[0].kind == "categorical"
 
 
 def test_at_most_twenty_categories():
@@ -253,9 +324,21 @@ def test_lenient_reads_what_it_can():
     assert notes == (
         "new, left out: 'new'",
         "a: now holds string values, at first number",
-        "a: 1 value is not a number, such as 'abc' in row 2; counted as missing",
+        "a: 1 value is not a number; counted as missing",
         "b: the column is missing, all rows counted as missing values",
     )
+
+
+def test_notes_quote_no_value_of_single_rows():
+    first = pa.table({"x": [0.5, 1.5] * 10, "yes": [True, False] * 10})
+    encoder = TableEncoder.fit(first, schema="lenient")
+    mails = ["ann@secret.org", *["unknown"] * 10, *["bob@secret.org"] * 9]
+    notes = encoder.transform(pa.table({"x": mails, "yes": [7] * 9 + [3] * 11})).notes
+    assert "x: 20 values are not a number, such as 'unknown'; counted as missing" in notes
+    assert "yes: 20 values are not true or false, such as '3'; counted as missing" in notes
+    notes = encoder.transform(pa.table({"x": mails[11:], "yes": [7] * 9})).notes
+    assert "x: 9 values are not a number; counted as missing" in notes
+    assert "yes: 9 values are not true or false; counted as missing" in notes
 
 
 def test_no_retyping():

@@ -22,6 +22,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from driftline.features.tables import TableEncoder, TableError
 from driftline.monitor import filesets, lines, readers
 from driftline.monitor.batches import Batch, Position, SourceError, fingerprint, is_same_file
 from driftline.monitor.filesets import Files
@@ -194,16 +195,19 @@ def test_records_are_cut_where_a_parser_ends_them(text: str) -> None:
         ("a.csv", b'a,b\n1,"x\ny"\n\n1,2,3\n', "line 5 has 3 fields, the header 2"),
         ("a.csv", b"a,a\n1,2\n", "more than one column 'a'"),
         ("a.csv", b"a,b\n1,caf\xe9\n", r"line 2 is not UTF-8 \(byte 0xe9\)"),
-        ("a.csv", "a,b\n1,2\n".encode("utf-16"), "not UTF-8"),
+        ("a.csv", "a,b\n1,2\n".encode("utf-16"), "'a.csv' is UTF-16; convert it first: iconv -f utf-16"),
+        ("a.jsonl", b"\xfe\xff" + '{"a": 1}\n'.encode("utf-16-be"), "'a.jsonl' is UTF-16; convert it first"),
         ("a.csv", b"\xe9,b\n1,2\n", "line 1 is not UTF-8"),
-        ("a.csv", b"a;b\n1;2\n", "the header has semicolons but no comma"),
+        ("a.csv", b"a;b\n1;2\n", "the header has semicolons but no comma: .* commas or tabs"),
+        ("a.csv", b"a\tb\n1\t2\n", "the header has tabs but no comma: read it with format='tsv'"),
+        ("a.csv", b"a|b\n1|2\n", r"the header has '\|' but no comma"),
         ("a.csv", b'a,b\n1,2\n3,"4\n5,6\n', "a quote is opened in line 3 or later, and not closed"),
         ("a.csv", b"", "is empty"),
         ("a.csv.gz", gzip.compress(b"a,b\n" * 99, mtime=0)[:20], "is damaged"),
         ("a.jsonl", b'{"a": 1}\n\n{"a": "x"}\n', "line 3: 'a' is text, but a number in line 1: 'x'"),
         ("a.jsonl", b'{"a": 1}\n{"a": true}\n', "line 2: 'a' is true or false, but a number in line 1"),
-        ("a.jsonl", b'{"a": 1}\n{"a": [1]}\n', "line 2: 'a' is an array"),
-        ("a.jsonl", b'{"a": {"b": 1}}\n', "line 1: 'a' is an object"),
+        ("a.jsonl", b'{"a": 1}\n{"a": [1]}\n', "line 2: 'a' is an array or an object, but a number in line 1"),
+        ("a.jsonl", b'{"a": {"b": 1}}\n{"a": "x"}\n', "line 2: 'a' is text, but an array or an object in line 1"),
         ("a.jsonl", b'{"a": 1}\n{"a": \n', "line 2 is not JSON"),
         ("a.jsonl", b"1\n", "line 1 is not a JSON object"),
         ("a.json", b'[{"a": 1}]\n', "begins with a JSON array"),
@@ -236,6 +240,17 @@ def test_json_numbers(tmp_path: Path) -> None:
     path.write_text('{"a": 1e400}\n{"a": ' + "9" * 400 + '}\n{"a": NaN}\n{"a": 9007199254740993}\n{"a": 0.5}\n')
     found = [row["a"] for row in rows(open_source(path))]
     assert str(found) == "[inf, inf, nan, 9007199254740992.0, 0.5]"
+
+
+def test_nested_json_can_be_left_out_but_not_watched(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"x": 0.5, "tags": ["a"]}\n{"x": 1.5}\n{"x": 1, "tags": {"b": [1, "c"]}}\n' * 10)
+    (batch,) = open_source(path).batches()
+    assert batch.table["tags"].to_pylist()[:3] == [b'["a"]', None, b'{"b": [1, "c"]}']
+    with pytest.raises(TableError, match=r"column 'tags' holds bytes, or arrays or objects of JSON.*drop"):
+        TableEncoder.fit(batch.table)
+    assert TableEncoder.fit(batch.table, drop=["tags"]).names == ["x", "x missing"]
+    assert TableEncoder.fit(batch.table, columns=["x"]).transform(batch.table).notes == ()
 
 
 def test_duplicate_columns_of_parquet(tmp_path: Path) -> None:

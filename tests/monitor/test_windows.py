@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from driftline.monitor import clock as clock_module
 from driftline.monitor.batches import Batch, Position, SourceError
+from driftline.monitor.clock import Clock
 from driftline.monitor.every import Every, iso, span
 from driftline.monitor.settings import Settings
 from driftline.monitor.sources import open_source
@@ -202,12 +205,100 @@ def test_rows_for_windows_that_were_flushed_are_late(tmp_path: Path) -> None:
 
 def test_a_time_far_ahead_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     settings = Settings(time_column="t", every="1d")
-    frames = [pd.DataFrame({"t": ["2024-01-01", "2204-01-01"]}), pd.DataFrame({"t": ["2024-01-02"] * 700})]
+    frames = [pd.DataFrame({"t": ["2024-01-01", "2026-01-01"]}), pd.DataFrame({"t": ["2024-01-02"] * 700})]
     frames = [frames[0], frames[1], frames[1]]
     with caplog.at_level(logging.WARNING):
         assert len(list(Windows(open_source(frames), settings))) == 2  # one, and a very long gap
     assert caplog.text.count("the last 1400 rows up to row 1402 are all late") == 1
-    assert "2204-01-01" in caplog.text
+    assert "2026-01-01" in caplog.text
+
+
+def clocked(times: list[Any], sizes: list[int], **settings: Any) -> tuple[list[Window], Clock]:
+    chosen = Settings(time_column="t", **settings)
+    clock, start, found = Clock(chosen), 0, []
+    for table in cut(pa.table({"row": range(len(times)), "t": times}), sizes):
+        found += list(clock.add(Batch(table, "a.csv", start)))
+        start += table.num_rows
+    return found, clock
+
+
+def test_one_time_that_is_far_ahead_is_an_error_or_left_out() -> None:
+    times = ["2026-01-01", "2026-01-02", "2099-01-01", "2026-01-02", "2026-01-03", "2026-01-04"]
+    message = (
+        r"time column 't': 2099-01-01T00:00:00Z in row 3 of 'a.csv' is 73 years ahead of the rows before it "
+        r"\(2026-01-02T00:00:00Z\): a wrong time, or a gap; leave the row out, or choose schema='lenient'"
+    )
+    for every in ("10s", "1d", "1w", "1mo"):
+        with pytest.raises(SourceError, match=message):
+            clocked(times, [2], every=every)
+    found, clock = clocked(times, [1, 3], every="1d", schema="lenient")
+    assert [seen(w)[0] for w in found] == [[0], [1, 3], [4]]
+    assert [w.note for w in found] == ["", "1 row without a readable time left out", ""]
+    assert [w.late_rows for w in found] == [0, 0, 0]
+    assert clock.late == 0
+
+
+def test_gaps_of_some_months_are_none_of_that() -> None:
+    for every in ("10s", "1h", "1d"):
+        found, _ = clocked(["2026-01-01", "2026-11-20", "2026-11-21"], [1], every=every)
+        assert found[1].note.startswith("no rows for ")
+
+
+def test_rows_that_are_late_for_no_window_yet_are_counted() -> None:
+    found, clock = clocked([1, 25, 3, None, 4], [2, 1], every="10s", schema="lenient")
+    assert [seen(w)[0] for w in found] == [[0], []]
+    assert clock.late == 3
+    (window,) = clock.flush()
+    assert (window.late_rows, window.note) == (2, "1 row without a readable time left out")
+    assert clock.late == 0
+
+
+def test_many_times_that_are_far_ahead_are_a_gap(caplog: pytest.LogCaptureFixture) -> None:
+    """A first row from 1970 must not leave out all that follow."""
+    times = ["1970-01-01"] + ["2026-01-01"] * 150 + ["2026-01-02"]
+    with caplog.at_level(logging.WARNING):
+        found, _ = clocked(times, [30, 1, 50], every="1d", schema="lenient")
+    assert [seen(w)[0] for w in found] == [[0], [], list(range(100, 151))]
+    assert "100 rows up to row 101 of 'a.csv' are far ahead" in caplog.text
+    assert sum("99 rows without a readable time" in w.note for w in found) == 1
+
+
+years = st.sampled_from([0, 0, 0, 1, 2, 3, 5, 9]).map(lambda n: n * 400 * 86400)
+
+
+@given(
+    times=st.lists(st.one_of(st.none(), st.tuples(years, st.integers(-9000, 9000)).map(sum)), max_size=40),
+    lateness=st.sampled_from([0, 1800, 86400]),
+    sizes=st.lists(st.integers(0, 12), max_size=10),
+    again=st.lists(st.integers(0, 12), max_size=10),
+    flush=st.booleans(),
+)
+@example([0, *[400 * 86400] * 7, 400 * 86400 + 3600, 400 * 86400 + 7200, 400 * 86400 + 10800], 0, [2], [3], False)
+def test_times_far_ahead_are_left_out_row_by_row_and_the_same_after_any_interruption(
+    times: list[int | None], lateness: int, sizes: list[int], again: list[int], flush: bool
+) -> None:
+    table = pa.table({"row": range(len(times)), "t": pa.array(times, pa.int64())})
+    settings = Settings(time_column="t", every="1h", lateness=f"{lateness}s", schema="lenient")
+    with patch.object(clock_module, "_AGREED", 3):
+        found = list(Windows(open_source(cut(table, sizes), replay=True), settings, flush=flush))
+        assert [seen(w) for w in found] == expected(plausible(times, 31_556_952, 3), 3600, lateness, flush)
+        for k, window in enumerate(found):
+            rest = Windows(open_source(cut(table, again), replay=True), settings, through_json(window.position), flush)
+            assert [seen(w) for w in rest] == [seen(w) for w in found[k + 1 :]]
+
+
+def plausible(times: list[int | None], furthest: int, enough: int) -> list[int | None]:
+    """As defined: times far ahead of those before do not count, unless enough of them follow each other."""
+    out: list[int | None] = []
+    newest, run = None, 0
+    for time in times:
+        run = run if time is None else run + 1 if newest is not None and time - newest > furthest else 0
+        if time is None or 0 < run < enough:
+            out.append(None)
+            continue
+        run, newest = 0, time if newest is None else max(newest, time)
+        out.append(time)
+    return out
 
 
 def test_missing_columns_are_an_error_or_null_with_a_note() -> None:
@@ -346,7 +437,9 @@ def test_dates_and_fractions() -> None:
         (["1970-01-01", "2024-13-01"], "'2024-13-01' is neither"),
         (["1970-01-01", None], "there is no time in row 19"),
         ([1.0, float("nan")], "is not seconds since 1970"),
-        ([1, 1_700_000_000_000], "1700000000000 is not seconds since 1970: is it milliseconds"),
+        ([1, 1_700_000_000_000], "1700000000000 looks like milliseconds since 1970, seconds are wanted"),
+        (["1", "1700000000000"], "1700000000000 looks like milliseconds since 1970, seconds are wanted"),
+        ([1, 10**15], "1000000000000000 is not seconds since 1970"),
         ([True, False], "holds bool"),
         (pa.array([0, 2**62], pa.timestamp("s")), "beyond the years 1678 to 2261"),
         ([[1], [2]], "holds list"),

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from driftline.features.cells import Floats, TableError, pa, pc, quoted, read_labels
-from driftline.features.columns import Column, Reading, is_text
+from driftline.features.cells import Floats, TableError, counted, example, pa, pc, quoted, read_labels
+from driftline.features.columns import Column, Reading, is_finite, is_text
 from driftline.features.summaries import category_summary
 
-__all__ = ["CategoricalColumn", "counted"]
+__all__ = ["CategoricalColumn"]
 
 _LEAST_ROWS, _LEAST_SHARE, _MOST = 10, 0.01, 20
-_PRINTS = 4096  # rare values whose fingerprints are kept; beyond, two bytes no longer tell values apart
-
-
-def counted(labels: Any) -> dict[str, int]:
-    """How often each value occurs, the most frequent first, equally frequent ones by name; missing ones left out."""
-    found = pc.value_counts(labels.drop_null())
-    values, counts = found.field("values").to_pylist(), found.field("counts").to_pylist()
-    return dict(sorted(zip(values, counts, strict=True), key=lambda pair: (-pair[1], pair[0])))
-
-
-def _fingerprint(value: str) -> int:
-    """Two bytes: enough to know most values again, too few to tell which value it was."""
-    return int.from_bytes(hashlib.blake2b(value.encode(), digest_size=2).digest())
+_NOTED_ROWS, _NOTED_ERRORS = 10, 3.0  # of other values: rows, and standard errors above the first window
 
 
 @dataclass(frozen=True)
@@ -37,7 +25,8 @@ class CategoricalColumn(Column):
 
     Attributes:
         values: those with at least 10 rows and 1 % of the first window, at most 20, the most frequent first.
-        rare: two-byte fingerprints of its other values, so that new ones are noticed; None if there were too many.
+        other: share of its rows that held other values, to 4 decimals; nothing is kept of what these were.
+        rows: how many it had.
     """
 
     kind: ClassVar[str] = "categorical"
@@ -45,16 +34,16 @@ class CategoricalColumn(Column):
     reads: ClassVar[tuple[str, ...]] = ("text", "number", "boolean", "null")
 
     values: tuple[str, ...]
-    rare: tuple[int, ...] | None
+    other: float
+    rows: int
 
     @classmethod
     def fit(cls, name: str, families: tuple[str, ...], counts: dict[str, int], rows: int) -> Self:
         """Freeze on the counts of the first window, the most frequent first."""
         least = max(_LEAST_ROWS, _LEAST_SHARE * rows)
         kept = [value for value, count in counts.items() if count >= least][:_MOST]
-        others = [value for value in counts if value not in set(kept)]
-        rare = tuple(sorted({_fingerprint(v) for v in others})) if len(others) <= _PRINTS else None
-        return cls(name, families, tuple(kept), rare)
+        other = sum(counts.values()) - sum(counts[value] for value in kept)
+        return cls(name, families, tuple(kept), round(other / rows, 4), rows)
 
     def labels(self) -> list[tuple[str, str]]:
         """All but the baseline, which is the most frequent value, or "other" where no value is frequent."""
@@ -76,19 +65,22 @@ class CategoricalColumn(Column):
         # the baseline takes the first code, so that the others are numbered as the columns are
         at = np.flatnonzero(codes > 0)
         out[at, codes[at] - 1] = 1.0
-        return Reading(None, self._unseen(labels, codes))
+        return Reading(None, self._risen(labels, codes))
 
-    def _unseen(self, labels: Any, codes: npt.NDArray[np.int64]) -> tuple[str, ...]:
+    def _risen(self, labels: Any, codes: npt.NDArray[np.int64]) -> tuple[str, ...]:
+        """Whether more rows hold other values than chance explains."""
         others = codes == len(self.values)
-        if self.rare is None or not others.any():
+        count, rows = int(others.sum()), len(codes)
+        if count < _NOTED_ROWS:
             return ()
-        known = set(self.rare)
-        new = {v: n for v, n in counted(labels.filter(pa.array(others))).items() if _fingerprint(v) not in known}
-        if not new:
+        now = count / rows
+        both = (count + self.other * self.rows) / (rows + self.rows)
+        error = math.sqrt(max(0.0, both * (1.0 - both)) * (1.0 / rows + 1.0 / self.rows))
+        if now - self.other <= _NOTED_ERRORS * error:
             return ()
-        rows, example = sum(new.values()), quoted(next(iter(new)))
-        held = "row holds a value" if rows == 1 else "rows hold values"
-        return (f"{self.name}: {rows} {held} not seen at first, such as {example}",)
+        shares = f"({_percent(self.other)} then, {_percent(now)} now)"
+        shown = example(counted(labels.filter(pa.array(others))))
+        return (f"{self.name}: {count} rows hold values that were rare or not there at first {shares}{shown}",)
 
     def summary(self, column: Any, family: str) -> dict[str, dict[str, Any]]:
         """Shares of the kept values."""
@@ -98,23 +90,26 @@ class CategoricalColumn(Column):
         return {self.name: found}
 
     def kept(self) -> str:
-        """The frequent values."""
-        rare = "too many other values to know them again" if self.rare is None else (
-            f"two-byte fingerprints of {len(self.rare)} rarer ones" if self.rare else "no rarer ones"
-        )  # fmt: skip
+        """The frequent values, and how many rows had none of them."""
+        rare = f"the share of rows with others, {_percent(self.other)}, and the number of rows, {self.rows}"
         if not self.values:
-            return f"no value, since none had {_LEAST_ROWS} rows and {_LEAST_SHARE:.0%}: only missing ones; {rare}"
+            return f"no value, since none had {_LEAST_ROWS} rows and {_LEAST_SHARE:.0%}; {rare}"
         return f"the frequent values {', '.join(quoted(v, 20) for v in self.values)}; {rare}"
 
     def check(self) -> None:
-        """Texts that differ, two-byte numbers."""
+        """Texts that differ, a share, a number of rows."""
         super().check()
-        values, rare = self.values, self.rare
+        values = self.values
         if not isinstance(values, tuple) or len(values) > _MOST or not all(is_text(v) for v in values):
             raise TableError(f"column {self.name!r}: its values are not at most {_MOST} texts")
         if len(set(values)) < len(values):
             raise TableError(f"column {self.name!r}: a value occurs twice")
-        if rare is not None and (
-            not isinstance(rare, tuple) or not all(type(r) is int and 0 <= r < 1 << 16 for r in rare)
-        ):
-            raise TableError(f"column {self.name!r}: its fingerprints are not two-byte numbers")
+        if not is_finite(self.other) or not 0.0 <= self.other <= 1.0:
+            raise TableError(f"column {self.name!r}: other={self.other!r} is no share")
+        if type(self.rows) is not int or not 1 <= self.rows < 1 << 63:
+            raise TableError(f"column {self.name!r}: rows={self.rows!r} is no number of rows")
+
+
+def _percent(share: float) -> str:
+    """0.2 %, 14 %."""
+    return f"{100.0 * share:{'.2g' if share < 0.1 else '.0f'}} %"

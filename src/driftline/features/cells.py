@@ -7,6 +7,7 @@ seconds), ``boolean``, ``text``, ``time`` (dates and timestamps; those without a
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +20,9 @@ except ImportError as error:  # the core of driftline does without
     raise ImportError("tables need pyarrow: pip install 'driftline[monitor]'") from error
 
 __all__ = [
-    "FAMILIES", "Floats", "Read", "TableError", "Times", "Unreadable", "column_of", "family_of", "pa", "pc", "quoted",
-    "read_booleans", "read_labels", "read_numbers", "read_times",
+    "FAMILIES", "Floats", "Read", "TableError", "Times", "Unreadable", "column_names", "column_of", "counted",
+    "example", "family_of", "filled", "pa", "pc", "quoted", "read_booleans", "read_labels", "read_numbers",
+    "read_times",
 ]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
@@ -33,6 +35,7 @@ _DAY = 86400
 _NUMBER = r"^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
 _ZONE = r"\d[T ].*(?:Z|[+-]\d\d(?::?\d\d)?)$"
 _FRACTION = r"(:\d\d)[.,]\d+"
+_QUOTABLE = 10  # rows that hold a value, so that notes, which are kept, may show it
 _EXACT = 2.0**53  # integers up to here are what they seem to be in double precision
 
 
@@ -41,9 +44,9 @@ class TableError(ValueError):
 
 
 class Unreadable(NamedTuple):
-    """Cells that are not what their column holds: how many, and the first of them (rows count from 1)."""
+    """Cells that are not what their column holds: where (from 0), and the first of them (its row counts from 1)."""
 
-    rows: int
+    at: Ints
     value: str
     row: int
 
@@ -69,6 +72,34 @@ def quoted(value: object, most: int = 40) -> str:
     """A value as an error shows it, not too long."""
     text = str(value)
     return repr(text if len(text) <= most else text[:most] + "…")
+
+
+def counted(labels: Any) -> dict[str, int]:
+    """How often each value occurs, the most frequent first, equally frequent ones by name; missing ones left out."""
+    found = pc.value_counts(labels.drop_null())
+    values, counts = found.field("values").to_pylist(), found.field("counts").to_pylist()
+    return dict(sorted(zip(values, counts, strict=True), key=lambda pair: (-pair[1], pair[0])))
+
+
+def example(counts: Mapping[str, int]) -> str:
+    """The most frequent value for a note: only if so many rows hold it that it tells of none of them; or nothing.
+
+    >>> example({"cash": 12, "Bob": 1}), example({"Bob": 9})
+    (", such as 'cash'", '')
+    """
+    value = max(counts, key=lambda v: counts[v], default="")
+    return f", such as {quoted(value)}" if counts.get(value, 0) >= _QUOTABLE else ""
+
+
+def column_names(table: Any) -> list[str]:
+    """Names of a table's columns, all different."""
+    if not isinstance(table, pa.Table):
+        raise TableError(f"expected a pyarrow.Table, not a {type(table).__name__}")
+    names: list[str] = table.column_names
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise TableError(f"column {twice[0]!r} occurs {names.count(twice[0])} times: columns need different names")
+    return names
 
 
 def column_of(table: Any, name: str) -> Any:
@@ -108,10 +139,19 @@ def family_of(column: Any, name: str) -> str:
         return "text"
     if is_.is_timestamp(kind) or is_.is_date(kind):
         return "time"
+    # the monitor hands on arrays and objects of JSON lines as bytes
+    what = "bytes, or arrays or objects of JSON" if is_.is_binary(kind) else f"{kind} values"
     raise TableError(
-        f"column {name!r} holds {kind} values, which cannot be watched: leave it out (drop), or turn it into columns "
+        f"column {name!r} holds {what}, which cannot be watched: leave it out (drop), or turn it into columns "
         "of numbers or categories first"
     )
+
+
+def filled(column: Any) -> int:
+    """How many cells of a plain column hold something; of floating point numbers, the finite ones."""
+    if pa.types.is_floating(column.type):
+        return int(np.isfinite(_plain_numbers(column, "number")).sum())
+    return len(column) - int(column.null_count)
 
 
 def read_numbers(column: Any, family: str) -> Read:
@@ -153,7 +193,7 @@ def _parsed_numbers(column: Any) -> tuple[Floats, Unreadable | None]:
 
 def _unreadable(column: Any, readable: Any) -> Unreadable | None:
     bad = np.flatnonzero(pc.invert(pc.fill_null(readable, True)).to_numpy())
-    return Unreadable(len(bad), str(column[int(bad[0])].as_py()), int(bad[0]) + 1) if len(bad) else None
+    return Unreadable(bad, str(column[int(bad[0])].as_py()), int(bad[0]) + 1) if len(bad) else None
 
 
 def read_booleans(column: Any, family: str) -> Read:
@@ -163,9 +203,10 @@ def read_booleans(column: Any, family: str) -> Read:
         bad = np.flatnonzero(~np.isnan(numbers.values) & (numbers.values != 0.0) & (numbers.values != 1.0))
         if not len(bad):
             return numbers
-        first = Unreadable(len(bad), f"{numbers.values[bad[0]]:.6g}", int(bad[0]) + 1)
-        numbers.values[bad] = np.nan
-        return Read(numbers.values, numbers.infinite, first)
+        first = Unreadable(bad, f"{numbers.values[bad[0]]:.6g}", int(bad[0]) + 1)
+        values = numbers.values.copy()  # it may be Arrow's own memory
+        values[bad] = np.nan
+        return Read(values, numbers.infinite, first)
     if family != "text":
         return Read(_plain_numbers(column, family))
     text = pc.utf8_lower(pc.utf8_trim_whitespace(column))

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from driftline.features.categories import CategoricalColumn, counted
+from driftline.features.categories import CategoricalColumn
 from driftline.features.cells import (
     Floats,
     TableError,
     Unreadable,
     column_of,
+    counted,
     family_of,
     pc,
     quoted,
@@ -26,13 +27,16 @@ from driftline.features.cells import (
 from driftline.features.columns import PARTS, BooleanColumn, Column, DatetimeColumn
 from driftline.features.numeric import NumericColumn
 
-__all__ = ["Wishes", "freeze", "unreadable"]
+__all__ = ["EMPTY", "Wishes", "freeze", "unreadable"]
+
+EMPTY = ("no value in the first window", "no finite number in the first window")  # reasons to leave a column out
 
 _MANY, _FEW_ROWS = 100, 20  # distinct values that make a column text; rows below which any number of them may be chance
 _CLOCK = 10  # times a counter has risen at least
 _LONG = 5  # or rows that each of its values has lasted
 _SHOWN = 5  # names in a message
 _ZEROS = r"^[+-]?0\d"
+_DATES = r"^\d{1,2}[./-]\d{1,2}[./-]\d{4}( .*)?$"  # the day or the month first: which of them, nobody can tell
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,9 @@ class Wishes:
                 raise TableError(f"column {name!r} is given a kind but is {self.leaves_out(name)}")
 
 
-def unreadable(column: Column, bad: Unreadable) -> str:
-    """A sentence about cells that cannot be read."""
-    return f"column {column.name!r}: value {quoted(bad.value)} in row {bad.row} of the window is not {column.holds}"
+def unreadable(name: str, holds: str, bad: Unreadable) -> str:
+    """A sentence about cells that cannot be read, for an error: notes do not quote single rows."""
+    return f"column {name!r}: value {quoted(bad.value)} in row {bad.row} of the window is not {holds}"
 
 
 def freeze(table: Any, name: str, wishes: Wishes) -> Column | str:
@@ -89,10 +93,19 @@ def freeze(table: Any, name: str, wishes: Wishes) -> Column | str:
     reason = wishes.leaves_out(name)
     if reason:
         return reason
+    found = _frozen(table, name, wishes)
+    if found in EMPTY and name in wishes.columns + wishes.numeric + wishes.categorical:
+        raise TableError(
+            f"column {name!r} is named, but has {found}: do not name it, or begin with rows that have a value"
+        )
+    return found
+
+
+def _frozen(table: Any, name: str, wishes: Wishes) -> Column | str:
     column = column_of(table, name)
     family = family_of(column, name)
     if family == "null":
-        return "no value in the first window"
+        return EMPTY[0]
     declared = str(table.schema.field(name).type).startswith("dictionary")
     kind = _kind(column, name, family, declared, wishes)
     families = _families(kind, family, wishes.untyped)
@@ -100,6 +113,8 @@ def freeze(table: Any, name: str, wishes: Wishes) -> Column | str:
         if kind == "datetime" and wishes.datetime:
             return DatetimeColumn(name, families, wishes.datetime)
         return "the time of the rows"
+    if kind == "date in another form":
+        return _unread_dates(column, name, wishes)
     if kind == "datetime":
         return _datetime(name, families, wishes)
     if kind == "boolean":
@@ -132,7 +147,10 @@ def _guessed(column: Any) -> str:
     if read_numbers(column, "text").bad is None:
         zeros = pc.any(pc.match_substring_regex(pc.utf8_trim_whitespace(column), _ZEROS)).as_py()
         return "categorical" if zeros else "numeric"  # 00123 is a code, not a number
-    return "datetime" if read_times(column, "text").bad is None else "categorical"
+    if read_times(column, "text").bad is None:
+        return "datetime"
+    dates = pc.all(pc.match_substring_regex(pc.utf8_trim_whitespace(column), _DATES)).as_py()
+    return "date in another form" if dates else "categorical"
 
 
 def _families(kind: str, family: str, untyped: bool) -> tuple[str, ...]:
@@ -140,6 +158,17 @@ def _families(kind: str, family: str, untyped: bool) -> tuple[str, ...]:
     own = {"numeric": "number", "boolean": "boolean", "datetime": "time"}.get(kind, family)
     also = ("number", "boolean") if untyped and kind == "categorical" else ()
     return tuple(dict.fromkeys((family, own, *also)))
+
+
+def _unread_dates(column: Any, name: str, wishes: Wishes) -> str:
+    form = "dates in a form that is not ISO 8601 (2024-12-31)"
+    if wishes.datetime or name in wishes.columns:
+        value = column.drop_null()[0].as_py()
+        raise TableError(
+            f"column {name!r} holds {form}, such as {quoted(value)}: write them like that, leave it out (drop), or "
+            "name it in categorical"
+        )
+    return form
 
 
 def _datetime(name: str, families: tuple[str, ...], wishes: Wishes) -> Column | str:
@@ -154,10 +183,10 @@ def _categorical(column: Any, name: str, family: str, families: tuple[str, ...],
     counts = counted(read_labels(column, family))
     rows, distinct = sum(counts.values()), len(counts)
     if not rows:
-        return "no value in the first window"
+        return EMPTY[0]
     if name not in wishes.categorical and (distinct > _MANY or (rows >= _FEW_ROWS and distinct > 0.5 * rows)):
         hint, read = "", read_numbers(column, family)
-        if read.bad is not None and read.bad.rows < 0.5 * rows:
+        if read.bad is not None and len(read.bad.at) < 0.5 * rows:
             hint = f"; most are numbers, but {quoted(read.bad.value)} in row {read.bad.row} is not"
         raise TableError(
             f"column {name!r} holds text: {distinct} different values in {rows} rows{hint}. Leave it out (drop), turn "
@@ -169,11 +198,11 @@ def _categorical(column: Any, name: str, family: str, families: tuple[str, ...],
 def _numeric(column: Any, name: str, family: str, families: tuple[str, ...], wishes: Wishes) -> Column | str:
     values, _, bad = read_numbers(column, family)
     present = values[~np.isnan(values)]
+    if bad is not None and not (wishes.lenient and len(present)):
+        raise TableError(unreadable(name, NumericColumn.holds, bad))
     if not len(present):
-        return "no finite number in the first window"
+        return EMPTY[1]
     made = NumericColumn.fit(name, families, values)
-    if bad is not None and not wishes.lenient:
-        raise TableError(unreadable(made, bad))
     if name not in wishes.numeric + wishes.columns and _only_rises(present):
         return "a clock or counter: it never falls in the first window (name it in numeric to watch it)"
     return made

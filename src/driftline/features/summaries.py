@@ -61,13 +61,24 @@ def bin_edges(ordered: Floats, scale: float) -> tuple[float, ...]:
     if whole:
         step = max(1.0, math.ceil(step))
     if max(abs(low), abs(high)) >= 1e14 * step or step < 1e-300:
-        pad = (high - low) / _BINS  # too narrow for round numbers; padded, so that no edge is a value
-        edges = np.linspace(low - pad, high + pad, _BINS + 3)
+        edges = _binary_edges(ordered, low, high)  # too narrow for round numbers
     else:
         count = np.arange(math.floor(low / step), math.ceil(high / step) + 1 + whole)
         edges = np.array([rounded(float(k) * step, 15) for k in count]) - (0.5 if whole else 0.0)
     edges = np.unique(np.clip(edges, -_LARGEST, _LARGEST))
     return tuple(edges.tolist())
+
+
+def _binary_edges(ordered: Floats, low: float, high: float) -> Floats:
+    """Edges halfway between multiples of a power of 2: from them no value can be told, and none of them is one."""
+    least = 2.0 * float(np.spacing(max(abs(low), abs(high))))  # half of it must still be a difference
+    step = 2.0 ** math.ceil(math.log2(max((high - low) / _BINS, least)))
+    while True:
+        count = np.arange(math.floor(low / step) - 1, math.ceil(high / step) + 1)
+        edges = np.asarray((count + 0.5) * step, dtype=np.float64)
+        if step >= 1e307 or not np.isin(edges, ordered).any():
+            return edges
+        step *= 2.0
 
 
 def _nice(width: float) -> float:

@@ -9,9 +9,21 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from driftline.features.categories import CategoricalColumn
-from driftline.features.cells import Floats, TableError, column_of, family_of, pa, quoted
+from driftline.features.cells import (
+    Floats,
+    TableError,
+    Unreadable,
+    column_names,
+    column_of,
+    counted,
+    example,
+    family_of,
+    filled,
+    pa,
+    read_labels,
+)
 from driftline.features.columns import BooleanColumn, Column, DatetimeColumn, is_text
-from driftline.features.kinds import Wishes, freeze, unreadable
+from driftline.features.kinds import EMPTY, Wishes, freeze, unreadable
 from driftline.features.numeric import NumericColumn
 
 __all__ = ["Encoded", "TableEncoder", "TableError"]
@@ -52,8 +64,8 @@ class TableEncoder:
     ['age', 'age missing', 'colour=blue', 'colour=other', 'colour missing']
     >>> encoder.transform(table).values[:3].round(2).tolist()
     [[-0.67, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0]]
-    >>> encoder.transform(pa.table({"age": [25], "colour": ["teal"]})).notes
-    ("colour: 1 row holds a value not seen at first, such as 'teal'",)
+    >>> encoder.transform(pa.table({"age": [25] * 40, "colour": ["red", "teal"] * 20})).notes
+    ("colour: 20 rows hold values that were rare or not there at first (0 % then, 50 % now), such as 'teal'",)
     >>> TableEncoder.from_dict(encoder.to_dict()) == encoder
     True
     """
@@ -90,7 +102,7 @@ class TableEncoder:
             schema: what to do about later windows that differ, see above.
             untyped: all columns are text, as from a CSV file, and their kinds are guessed from it.
         """
-        names = _column_names(table)
+        names = column_names(table)
         if schema not in ("strict", "lenient"):
             raise TableError(f"schema={schema!r} is unknown: choose 'strict' or 'lenient'")
         wishes = Wishes(
@@ -132,7 +144,7 @@ class TableEncoder:
             table: a ``pyarrow.Table``; the order of its columns does not matter.
             untyped: whether its text may stand for other types; None is as it was when fitted.
         """
-        notes = self._check_columns(table)
+        notes = self._check_columns(table) + self._filled(table)
         out = np.zeros((table.num_rows, len(self._labels())))
         at = 0
         for column in self.columns:
@@ -141,7 +153,7 @@ class TableEncoder:
             reading = _guarded(column.name, lambda c=column, x=cells, f=family, b=block: c.encode(x, f, b))
             notes += told
             if reading.bad is not None:
-                notes.append(self._tolerated(column, reading.bad))
+                notes.append(self._tolerated(column, reading.bad, read_labels(cells, family)))
             notes += reading.notes
         return Encoded(out, tuple(notes))
 
@@ -154,18 +166,26 @@ class TableEncoder:
             found |= _guarded(column.name, lambda c=column, x=cells, f=family: c.summary(x, f))
         return found
 
-    def _tolerated(self, column: Column, bad: Any) -> str:
+    def _tolerated(self, column: Column, bad: Unreadable, labels: Any) -> str:
         if self.schema == "strict":
-            raise TableError(unreadable(column, bad))
-        what = "value is" if bad.rows == 1 else "values are"
-        return (
-            f"{column.name}: {bad.rows} {what} not {column.holds}, such as {quoted(bad.value)} in row {bad.row}; "
-            "counted as missing"
-        )
+            raise TableError(unreadable(column.name, column.holds, bad))
+        what = "value is" if len(bad.at) == 1 else "values are"
+        shown = example(counted(labels.take(pa.array(bad.at))))
+        return f"{column.name}: {len(bad.at)} {what} not {column.holds}{shown}; counted as missing"
+
+    def _filled(self, table: Any) -> list[str]:
+        """Notes on columns that are left out since they were empty at first, and are no longer."""
+        notes = []
+        for name in (n for n, why in self.skipped.items() if why in EMPTY and n in table.column_names):
+            rows = _guarded(name, lambda name=name: filled(column_of(table, name)))
+            if rows:
+                have = "row has" if rows == 1 else "rows have"
+                notes.append(f"{name}: had {self.skipped[name]} and is not watched; {rows} {have} one now")
+        return notes
 
     def _check_columns(self, table: Any) -> list[str]:
         """Notes on columns that are new; an error in a strict schema."""
-        names = _column_names(table)
+        names = column_names(table)
         if self.schema == "strict":
             missing = [column.name for column in self.columns if column.name not in names]
             if missing:
@@ -272,14 +292,3 @@ def _guarded(name: str, action: Any) -> Any:
 
 def _and_others(names: list[str]) -> str:
     return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-
-
-def _column_names(table: Any) -> list[str]:
-    """Names of a table's columns, all different."""
-    if not isinstance(table, pa.Table):
-        raise TableError(f"expected a pyarrow.Table, not a {type(table).__name__}")
-    names: list[str] = table.column_names
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if twice:
-        raise TableError(f"column {twice[0]!r} occurs {names.count(twice[0])} times: columns need different names")
-    return names

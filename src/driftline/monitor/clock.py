@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from driftline.monitor.batches import Batch, Position, Window
+from driftline.monitor.batches import Batch, Position, SourceError, Window
 from driftline.monitor.every import Every, iso, span
 from driftline.monitor.joining import join
 from driftline.monitor.settings import Settings
@@ -25,6 +25,9 @@ __all__ = ["Clock"]
 logger = logging.getLogger("driftline.monitor.windows")
 _LAST = np.iinfo(np.int64).max
 _SUSPECT = 1000  # late rows, with none on time between them, that a person should know of
+_YEAR = 31_556_952 * 10**9
+_FAR = 1000  # windows that a row may be ahead of those before it; at least a year, at most 20 years or 10 windows
+_AGREED = 100  # rows one after the other that are far ahead: time has gone on
 
 
 @dataclass
@@ -43,6 +46,10 @@ class Clock:
     come in order; those without rows between two others come as one, without rows. After each, the position is the
     first row of any later window, so that reading again from there, with rows of earlier windows left out, leads to the
     same windows.
+
+    A row that is very far ahead of those before it would close all windows up to it: it is an error where the schema is
+    strict, and otherwise left out as one without a readable time. Where 100 such rows follow each other, the last of
+    them counts: there was a gap.
 
     Arguments:
         position: to go on from.
@@ -69,11 +76,19 @@ class Clock:
         self._empty = pa.table({})
         self._sort: tuple[bool, bool] = (False, False)
         self._late_run = 0
+        self._ahead_run = 0
+        length = self._every.start(1) - self._every.start(0)
+        self._furthest = min(max(_FAR * length, _YEAR), max(20 * _YEAR, 10 * length), _LAST)
         self.waiting = 0
+
+    @property
+    def late(self) -> int:
+        """Rows that were late, or without a readable time, and are counted with no window given so far."""
+        return self._late.total() + self._untimed.total()
 
     def add(self, batch: Batch) -> Iterator[Window]:
         """Take the next rows; give the windows that are finished by them."""
-        times = times_of(batch, self._column, strict=self._strict)
+        times, agreed = self._plausible(times_of(batch, self._column, strict=self._strict), batch)
         known = times != MISSING
         newest = np.maximum.accumulate(np.concatenate([[self._newest], times]))
         indices, oldest = np.full(len(times), MISSING), np.full(len(times), MISSING)
@@ -81,6 +96,8 @@ class Clock:
         begun = newest[1:] != MISSING
         # not below the first time there is
         oldest[begun] = self._every.index(np.maximum(newest[1:][begun], MISSING + 1 + self._lateness) - self._lateness)
+        before = newest[:-1].copy()
+        before[agreed] = times[agreed]  # read again from there, they are not far ahead
         total = self._end.total
         self._empty, self._sort = batch.table.slice(0, 0), (batch.untyped, batch.sparse)
         self._warn(known & (indices < oldest), int(newest[-1]), batch)
@@ -89,7 +106,7 @@ class Clock:
             floor = int(oldest[start])
             some = slice(start, stop)
             kept = self._count(indices[some], known[some], floor)
-            self._keep(batch, start + np.flatnonzero(kept), indices, newest, total)
+            self._keep(batch, start + np.flatnonzero(kept), indices, before, total)
             yield from self._close(floor)
         self._newest = int(newest[-1])
         rows = batch.table.num_rows
@@ -102,6 +119,48 @@ class Clock:
     def rest(self) -> list[pa.Table]:
         """Rows of windows that are open, the oldest first."""
         return [piece.table for index in sorted(self._open) for piece in self._open[index].pieces]
+
+    def _plausible(self, times: NDArray[np.int64], batch: Batch) -> tuple[NDArray[np.int64], list[int]]:
+        """Times without those that are far ahead of the rows before, and the rows at which so many agreed as to count.
+
+        Each row is judged by those that counted before it, so that batches do not matter.
+        """
+        newest = np.maximum.accumulate(np.concatenate([[self._newest], times]))[:-1]
+        limit = np.where(newest == MISSING, _LAST, np.minimum(newest, _LAST - self._furthest) + self._furthest)
+        ahead = np.flatnonzero(times > limit)
+        if not ahead.size:
+            if (times != MISSING).any():
+                self._ahead_run = 0
+            return times, []
+        times, agreed = times.copy(), []
+        first = int(ahead[0])
+        if (times[:first] != MISSING).any():
+            self._ahead_run = 0
+        top = int(newest[first])
+        for row, time in enumerate(times[first:].tolist(), first):
+            if time == MISSING:
+                continue
+            if time - top <= self._furthest:
+                self._ahead_run = 0
+            elif self._strict:
+                raise SourceError(self._far(time, top, batch.place(row)))
+            else:
+                self._ahead_run += 1
+                if self._ahead_run < _AGREED:
+                    times[row] = MISSING
+                    continue
+                self._ahead_run = 0
+                agreed.append(row)
+                logger.warning("%d rows up to %s are far ahead of those before: a gap", _AGREED, batch.place(row))
+            top = max(top, time)
+        return times, agreed
+
+    def _far(self, time: int, newest: int, place: str) -> str:
+        years = (time - newest) / _YEAR
+        return (
+            f"time column {self._column!r}: {iso(time)} in {place} is {years:.3g} years ahead of the rows before it "
+            f"({iso(newest)}): a wrong time, or a gap; leave the row out, or choose schema='lenient'"
+        )
 
     def _count(self, indices: NDArray[np.int64], known: NDArray[np.bool_], floor: int) -> NDArray[np.bool_]:
         """Count rows that are late or have no time; which of the others belong to windows still to come."""

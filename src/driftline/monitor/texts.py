@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -18,6 +19,7 @@ __all__ = ["NULLS", "CsvParser", "JsonParser", "TextReader"]
 
 NULLS = ("", "NA", "N/A", "nan", "NaN", "null", "None")
 _WORDS = {bool: "true or false", int: "a number", float: "a number", str: "text"}
+_NESTED = (list, dict)
 
 
 class _Parser(Protocol):
@@ -98,15 +100,20 @@ class CsvParser:
             names = next(csv.reader(io.StringIO(text, newline=""), delimiter=self._separator, strict=True))
         except (csv.Error, StopIteration) as error:
             raise SourceError(f"{self._name}: line {line} is no header: {error}") from None
-        if self._separator == "," and len(names) == 1 and (";" in text or "\t" in text):
-            other = "semicolons" if ";" in text else "tabs"
-            raise SourceError(f"{self._name}: the header has {other} but no comma; columns are separated by commas")
+        if self._separator == "," and len(names) == 1:
+            self._refuse_other(text)
         names = [name or f"column {i + 1}" for i, name in enumerate(names)]
         twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
         if twice is not None:
             raise SourceError(f"{self._name} has more than one column {twice!r}: rename one of them")
         self._columns = names
         return end
+
+    def _refuse_other(self, header: str) -> None:
+        for sign, called in (("\t", "tabs"), (";", "semicolons"), ("|", "'|'")):
+            if sign in header:
+                advice = "read it with format='tsv'" if sign == "\t" else "columns must be separated by commas or tabs"
+                raise SourceError(f"{self._name}: the header has {called} but no comma: {advice}")
 
     def count(self, records: bytes, line: int) -> int:
         """Rows, by parsing no more than is needed for that."""
@@ -149,7 +156,10 @@ class CsvParser:
 
 
 class JsonParser:
-    """One JSON object a line, its values numbers, text, true, false or null; a key that is not there is a null."""
+    """One JSON object a line, its values numbers, text, true, false or null; a key that is not there is a null.
+
+    A column of arrays or objects is handed on as their JSON in bytes, which nobody takes for text: it can be left out.
+    """
 
     delimiter: bytes | None = None
 
@@ -186,6 +196,8 @@ class JsonParser:
 
     def _array(self, name: str, values: list[Any], lines: list[int]) -> pa.Array:
         kinds = set(map(type, values)) - {type(None)}
+        if kinds and kinds <= set(_NESTED):
+            return pa.array([None if v is None else self._dumped(v, name, lines) for v in values], pa.binary())
         words = {_WORDS.get(kind) for kind in kinds}
         if None in words or len(words) > 1:
             self._explain(name, values, lines)
@@ -196,17 +208,23 @@ class JsonParser:
         try:
             return pa.array(values)
         except (pa.ArrowException, ValueError) as error:  # such as half a surrogate pair
-            raise SourceError(f"{self._name}: column {name!r} in lines {lines[0]} to {lines[-1]}: {error}") from None
+            raise self._refused(name, lines, error) from None
+
+    def _dumped(self, value: Any, name: str, lines: list[int]) -> bytes:
+        try:
+            return json.dumps(value).encode()
+        except RecursionError as error:
+            raise self._refused(name, lines, error) from None
+
+    def _refused(self, name: str, lines: list[int], error: Exception) -> SourceError:
+        return SourceError(f"{self._name}: column {name!r} in lines {lines[0]} to {lines[-1]}: {error}")
 
     def _explain(self, name: str, values: list[Any], lines: list[int]) -> NoReturn:
         first: tuple[str, int] | None = None
         for value, line in zip(values, lines, strict=True):
             if value is None:
                 continue
-            word = _WORDS.get(type(value))
-            if word is None:
-                kind = "an array" if isinstance(value, list) else "an object"
-                raise SourceError(f"{self._name}: line {line}: {name!r} is {kind}; only plain values can be watched")
+            word = _WORDS.get(type(value), "an array or an object")
             if first is None:
                 first = word, line
             elif word != first[0]:
@@ -240,6 +258,8 @@ def _decoded(records: bytes, name: str, line: int) -> str:
     try:
         return records.decode()
     except UnicodeDecodeError as error:
+        if line == 1 and records.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise SourceError(f"{name} is UTF-16; convert it first: iconv -f utf-16 -t utf-8") from None
         at = line + records.count(b"\n", 0, error.start)
         byte = records[error.start]
         raise SourceError(

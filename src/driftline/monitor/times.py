@@ -17,6 +17,7 @@ MISSING = np.iinfo(np.int64).min  # as numpy marks a time that is none
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ]|$)"
 _ZONED = r"[T ][0-9]{2}.*(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
 _NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+_MILLISECONDS = 1e11  # as seconds, the year 5138
 _FURTHEST = 9_223_372_036.0  # seconds that fit in 64 bits of ns: the year 2262
 
 
@@ -142,6 +143,12 @@ def _complaint(values: pa.ChunkedArray, row: int) -> str:
     if pa.types.is_timestamp(values.type) or pa.types.is_date(values.type):
         return "a time beyond the years 1678 to 2261"
     shown = str(values[row])
+    try:
+        many = _MILLISECONDS < abs(float(shown)) < 1000.0 * _FURTHEST
+    except ValueError:
+        many = False
+    if many:
+        return f"{shown} looks like milliseconds since 1970, seconds are wanted: divide by 1000"
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         return f"{shown[:60]!r} is neither a time in ISO 8601 (such as 2024-05-31T08:15:00) nor seconds since 1970"
-    return f"{shown} is not seconds since 1970: is it milliseconds, or not a time?"
+    return f"{shown} is not seconds since 1970"
