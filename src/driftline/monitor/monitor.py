@@ -230,7 +230,7 @@ class Monitor:
             current = []  # it would be refused again
             raise
         finally:
-            self.waiting, self.late = windows.waiting, getattr(windows, "late", 0)
+            self.waiting, self.late = windows.waiting, windows.late
             if isinstance(opened, Frames):  # what comes next may belong to the same window
                 self._rest = current + windows.rest() + opened.unread()
         if self.waiting:

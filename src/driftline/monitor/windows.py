@@ -24,6 +24,7 @@ class Windows:
 
     Attributes:
         waiting: rows of unfinished windows, after the last batch.
+        late: rows that came after their window had been closed, or without a time, and are counted in no window yet.
 
     >>> import pyarrow as pa
     >>> from driftline.monitor.sources import open_source
@@ -40,7 +41,7 @@ class Windows:
         self._position = position
         self._flush = flush
         self._rest: list[pa.Table] = []
-        self.waiting = 0
+        self.waiting = self.late = 0
 
     def __iter__(self) -> Iterator[Window]:
         return self._by_rows(self._settings.window) if self._settings.window is not None else self._by_time()
@@ -90,4 +91,4 @@ class Windows:
             self._rest = [later.table for later in windows[i + 1 :]] + open_now
             self.waiting = sum(table.num_rows for table in self._rest)
             yield window
-        self._rest, self.waiting = open_now, clock.waiting
+        self._rest, self.waiting, self.late = open_now, clock.waiting, clock.late
