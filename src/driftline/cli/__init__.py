@@ -13,6 +13,9 @@ __all__ = ["main", "run"]
 
 def main() -> None:
     """Entry point; the command needs the [monitor] extra."""
+    # before PyTorch is loaded: beside other work on the machine, threads that wait for each other cost many times what
+    # they gain
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that lacks a character shows another, and goes on
             stream.reconfigure(errors="replace")
