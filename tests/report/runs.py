@@ -113,7 +113,7 @@ def weekly(windows: int = 134, seed: int = 1000) -> list[Record]:
         season = 0.06 * (1.0 - math.cos(2.0 * math.pi * w / 52.0))
         value = season + 0.55 * (w >= broke) + 0.012 * rng.normal() - 0.004
         step = abs(value - before) * 0.8 + abs(0.01 * rng.normal())
-        notes = ("price: 12 rows hold values that were rare or not there at first (0.2 % then, 14 % now), such as 'x'",) if w % 29 == 3 else ()
+        notes = ("price: 12 rows hold values that were rare or not there at first",) if w % 29 == 3 else ()
         found.append(record(w, value, step, notes=notes, late_rows=3 if w % 31 == 5 else 0))
         before = value
     return found

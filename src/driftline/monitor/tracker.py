@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from driftline.monitor.databases import TrackerError, connect, empty_log, in_words, lock, prepare
 from driftline.monitor.records import Record, RecordError
 from driftline.monitor.runs import Reference, Run
 from driftline.monitor.settings import Settings
@@ -26,17 +27,11 @@ __all__ = ["Content", "Progress", "Tracker", "TrackerError", "read_run"]
 
 VERSION = 1
 _APPLICATION = 0x64726674  # "drft", told by file(1) and SQLite
-_PATIENCE = 10_000  # milliseconds to wait for others
-_PAGE = 16384  # bytes: several Records fit into one, so that little of it stays unused
 _PARTS = ("run", "progress", "state")
 _SCHEMA = """
 CREATE TABLE parts (name TEXT PRIMARY KEY, content BLOB NOT NULL, digest TEXT NOT NULL);
 CREATE TABLE records (place INTEGER PRIMARY KEY, record TEXT NOT NULL, digest TEXT NOT NULL);
 """
-
-
-class TrackerError(ValueError):
-    """The tracker file is damaged, foreign, of another version, or in use by another writer."""
 
 
 @dataclass(frozen=True)
@@ -114,12 +109,12 @@ class Tracker:
             raise FileNotFoundError(f"{self.path}: its folder does not exist")
         with self._clearly():
             if not readonly:
-                self._lock = _lock(self.path)
+                self._lock = lock(self.path)
             try:
-                self._database = _connect(self.path, readonly)
+                self._database = connect(self.path, readonly)
                 self._check_kind()  # before anything is changed
                 if not readonly:
-                    _prepare(self._database)
+                    prepare(self._database)
                 place = os.stat(self.path)
                 self._place = (place.st_dev, place.st_ino)
             except BaseException:
@@ -136,7 +131,7 @@ class Tracker:
         """Close the file; a writer's lock ends."""
         database = getattr(self, "_database", None)
         if database is not None and not self.readonly:
-            _empty_log(database)
+            empty_log(database)
             with suppress(sqlite3.Error):  # at rest it is one file, without a log; a reader at work prevents that
                 database.execute("PRAGMA busy_timeout = 100")
                 database.execute("PRAGMA journal_mode = DELETE").fetchone()
@@ -191,7 +186,7 @@ class Tracker:
                 with suppress(sqlite3.Error):
                     database.execute("ROLLBACK")
                 raise
-        _empty_log(database)
+        empty_log(database)
         return done
 
     def _check_place(self) -> None:
@@ -275,7 +270,7 @@ class Tracker:
         try:
             yield
         except sqlite3.Error as error:
-            raise TrackerError(f"{self.path}: {_in_words(error)}") from None
+            raise TrackerError(f"{self.path}: {in_words(error)}") from None
         except (RecordError, json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError) as error:
             raise TrackerError(f"{self.path}: damaged ({error})") from None
 
@@ -284,68 +279,6 @@ def read_run(path: str | os.PathLike[str]) -> Run:
     """What a tracker file tells, while a writer may be at work."""
     with Tracker(path, readonly=True) as tracker:
         return tracker.run()
-
-
-def _connect(path: str, readonly: bool) -> sqlite3.Connection:
-    address = Path(path).resolve().as_uri()
-    if not readonly:
-        return sqlite3.connect(address, uri=True, isolation_level=None, timeout=_PATIENCE / 1000)
-    try:
-        database = sqlite3.connect(f"{address}?mode=ro", uri=True, isolation_level=None, timeout=_PATIENCE / 1000)
-        database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError:
-        log = Path(f"{path}-wal")
-        if log.exists() and log.stat().st_size:
-            raise
-        # a folder that cannot be written to has no room for the log's index; without a log none is needed
-        database = sqlite3.connect(f"{address}?immutable=1", uri=True, isolation_level=None)
-    return database
-
-
-def _prepare(database: sqlite3.Connection) -> None:
-    """For writing: readers go on beside it, deleted content is overwritten, a commit is on the disk."""
-    database.execute(f"PRAGMA page_size = {_PAGE}")  # of a new file
-    database.execute("PRAGMA secure_delete = ON")
-    if database.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
-        raise sqlite3.OperationalError("this file system does not allow a write-ahead log")
-    database.execute("PRAGMA synchronous = FULL")
-    _empty_log(database)  # a writer that was killed may have left one
-
-
-def _empty_log(database: sqlite3.Connection) -> None:
-    """The log holds what was overwritten: without it no earlier window stays behind.
-
-    What has been committed is safe already, so nothing here is an error; a reader in the middle of something puts it
-    off to the next time, and is not waited for.
-    """
-    with suppress(sqlite3.Error):
-        database.execute("PRAGMA busy_timeout = 0")
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    with suppress(sqlite3.Error):
-        database.execute(f"PRAGMA busy_timeout = {_PATIENCE}")
-
-
-def _lock(path: str) -> sqlite3.Connection:
-    """Held as long as the writer lives, and let go by the system if it is killed."""
-    address = f"{Path(path).resolve().as_uri()}.lock"
-    connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=0.0)
-    try:
-        connection.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError as error:
-        connection.close()
-        if "locked" in str(error):
-            raise TrackerError(f"{path}: another process is writing to it; one writer at a time") from None
-        raise
-    return connection
-
-
-def _in_words(error: sqlite3.Error) -> str:
-    text = str(error)
-    if "not a database" in text:
-        return "not a driftline tracker file"
-    if "malformed" in text or "no such" in text:
-        return f"damaged ({text})"
-    return f"cannot be used ({text})"
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
