@@ -225,7 +225,9 @@ def test_warnings_as_errors_leave_the_state(rng):
 def test_an_outlier_is_named(rng):
     window = rng.normal(size=(500, 3))
     window[7, 1] = 1e4
-    with pytest.warns(UntrustedEstimateWarning, match="row 7 alone carries .* column 1 lies .* standard deviations away"):
+    with pytest.warns(
+        UntrustedEstimateWarning, match="row 7 alone carries .* column 1 lies .* standard deviations away"
+    ):
         DensityRatio(model="quadratic", random_state=0).fit(rng.normal(size=(500, 3)), window)
     window[7, 1] = 1e12
     with pytest.raises(ValueError, match=r"column 1 holds 1e\+12 in row 7, 1e\+12 standard deviations away"):
