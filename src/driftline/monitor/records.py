@@ -161,6 +161,10 @@ def _checked(data: Any) -> dict[str, Any]:
     for name in ("original", "reason", "digest"):
         if not isinstance(data[name], str):
             raise ValueError(f"{name}={data[name]!r} is not text")
+    if not data["original"]:
+        raise ValueError("original has no name")
+    if not all(isinstance(moved["column"], str) for moved in data["columns"]):
+        raise ValueError("a column that moved has no name")
     for name in ("start", "end"):
         if not isinstance(data[name], str | None):
             raise ValueError(f"{name}={data[name]!r} is not a time")
