@@ -70,11 +70,11 @@ def test_images_without_their_labels_are_refused(alone):
     ("data", "message"),
     [
         (b"plain", "not a whole gzip file"),
-        (gzip.compress(b"\0\0\x08\x01\0\0\0\x05abcde")[:-6], "not a whole gzip file"),
-        (gzip.compress(b"hello world"), "not an idx file"),
-        (gzip.compress(b"\0\0\x08\x01\0\0\0\x05abc"), r"shape \(5,\), but holds 3 bytes"),
-        (gzip.compress(b"\0\0\x08\x03\0\0"), "should hold"),
-        (gzip.compress(b""), "not an idx file"),
+        (gzip.compress(b"\0\0\x08\x01\0\0\0\x05abcde", mtime=0)[:-6], "not a whole gzip file"),
+        (gzip.compress(b"hello world", mtime=0), "not an idx file"),
+        (gzip.compress(b"\0\0\x08\x01\0\0\0\x05abc", mtime=0), r"shape \(5,\), but holds 3 bytes"),
+        (gzip.compress(b"\0\0\x08\x03\0\0", mtime=0), "should hold"),
+        (gzip.compress(b"", mtime=0), "not an idx file"),
     ],
 )
 def test_broken_files_are_named(tmp_path, data, message):
