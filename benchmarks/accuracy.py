@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.results import Result
 from driftline import ContinualDensityRatio, UntrustedEstimateWarning
-from driftline.streams import CorrelationStream, GaussianStream, MixtureStream
+from driftline.synthetic import CorrelationStream, GaussianStream, MixtureStream
 
 ROWS = 50_000
 LAST = 20

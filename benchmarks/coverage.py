@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks.results import Result
 from driftline import ContinualDensityRatio, FitDivergedError, UntrustedEstimateWarning
-from driftline.divergences import divergence
-from driftline.streams import GaussianStream, MixtureStream
+from driftline.inference import divergence
+from driftline.synthetic import GaussianStream, MixtureStream
 
 KINDS = ("reverse_kl", "js", "hellinger", "pearson")
 TIMES = (1, 5, 20)

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.results import Result
 from driftline import Monitor
-from driftline.monitor.inspection import inspect
+from driftline.monitor import inspect
 
 ROWS, BLOCK, WINDOW = 10_000_000, 250_000, 50_000
 WINDOWS = 1000

@@ -12,16 +12,10 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.results import Result
-from driftline import (
-    ContinualDensityRatio,
-    DensityRatio,
-    Training,
-    UntrustedEstimateWarning,
-    convex,
-    fitting,
-    inference,
-)
-from driftline.streams import GaussianStream
+from driftline import ContinualDensityRatio, DensityRatio, Training, UntrustedEstimateWarning, inference
+from driftline.fitting import _newton as newton
+from driftline.recursion import _log_linear as log_linear
+from driftline.synthetic import GaussianStream
 
 ROWS = 50_000
 
@@ -59,15 +53,15 @@ def error_bars(seeds: int) -> Iterator[Result]:
     real = {
         "advance": inference.advance,
         "optimism": inference.optimism,
-        "reach": convex.reach,
-        "third": fitting._third,
+        "reach": log_linear.reach,
+        "third": newton._third,
     }
 
     def switch(on: bool) -> None:
         inference.advance = real["advance"] if on else lambda *parts: None
         inference.optimism = real["optimism"] if on else lambda uncertainty: 0.0
-        convex.reach = real["reach"] if on else lambda z, settings: 0
-        fitting._third = real["third"] if on else lambda *parts: (empty, empty)
+        log_linear.reach = real["reach"] if on else lambda z, settings: 0
+        newton._third = real["third"] if on else lambda *parts: (empty, empty)
 
     for seed in range(seeds):
         rng = np.random.default_rng(seed)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.results import Result
-from driftline.theory import gaussian_mean_shift
+from driftline.inference import gaussian_mean_shift
 
 MEANS = np.arange(21) / 10
 REPLICATES = 4000  # know a variance to 2.2 %

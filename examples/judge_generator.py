@@ -34,9 +34,8 @@ from sklearn.decomposition import PCA
 from sklearn.mixture import GaussianMixture
 
 from driftline import ContinualDensityRatio, UntrustedEstimateWarning
-from driftline.evaluation import ContinualEvaluation
-from driftline.figures import matrix_figure, measures_figure, prd_figure, samples_figure
-from driftline.metrics import prd
+from driftline.evaluation import ContinualEvaluation, matrix_figure, measures_figure, prd_figure, samples_figure
+from driftline.evaluation.metrics import prd
 
 Images = npt.NDArray[np.float64]
 

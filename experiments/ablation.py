@@ -20,12 +20,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from torch import Tensor
 
-from driftline.continual import Policy, State, start, step
-from driftline.fitting import FitDivergedError
-from driftline.objectives import log_mean_exp, resolve
-from driftline.positions import Position, Settings
-from driftline.streams import GaussianStream
-from driftline.training import Training
+from driftline.fitting import FitDivergedError, Training, log_mean_exp, resolve
+from driftline.recursion import Policy, Position, Settings, State, start, step
+from driftline.synthetic import GaussianStream
 from experiments.experiment import Experiment, Report, Row, Unit
 from experiments.figures import COLORS, band, canvas, style
 from experiments.methods import epochs_to, errors

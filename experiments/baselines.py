@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from driftline import DensityRatio
-from driftline.models import MLP, fit_standardizer
-from driftline.objectives import logistic
-from driftline.training import Pair, Training, fit_network
+from driftline.fitting import MLP, Pair, Training, fit_network, fit_standardizer, logistic
 from experiments.experiment import Report
 from experiments.methods import Floats, epochs_to
 

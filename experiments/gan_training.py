@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from driftline.files import StateFileError, read_tensors, write_tensors
+from driftline._files import StateFileError, read_tensors, write_tensors
 from experiments.gan_losses import LOSSES, clip_weights, gradient_penalty
 from experiments.gan_models import Critic, Generator
 

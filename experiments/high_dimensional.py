@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from driftline.metrics import fid
+from driftline.evaluation.metrics import fid
 from experiments.experiment import Experiment, Report, Row, Unit
 from experiments.files import write_atomically
 from experiments.gan_training import Settings

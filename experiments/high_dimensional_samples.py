@@ -19,8 +19,8 @@ from sklearn.decomposition import PCA
 from sklearn.mixture import GaussianMixture
 
 from driftline import Training
-from driftline.divergences import terms
 from driftline.features import ClassifierFeatures
+from driftline.inference import terms
 from experiments.experiment import Report
 from experiments.files import write_atomically
 from experiments.gan_training import ContinualGAN, Settings

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from driftline import ContinualDensityRatio, DensityRatio
+from driftline.evaluation.metrics import fid, kid, neighbours, prd
 from driftline.fitting import FitDivergedError
-from driftline.metrics import fid, kid, neighbours, prd
 from experiments.experiment import Report, Row
 from experiments.measures_cases import TRUTHS
 from experiments.methods import Floats, ckliep, untrusted

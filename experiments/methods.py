@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline import ContinualDensityRatio, UntrustedEstimateWarning
-from driftline.training import Progress, Training
+from driftline.fitting import Progress, Training
 from experiments.experiment import Report
 
 __all__ = ["PAPER_EPOCHS", "PAPER_RATE", "Floats", "ckliep", "epochs_to", "errors", "untrusted", "without_validation"]

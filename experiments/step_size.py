@@ -22,9 +22,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from driftline import ContinualDensityRatio
-from driftline.fitting import FitDivergedError
-from driftline.streams import GaussianStream
-from driftline.training import Training
+from driftline.fitting import FitDivergedError, Training
+from driftline.synthetic import GaussianStream
 from experiments import methods
 from experiments.experiment import Experiment, Report, Row, Unit
 from experiments.figures import COLORS, band, canvas, style

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from driftline import ContinualDensityRatio, DensityRatio
-from driftline.streams import GaussianStream
+from driftline.synthetic import GaussianStream
 from experiments.experiment import Experiment, Report, Row, Unit
 from experiments.figures import COLORS, band, canvas, style
 from experiments.methods import Floats, ckliep, errors, untrusted, without_validation

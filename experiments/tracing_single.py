@@ -22,9 +22,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from driftline import ContinualDensityRatio, DensityRatio
-from driftline.fitting import FitDivergedError
-from driftline.streams import GaussianStream
-from driftline.training import Training
+from driftline.fitting import FitDivergedError, Training
+from driftline.synthetic import GaussianStream
 from experiments.baselines import ConvexTelescope, NetworkTelescope
 from experiments.experiment import Experiment, Report, Row, Unit
 from experiments.figures import COLORS, band, canvas, style

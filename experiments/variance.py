@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.theory import replicated, rows
-from driftline.theory import gaussian_mean_shift
+from driftline.inference import gaussian_mean_shift
 from experiments.experiment import Experiment, Report, Row, Unit
 from experiments.figures import COLORS, canvas, style
 

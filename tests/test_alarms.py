@@ -155,7 +155,7 @@ def test_on_a_stream_that_stays_and_then_moves(seed):
 @pytest.mark.parametrize("rho", [0.0, 0.6])
 def test_run_length_on_streams(rho):
     """The whole way, from rows to the first false alarm, on independent and on AR(1) rows."""
-    from driftline.streams import GaussianStream
+    from driftline.synthetic import GaussianStream
 
     stream, lengths = GaussianStream(dim=3, delta=0.0, rho=rho), []
     for seed in range(60):

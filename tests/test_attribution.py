@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from driftline import ContinualDensityRatio, DensityRatio, Training
-from driftline.attribution import shares
-from driftline.models import fit_features
+from driftline.fitting import fit_features
+from driftline.inference._attribution import shares
 
 
 def moving(rng, n, t):

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from driftline import Monitor
 from driftline.cli import run
-from driftline.cli.endings import code_of, in_options, interruptible
-from driftline.cli.options import Plan, names, plan_of
-from driftline.monitor.records import RECORD_SCHEMA, Record
-from driftline.monitor.tracker import read_run
+from driftline.cli._errors import code_of, in_options, interruptible
+from driftline.cli._options import Plan, names, plan_of
+from driftline.monitor import Record, read_run
+from driftline.monitor._records import RECORD_SCHEMA
 
 ROWS = 300
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from driftline import ContinualDensityRatio, DensityRatio, FitDivergedError, Training, UntrustedEstimateWarning
-from driftline.streams import GaussianStream
+from driftline.synthetic import GaussianStream
 
 QUICK = Training(epochs=4, batch=500)
 

@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from driftline import DensityRatio, Signal
-from driftline.demo import built_in, run, said
-from driftline.features.tables import TableEncoder
-from driftline.monitor.tracker import read_run
-from driftline.orders import Shop
+from driftline.cli._demo import built_in, run, said
+from driftline.monitor import read_run
+from driftline.synthetic import Shop
+from driftline.tables import TableEncoder
 
 
 def test_demo_tells_its_story(tmp_path):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from driftline.dependence import choose_lag, long_run, long_run_variance, positive
-from driftline.designs import Dense, log_linear_design
-from driftline.models import fit_features
-from driftline.streams import GaussianStream
+from driftline.fitting import Dense, fit_features, log_linear_design
+from driftline.inference import choose_lag, long_run_variance
+from driftline.inference._dependence import long_run, positive
+from driftline.synthetic import GaussianStream
 
 
 def ar1(rng, n, dim, rho):

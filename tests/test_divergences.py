@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from driftline.divergences import DIVERGENCES, divergence, slope, terms
+from driftline.inference import DIVERGENCES, divergence, terms
+from driftline.inference._divergences import slope
 
 MU = 0.5
 PHI = 0.5 * (1 + math.erf(MU / 2 / math.sqrt(2)))  # normal distribution function at MU/2

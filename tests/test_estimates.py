@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import chi2, ncx2
 
 from driftline import Estimate
-from driftline.estimates import interval, law_of, normal_interval, quantiles, tail
+from driftline.inference import law_of, quantiles, tail
+from driftline.inference._estimates import interval, normal_interval
 
 
 @pytest.mark.parametrize("dof", [1.0, 4.0, 15.0, 130.0, 2000.0])

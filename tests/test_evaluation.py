@@ -13,7 +13,8 @@ import torch
 from safetensors import safe_open
 
 from driftline import ContinualDensityRatio, DensityRatio, StateFileError, Training, UntrustedEstimateWarning
-from driftline.evaluation import KEEPING, ContinualEvaluation
+from driftline.evaluation import ContinualEvaluation
+from driftline.evaluation._scores import KEEPING
 from driftline.features import ContinualVAE
 
 TASKS = ("a", "b", "c")

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from driftline import ContinualDensityRatio
-from driftline.demo import write_orders
-from driftline.orders import Shop
+from driftline.cli._demo import write_orders
+from driftline.synthetic import Shop
 
 ROOT = Path(__file__).parents[1]
 

@@ -10,10 +10,9 @@ import pandas as pd
 import pytest
 from matplotlib.colors import LogNorm
 
-from driftline import scores
-from driftline.evaluation import ContinualEvaluation
-from driftline.figures import matrix_figure, measures_figure, prd_figure, samples_figure
-from driftline.metrics import prd
+from driftline.evaluation import ContinualEvaluation, matrix_figure, measures_figure, prd_figure, samples_figure
+from driftline.evaluation import _scores as scores
+from driftline.evaluation.metrics import prd
 
 
 def table(tasks=4, factor=1.0, growth=0.1, measures=("js", "fid"), errors=True, name="task {}"):
@@ -194,7 +193,7 @@ def test_matplotlib_is_left_alone():
     assert dict(mpl.rcParams) == before
     code = (
         "import sys, driftline.evaluation; found = ['matplotlib' in sys.modules]\n"
-        "import driftline.figures; print(found, 'matplotlib.pyplot' in sys.modules)"
+        "import driftline.evaluation; print(found, 'matplotlib.pyplot' in sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[False] False"

@@ -7,17 +7,23 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from driftline.designs import Dense, log_linear_design
 from driftline.fitting import (
+    MLP,
+    Dense,
     FitDivergedError,
+    Pair,
+    Training,
     bridge_constant,
     fit_convex,
+    fit_features,
     fit_features_lbfgs,
+    fit_network,
     is_separable,
+    log_linear_design,
+    logistic,
+    split_rows,
 )
-from driftline.models import MLP, fit_features
-from driftline.objectives import bregman, kliep, logistic, lsif, nwj
-from driftline.training import Pair, Training, fit_network, split_rows
+from driftline.fitting._objectives import bregman, kliep, lsif, nwj
 
 
 def gaussians(seed=0, n=3000, m=2000, shift=0.4, d=3):

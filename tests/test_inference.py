@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from driftline import ContinualDensityRatio, DensityRatio, Training, UntrustedEstimateWarning, readings
-from driftline.divergences import terms
-from driftline.inference import covariance
-from driftline.readings import effective_sample_size
-from driftline.streams import GaussianStream
+from driftline import ContinualDensityRatio, DensityRatio, Training, UntrustedEstimateWarning
+from driftline.inference import _intervals as readings
+from driftline.inference import effective_sample_size, terms
+from driftline.inference._influence import covariance
+from driftline.synthetic import GaussianStream
 
 
 def replicate(count, windows, n, kind, model="quadratic", dim=3, delta=0.03):

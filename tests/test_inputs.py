@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftline import ContinualDensityRatio, DensityRatio, UntrustedEstimateWarning
-from driftline.inputs import as_rows, resolve_device
+from driftline._inputs import as_rows, resolve_device
 
 GOOD = np.arange(40.0).reshape(20, 2)
 

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from driftline.designs import Dense, log_linear_design
-from driftline.models import MLP, LogLinear, Network, fit_features, fit_standardizer, grow
+from driftline.fitting import MLP, Dense, LogLinear, Network, fit_features, fit_standardizer, grow, log_linear_design
 
 
 def rows(n=300, d=5, seed=0, **kwargs):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from driftline import ContinualDensityRatio
-from driftline.streams import GaussianStream
+from driftline.synthetic import GaussianStream
 
 STREAM = GaussianStream(dim=3, delta=0.05)
 

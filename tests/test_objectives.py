@@ -6,18 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from driftline.objectives import (
-    OBJECTIVES,
-    bregman,
-    constraint_residual,
-    f_gan,
-    kliep,
-    logistic,
-    lsif,
-    nwj,
-    resolve,
-    unnormalised,
-)
+from driftline.fitting import constraint_residual, logistic, resolve, unnormalised
+from driftline.fitting._objectives import OBJECTIVES, bregman, f_gan, kliep, lsif, nwj
 
 GENERATORS = {
     "nwj": (lambda r: r * r.log() - r, nwj, 1.0, -1.0),

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from driftline import ContinualDensityRatio, DensityRatio, screening
-from driftline.streams import CorrelationStream, GaussianStream, MixtureStream
+from driftline import ContinualDensityRatio, DensityRatio
+from driftline.recursion import _screening as screening
+from driftline.synthetic import CorrelationStream, GaussianStream, MixtureStream
 
 
 def features(est):

@@ -9,9 +9,10 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from driftline import ContinualDensityRatio, DensityRatio, StateFileError, Training, storage
-from driftline.objectives import nwj
-from driftline.streams import CorrelationStream, GaussianStream
+from driftline import ContinualDensityRatio, DensityRatio, StateFileError, Training
+from driftline.fitting._objectives import nwj
+from driftline.recursion import _storage as storage
+from driftline.synthetic import CorrelationStream, GaussianStream
 
 MODELS = ["auto", "quadratic", "linear", "quadratic-full", "mlp"]
 

@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from driftline._wording import Heading, clean, heading, moved, number, reading, sparkline, when
 from driftline.alarms import Signal
-from driftline.divergences import DIVERGENCES
-from driftline.estimates import Estimate
-from driftline.monitor.records import Moved, Record
-from driftline.monitor.settings import Settings
-from driftline.report import words
+from driftline.inference import DIVERGENCES, Estimate
+from driftline.monitor import Moved, Record, Settings
+from driftline.report import _words as words
 from driftline.terminal import JsonLines, Lines, Screen, say
-from driftline.wording import Heading, clean, heading, moved, number, reading, sparkline, when
 
 HEAD = Heading(
     "orders/*.parquet, 26 files", "windows of 1w by ordered_at", "run.driftline", "KL(current‖original)", 0.1, 130_000

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
 
-from driftline import DensityRatio, inference
-from driftline.theory import exponential_family_covariance, gaussian_mean_shift, step_covariance
+from driftline import DensityRatio
+from driftline.inference import _influence as inference
+from driftline.inference import gaussian_mean_shift
+from driftline.inference._theory import exponential_family_covariance, step_covariance
 
 CORNERS = ([0, 0, 1], [0, 1, 1])  # the three entries of a symmetric 2 x 2 matrix
 

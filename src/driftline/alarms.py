@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from driftline.estimates import Estimate, Law, law_of, quantiles, tail
+from driftline.inference import Estimate, Law, law_of, quantiles, tail
 
 __all__ = ["AlarmPolicy", "AlarmState", "Decision", "DriftAlarm", "Look", "Signal", "decide", "limit"]
 

@@ -16,11 +16,11 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from driftline.monitor.records import Record
-from driftline.wording import Heading, clean, count, counted, moved, notes_of, number, reading, sparkline, when, word
+from driftline._wording import Heading, clean, count, counted, moved, notes_of, number, reading, sparkline, when, word
+from driftline.monitor import Record
 
 if TYPE_CHECKING:
-    from driftline.monitor.monitor import Monitor
+    from driftline.monitor import Monitor
 
 __all__ = ["JsonLines", "Lines", "Screen", "View", "say", "show"]
 

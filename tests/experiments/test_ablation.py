@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 import torch
 
-from driftline.continual import Policy, start, step
 from driftline.fitting import FitDivergedError
-from driftline.positions import Settings
-from driftline.streams import GaussianStream
+from driftline.recursion import Policy, Settings, start, step
+from driftline.synthetic import GaussianStream
 from experiments import ablation
 from experiments.ablation import (
     FRESH,

@@ -3,8 +3,8 @@
 import numpy as np
 
 from driftline import ContinualDensityRatio
-from driftline.streams import GaussianStream
-from driftline.training import Training
+from driftline.fitting import Training
+from driftline.synthetic import GaussianStream
 from experiments.baselines import ConvexTelescope, NetworkTelescope
 
 

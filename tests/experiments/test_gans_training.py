@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from driftline._files import StateFileError
 from driftline.evaluation import ContinualEvaluation
 from driftline.features import ClassifierFeatures
-from driftline.files import StateFileError
-from driftline.training import Training
+from driftline.fitting import Training
 from experiments.gan_losses import LOSSES
 from experiments.gan_models import Critic, Generator
 from experiments.gan_training import ContinualGAN, Settings

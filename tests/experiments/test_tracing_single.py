@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from driftline.streams import GaussianStream
+from driftline.synthetic import GaussianStream
 from experiments.experiment import Unit
 from experiments.tracing_single import EXPERIMENT, METHODS, Args, caption, figure, run, units, verdict
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from driftline.theory import gaussian_mean_shift
+from driftline.inference import gaussian_mean_shift
 from experiments.variance import LIMIT, Args, figure, run, units, verdict
 
 SMALL = Args(means=3, replicates=1500)

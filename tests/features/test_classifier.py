@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from driftline import FitDivergedError, StateFileError, Training
 from driftline.features import ClassifierFeatures, ContinualVAE
-from driftline.features.modules import ConvNet
+from driftline.features._modules import ConvNet
 
 QUICK = Training(epochs=8, batch=64, lr=1e-2)
 BRIEF = Training(epochs=1, batch=200)

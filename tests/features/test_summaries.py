@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from driftline.features.summaries import bin_edges, numeric_summary
-from driftline.features.tables import TableEncoder
+from driftline.tables import TableEncoder
+from driftline.tables._summaries import bin_edges, numeric_summary
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from driftline import ContinualDensityRatio, DriftAlarm, Signal
-from driftline.features.tables import TableEncoder
+from driftline.tables import TableEncoder
 
 
 def mixed(rng, rows, missing=0.1, colours=(0.55, 0.3, 0.12, 0.03)):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from driftline.features.tables import TableEncoder, TableError
+from driftline.tables import TableEncoder, TableError
 
 
 def mixed(rng, rows=500):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftline.features.tables import TableEncoder, TableError
+from driftline.tables import TableEncoder, TableError
 
 TEXT = st.text(max_size=6) | st.sampled_from(["", "a", "b", "nan", "1", "00", "true", "2024-02-30", "2024-01-01", "１"])
 FLOATS = st.floats(allow_subnormal=True) | st.sampled_from([0.0, 1.0, -1.0, 1e308, -1.7e308, 5e-324, 2.0**53])

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from driftline import ContinualDensityRatio, FitDivergedError, StateFileError, Training
 from driftline.features import ContinualVAE
-from driftline.features.modules import VAE, gaussian_kl, pulled_loss
+from driftline.features._modules import VAE, gaussian_kl, pulled_loss
 
 QUICK = Training(epochs=20, batch=64, lr=1e-2, patience=10)
 BRIEF = Training(epochs=1, batch=200)

@@ -5,8 +5,8 @@ import pytest
 from scipy.linalg import sqrtm
 from scipy.spatial.distance import cdist
 
-from driftline.metrics import fid, kid, neighbours, prd
-from driftline.metrics.curves import curve
+from driftline.evaluation.metrics import fid, kid, neighbours, prd
+from driftline.evaluation.metrics._curves import curve
 
 
 def samples(seed=0, n=600, m=500, d=6, shift=0.4, scale=1.3):

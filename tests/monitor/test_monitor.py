@@ -20,14 +20,14 @@ import pytest
 
 from driftline import Monitor
 from driftline.alarms import AlarmState, Signal
-from driftline.estimates import Estimate
-from driftline.features.tables import TableError
-from driftline.monitor import judging
-from driftline.monitor.batches import SourceError
-from driftline.monitor.inspection import inspect, search
-from driftline.monitor.records import RECORD_SCHEMA, Record
-from driftline.monitor.settings import Settings
-from driftline.monitor.tracker import Tracker, TrackerError, read_run
+from driftline.inference import Estimate
+from driftline.monitor import Record, Settings, inspect, read_run, search
+from driftline.monitor import _judgement as judging
+from driftline.monitor._records import RECORD_SCHEMA
+from driftline.monitor._sqlite import TrackerError
+from driftline.monitor._tracker import Tracker
+from driftline.sources import SourceError
+from driftline.tables import TableError
 
 
 def frame(rng, rows=500, shift=0.0, share=0.3, **more):

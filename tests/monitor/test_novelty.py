@@ -8,8 +8,8 @@ import pytest
 
 from driftline import Monitor
 from driftline.alarms import Signal
-from driftline.divergences import terms
-from driftline.monitor.novelty import constants, novelty
+from driftline.inference import terms
+from driftline.monitor._novelty import constants, novelty
 
 
 def asked(share, rows=1000, kind="reverse_kl", lag=0, now=1000):

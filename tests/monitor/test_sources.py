@@ -22,12 +22,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from driftline.features.tables import TableEncoder, TableError
-from driftline.monitor import filesets, lines, readers
-from driftline.monitor.batches import Batch, Position, SourceError, fingerprint, is_same_file
-from driftline.monitor.filesets import Files
-from driftline.monitor.lines import whole_records
-from driftline.monitor.sources import Pipe, open_source
+from driftline.sources import Batch, Position, SourceError, open_source
+from driftline.sources import _files as filesets
+from driftline.sources import _lines as lines
+from driftline.sources import _readers as readers
+from driftline.sources._batches import fingerprint, is_same_file
+from driftline.sources._files import Files
+from driftline.sources._lines import whole_records
+from driftline.sources._open import Pipe
+from driftline.tables import TableEncoder, TableError
 
 TABLE = pa.table({"n": [1, 2, None, 4], "x": [0.5, None, -1.0, 2.0], "s": ["a", "ü", None, "d, e"]})
 

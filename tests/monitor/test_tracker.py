@@ -16,10 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from driftline.alarms import Signal
-from driftline.estimates import Estimate
-from driftline.monitor.records import RECORD_SCHEMA, Moved, Record, RecordError
-from driftline.monitor.settings import Settings
-from driftline.monitor.tracker import Progress, Tracker, TrackerError, read_run
+from driftline.inference import Estimate
+from driftline.monitor import Moved, Record, Settings, read_run
+from driftline.monitor._records import RECORD_SCHEMA, RecordError
+from driftline.monitor._sqlite import TrackerError
+from driftline.monitor._tracker import Progress, Tracker
 
 RUN = {"created": "2026-01-01", "source": "a.csv", "settings": Settings(window=100).to_dict(), "encoder": {}}
 

@@ -18,14 +18,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from driftline.monitor import clock as clock_module
-from driftline.monitor.batches import Batch, Position, SourceError
-from driftline.monitor.clock import Clock
-from driftline.monitor.every import Every, iso, span
-from driftline.monitor.settings import Settings
-from driftline.monitor.sources import open_source
-from driftline.monitor.times import MISSING, times_of
-from driftline.monitor.windows import Window, Windows
+from driftline.monitor import Settings
+from driftline.sources import Batch, Position, SourceError, Window, Windows, open_source
+from driftline.sources import _clock as clock_module
+from driftline.sources._calendar import Every, iso, span
+from driftline.sources._clock import Clock
+from driftline.sources._times import MISSING, times_of
 
 SECOND = 10**9
 

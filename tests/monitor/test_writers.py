@@ -12,9 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from driftline.monitor.batches import SourceError
-from driftline.monitor.sources import open_source
-from driftline.monitor.writers import open_writer
+from driftline.sources import SourceError, open_source, open_writer
 
 TABLE = pa.table({"n": [1, None, 3], "x": [0.5, -1.0, None], "s": ['a "b"', "two\nlines", "ü"]})
 NAMES = ["a.csv", "a.csv.gz", "a.tsv", "a.jsonl", "a.jsonl.gz", "a.parquet", "a.arrow", "a.feather"]

@@ -7,10 +7,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from driftline.alarms import Signal
-from driftline.estimates import Estimate, normal_interval
-from driftline.monitor.records import Moved, Record
-from driftline.monitor.runs import Reference, Run
-from driftline.monitor.settings import Settings
+from driftline.inference import Estimate
+from driftline.inference._estimates import normal_interval
+from driftline.monitor import Moved, Record, Reference, Run, Settings
 
 COLUMNS = ("nswprice", "vicprice", "nswdemand", "transfer", "holiday")
 WEEKLY = Settings(time_column="ts", every="1w", tolerance=0.1)

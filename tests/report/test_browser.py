@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from matplotlib.image import imread
 
-from driftline.report.page import render
+from driftline.report._page import render
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")

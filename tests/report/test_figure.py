@@ -3,9 +3,9 @@ import warnings
 
 import pytest
 
-from driftline.report import ReportError, write_png
-from driftline.report.figure import draw
-from driftline.report.histories import histories
+from driftline.report import histories, write_png
+from driftline.report._figure import draw
+from driftline.report._histories import ReportError
 
 
 @pytest.mark.parametrize(

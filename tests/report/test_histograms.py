@@ -1,6 +1,6 @@
 import re
 
-from driftline.report.histograms import changed, histogram
+from driftline.report._histograms import changed, histogram
 
 PAIR = {"kind": "categorical", "values": ["a", "b"], "shares": [0.6, 0.3], "other": 0.1, "missing": 0.0}
 

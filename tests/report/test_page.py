@@ -6,8 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from driftline.report import ReportError, write_report
-from driftline.report.page import render
+from driftline.report import write_report
+from driftline.report._histories import ReportError
+from driftline.report._page import render
 
 VOID = {"meta", "link", "input", "br"}
 TAGS = {

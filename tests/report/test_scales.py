@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftline.report.scales import buckets, scale_for, steps, time_ticks, value_ticks, window_ticks
-from driftline.report.timelines import envelope, segments, thinned, timeline
+from driftline.report._scales import buckets, scale_for, steps, time_ticks, value_ticks, window_ticks
+from driftline.report._timelines import envelope, segments, thinned, timeline
 
 FINITE = st.floats(-1e9, 1e9, allow_nan=False)
 

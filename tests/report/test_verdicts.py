@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from driftline import ContinualDensityRatio, Signal, UntrustedEstimateWarning
-from driftline.report.actions import actions
-from driftline.report.histories import doubts, histories
-from driftline.report.verdicts import carriers, verdict
+from driftline.report import histories, verdict
+from driftline.report._actions import actions
+from driftline.report._histories import doubts
+from driftline.report._verdicts import carriers
 
 
 def judged(run, original=None):

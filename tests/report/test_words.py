@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from driftline.divergences import DIVERGENCES, terms
-from driftline.report.words import joined, moment, named, number, percent, shift, window_name
+from driftline.inference import DIVERGENCES, terms
+from driftline.report._words import joined, moment, named, number, percent, shift, window_name
 
 
 @pytest.mark.parametrize("kind", sorted(DIVERGENCES))

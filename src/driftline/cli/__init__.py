@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from driftline.cli.endings import code_of, interruptible
+from driftline.cli._errors import code_of, interruptible
 
 __all__ = ["main", "run"]
 
@@ -32,7 +32,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """The command with these arguments; its exit code: 0, 1 if ``--fail-on`` was met, 2 for bad input."""
     try:
-        from driftline.cli.commands import call
+        from driftline.cli._commands import call
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] == "driftline":
             raise

@@ -1,7 +1,5 @@
 """Reports: a run of the monitor as one HTML page that opens offline, and as one figure."""
 
-from driftline.report.figure import write_png
-from driftline.report.histories import ReportError
-from driftline.report.page import write_report
+import lazy_loader
 
-__all__ = ["ReportError", "write_png", "write_report"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,18 @@
+from ._files import StateFileError as StateFileError
+from .alarms import DriftAlarm as DriftAlarm
+from .alarms import Signal as Signal
+from .estimators import ContinualDensityRatio as ContinualDensityRatio
+from .estimators import DensityRatio as DensityRatio
+from .estimators import UntrustedEstimateWarning as UntrustedEstimateWarning
+from .fitting import FitDivergedError as FitDivergedError
+from .fitting import FitInfo as FitInfo
+from .fitting import Training as Training
+from .inference import Attribution as Attribution
+from .inference import Estimate as Estimate
+from .inference import divergence as divergence
+from .monitor import Monitor as Monitor
+from .monitor import Record as Record
+from .recursion import Info as Info
+from .recursion import OriginalInfo as OriginalInfo
+
+__version__: str

@@ -1,0 +1,288 @@
+"""The commands: what each takes, says in its help, and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from driftline import __version__
+from driftline.cli import _flags as f
+from driftline.cli._errors import BAD_INPUT, clearly, complain
+from driftline.cli._options import FailOn, listed, plan_of, settings_of
+
+__all__ = ["app", "call"]
+
+app = typer.Typer(name="driftline", rich_markup_mode="rich", no_args_is_help=True, pretty_exceptions_enable=False)
+reference = typer.Typer(rich_markup_mode="rich")
+app.add_typer(
+    reference,
+    name="reference",
+    help=(
+        "Further originals to measure drift from: seasons, model versions.\n\n"
+        "Example: driftline reference add run.driftline --name model-2"
+    ),
+)
+
+
+def call(arguments: Sequence[str]) -> int:
+    """The command with these arguments; its exit code."""
+    command = typer.main.get_command(app)
+    given = list(arguments) or ["--help"]
+    try:
+        code = command.main(given, prog_name="driftline", standalone_mode=False)
+    except typer.Abort:
+        return BAD_INPUT
+    except Exception as error:
+        # typer has its own copy of click in some versions and click itself in others
+        if not hasattr(error, "format_message"):
+            raise
+        context = getattr(error, "ctx", None)
+        complain(f"{error.format_message()} (see {context.command_path if context else 'driftline'} --help)")
+        return BAD_INPUT
+    return code if isinstance(code, int) else 0
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"driftline {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Say which version this is.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """How far is the data now from where it began? Without keeping where it began.
+
+    Example: driftline watch orders.csv --window 5000 --state run.driftline
+
+    Exit codes: 0; 1 if --fail-on was met; 2 bad input; 130 stopped by Ctrl-C, 143 by SIGTERM.
+    """
+
+
+@app.command()
+@clearly
+def watch(
+    context: typer.Context,
+    source: f.Source = None,
+    window: f.Window = None,
+    time_column: f.TimeColumn = None,
+    every: f.Every = None,
+    lateness: f.Lateness = None,
+    flush: f.Flush = None,
+    columns: f.Columns = None,
+    drop: f.Drop = None,
+    numeric: f.Numeric = None,
+    categorical: f.Categorical = None,
+    datetime: f.Datetime = None,
+    schema: f.Schema = None,
+    tolerance: f.Tolerance = None,
+    run_length: f.RunLength = None,
+    warning: f.Warning_ = None,
+    persistence: f.Persistence = None,
+    warm_up: f.WarmUp = None,
+    model: f.Model = None,
+    divergences: f.Divergences = None,
+    level: f.Level = None,
+    top: f.Top = None,
+    seed: f.Seed = None,
+    format: f.Format = None,
+    follow: f.Follow = None,
+    poll: f.Poll = None,
+    replay: f.Replay = None,
+    state: f.State = None,
+    summaries: f.Summaries = None,
+    report: f.Report = None,
+    json: f.Json = None,
+    fail_on: f.Fail = None,
+    original: f.Original = None,
+    config: f.Config = None,
+) -> int:
+    """Watch a table that grows: one line a window says how far it has moved from the first one, and which columns.
+
+    Example: driftline watch orders.csv --window 5000 --state run.driftline
+
+    Example: driftline watch 'logs/*.parquet' --time-column ts --every 1d --lateness 2h --fail-on alarm
+
+    Example: tail -f rows.jsonl | driftline watch - --window 1000 --json
+
+    Settings of a run stay in its tracker file and need not be repeated.
+    """
+    from driftline.cli._watch import watch as watched
+
+    return watched(plan_of(listed(context.params), config), Console())
+
+
+Tracker = Annotated[
+    str, typer.Argument(help="A tracker file, such as run.driftline.", metavar="TRACKER", show_default=False)
+]
+OneFile = Annotated[str, typer.Argument(help="A file, folder or pattern.", metavar="FILE", show_default=False)]
+OneOriginal = Annotated[
+    str | None, typer.Option("--original", help="Which one, if there are several.", metavar="NAME", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
+OfFormat = Annotated[
+    str | None,
+    typer.Option("--format", help="Of the file, if its name does not tell.", metavar="FORMAT", show_default=False),
+]
+
+
+@app.command()
+@clearly
+def report(
+    tracker: Tracker,
+    out: Annotated[
+        str | None, typer.Option(help="The page. (default: report.html)", metavar="FILE", show_default=False)
+    ] = None,
+    png: Annotated[str | None, typer.Option(help="A figure, too.", metavar="FILE", show_default=False)] = None,
+    original: OneOriginal = None,
+) -> int:
+    """Write what has been found as one HTML page that opens offline, for people who missed the meeting.
+
+    Example: driftline report run.driftline --out monday.html --png monday.png
+    """
+    from driftline.cli._inspect import write_reports
+
+    for path in write_reports(tracker, out, png, original):
+        typer.echo(path)
+    return 0
+
+
+@app.command()
+@clearly
+def weights(
+    tracker: Tracker,
+    file: OneFile,
+    out: Annotated[str, typer.Option(help="Where to; its ending says the format.", metavar="FILE", show_default=False)],
+    original: OneOriginal = None,
+    format: OfFormat = None,
+) -> int:
+    """Append log_ratio and weight to the rows of a file: with these weights, current rows stand for the original.
+
+    Example: driftline weights run.driftline today.csv --out weighted.parquet
+    """
+    from driftline._wording import counted
+    from driftline.cli._weights import write_weights
+
+    typer.echo(f"{counted(write_weights(tracker, file, out, original, format), 'row')} in {out}")
+    return 0
+
+
+@app.command()
+@clearly
+def inspect(
+    tracker: Tracker,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Look for the rows of this file in the tracker file.", metavar="FILE", show_default=False),
+    ] = None,
+    arrays: Annotated[bool, typer.Option("--arrays", help="List every array of the estimator's state.")] = False,
+    json: AsJson = False,
+    format: OfFormat = None,
+) -> int:
+    """Show all that a tracker file holds. With --against, prove that no row of a file is in it (exit code 1: some are).
+
+    Example: driftline inspect run.driftline --against first-week.csv
+    """
+    from driftline.cli._inspect import show_inspection
+
+    return show_inspection(tracker, against, format, json, arrays, Console())
+
+
+@app.command()
+@clearly
+def compare(
+    context: typer.Context,
+    a: Annotated[str, typer.Argument(help="The original: a file, folder or pattern.", metavar="A", show_default=False)],
+    b: Annotated[str, typer.Argument(help="What is compared with it.", metavar="B", show_default=False)],
+    columns: f.Columns = None,
+    drop: f.Drop = None,
+    numeric: f.Numeric = None,
+    categorical: f.Categorical = None,
+    datetime: f.Datetime = None,
+    schema: f.Schema = None,
+    tolerance: f.Tolerance = None,
+    model: f.Model = None,
+    divergences: f.Divergences = None,
+    level: f.Level = None,
+    top: f.Top = None,
+    seed: f.Seed = None,
+    format: OfFormat = None,
+    json: AsJson = False,
+    fail_on: Annotated[FailOn, typer.Option(help="End with exit code 1 on such a signal.")] = FailOn.NEVER,
+) -> int:
+    """How far is one file from another? Divergences with intervals, and the columns that differ. Nothing is kept.
+
+    alarm: the whole interval lies beyond the tolerance; warning: a part of it does.
+
+    Example: driftline compare train.parquet today.parquet --tolerance 0.05 --fail-on alarm
+    """
+    from driftline.cli._weights import print_comparison
+    from driftline.monitor import Settings, read_whole
+    from driftline.monitor import compare as compared
+
+    # the window is the whole of B
+    settings = Settings(window=10**9, **settings_of(listed(context.params)))
+    record = compared(read_whole(a, format), read_whole(b, format), settings, a)
+    if json:
+        typer.echo(record.to_json())
+    else:
+        print_comparison(record, a, b, Console())
+    return int(fail_on.met([record.signal]))
+
+
+@reference.command("add")
+@clearly
+def reference_add(
+    tracker: Tracker,
+    name: Annotated[str, typer.Option(help="What to call it.", metavar="NAME", show_default=False)],
+    file: Annotated[
+        str | None, typer.Argument(help="Its rows. (default: the current window)", metavar="FILE", show_default=False)
+    ] = None,
+    format: OfFormat = None,
+) -> int:
+    """Add an original: from the next window on, drift is measured from it too.
+
+    Example: driftline reference add run.driftline --name model-2
+    """
+    from driftline.cli._inspect import add_reference
+
+    typer.echo(add_reference(tracker, name, file, format))
+    return 0
+
+
+@reference.command("list")
+@clearly
+def reference_list(tracker: Tracker) -> int:
+    """List the originals, and how far each is away now.
+
+    Example: driftline reference list run.driftline
+    """
+    from driftline.cli._inspect import list_references
+
+    list_references(tracker, Console())
+    return 0
+
+
+@app.command()
+@clearly
+def demo(
+    folder: Annotated[str, typer.Option(help="Where to write orders, tracker file and report.")] = "driftline-demo",
+    weeks: Annotated[int, typer.Option(min=3, max=52, help="How long the shop is watched.")] = 26,
+    orders: Annotated[int, typer.Option(min=500, help="In an average week.")] = 5000,
+    seed: Annotated[int, typer.Option(min=0, help="Of the orders.")] = 0,
+) -> int:
+    """Watch half a year of a made-up web shop, with seasons and a break, and write the report; half a minute.
+
+    Example: driftline demo --weeks 30
+    """
+    from driftline.cli._demo import run
+    from driftline.synthetic import Shop
+
+    run(folder, Shop(orders=orders, weeks=weeks, seed=seed), Console())
+    return 0

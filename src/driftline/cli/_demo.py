@@ -1,0 +1,97 @@
+"""The demo: half a year of a web shop's orders watched weekly, a report, what was built in beside what was said."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from datetime import date, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+from rich.console import Console
+
+from driftline._wording import heading, reading
+from driftline.alarms import Signal
+from driftline.monitor import Monitor, Record
+from driftline.report import write_png, write_report
+from driftline.synthetic import Shop
+from driftline.terminal import Lines, Screen, say, show
+
+__all__ = ["built_in", "run", "said", "write_orders"]
+
+
+def run(folder: str | Path, shop: Shop, console: Console) -> list[Record]:
+    """Write the orders, watch them, write the report, compare; returns the Records."""
+    began, place = time.monotonic(), Path(folder)
+    orders = place / "orders"
+    rows = write_orders(shop, orders)
+    say(console, f"{rows:,} orders of a web shop that does not exist, {shop.weeks} weeks, are in {orders}.", "")
+    state = place / "run.driftline"
+    for old in (state, *(Path(f"{state}{end}") for end in ("-wal", "-shm", ".lock"))):
+        old.unlink(missing_ok=True)  # of an earlier demo
+    with Monitor(state, time_column="ordered_at", every="1w", tolerance=0.1) as monitor:
+        kind = Screen if console.is_terminal else Lines
+        with kind(heading(monitor.settings, str(orders), str(state), rows), console) as view:
+            records = show(monitor, view, monitor.watch(orders, flush=True))
+        page, figure = place / "report.html", place / "report.png"
+        write_report(page, monitor.run)
+        write_png(figure, monitor.run)
+    say(console, "", built_in(shop), said(shop, records), "", f"report: {page}", f"figure: {figure}")
+    last = orders / _name(shop.weeks - 1)
+    say(
+        console,
+        f"{time.monotonic() - began:.0f} seconds. And now:",
+        "  " + shlex.join(["driftline", "inspect", str(state), "--against", str(orders / _name(0))]),
+        "  " + shlex.join(["driftline", "weights", str(state), str(last), "--out", "weighted.parquet"]),
+    )
+    return records
+
+
+def _name(week: int) -> str:
+    return f"week-{week:02d}.parquet"
+
+
+def write_orders(shop: Shop, folder: Path) -> int:
+    """A Parquet file a week; returns how many orders there are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("week-*.parquet"):  # of an earlier demo
+        old.unlink()
+    rows = 0
+    for week in range(shop.weeks):
+        table: pa.Table = shop.week(week)
+        pa.parquet.write_table(table, folder / _name(week))
+        rows += table.num_rows
+    return rows
+
+
+def built_in(shop: Shop) -> str:
+    """What the orders hold, by construction."""
+    last = shop.weeks - 1
+    if shop.break_week > last:
+        return f"Built in: seasons only, {shop.drift(last):.2f} nats of drift in the last week."
+    before = f"{shop.drift(shop.break_week - 1):.3f} nats the week before" if shop.break_week else "nothing before"
+    return (
+        f"Built in: seasons ({before}), and on {_day(shop.break_day)} a new way to pay, wallet, and amounts 35 % "
+        f"higher. Drift in the last week: {shop.drift(last):.2f} nats."
+    )
+
+
+def said(shop: Shop, records: Sequence[Record]) -> str:
+    """What the monitor made of it."""
+    measured = [r for r in records if r.status == "measured"]
+    alarms = [r for r in measured if r.signal == Signal.ALARM]
+    last = measured[-1]
+    end = f"Drift in the last week: {reading(last.drift)} nats."
+    if not alarms:
+        return f"Said: no alarm. {end}"
+    first = alarms[0]
+    names = " and ".join(f"{m.column} ({m.share:.0%})" for m in first.columns[:2])
+    since = date.fromisoformat(first.start[:10]) if first.start else shop.first + timedelta(weeks=first.window)
+    right = "" if first.window == shop.break_week else f", {first.window - shop.break_week:+d} weeks from the break"
+    return f"Said: alarm in the week from {_day(since)}{right}; what moved most: {names}. {end}"
+
+
+def _day(day: date) -> str:
+    return f"{day:%A}, {day.day} {day:%B %Y}"

@@ -1,0 +1,151 @@
+"""``driftline inspect``, ``report`` and ``reference``: what a tracker file holds, told and drawn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from driftline._wording import clean, counted, reading, word
+from driftline.monitor import Found, Inspection, Monitor, as_json, complete, inspect, read_run, read_whole, search
+from driftline.report import write_png, write_report
+from driftline.sources import open_source
+from driftline.tables import TableEncoder
+from driftline.terminal import say
+
+__all__ = ["add_reference", "list_references", "show_inspection", "write_reports"]
+
+
+def write_reports(tracker: str, out: str | None, png: str | None, original: str | None) -> list[str]:
+    """The page, the figure, or both; their paths."""
+    run = read_run(tracker)
+    written = []
+    if out is not None or png is None:
+        written.append(out or "report.html")
+        write_report(written[-1], run, original)
+    if png is not None:
+        written.append(png)
+        write_png(png, run, original)
+    return written
+
+
+def add_reference(tracker: str, name: str, path: str | None, format: str | None) -> str:
+    """A further original from a file, or the current window; in a sentence."""
+    with Monitor.open(tracker) as monitor:
+        if path is None:
+            record = monitor.add_reference(name)
+            return (
+                f"{name}: the {counted(record.rows, 'row')} of window {record.window}; drift is measured from them too"
+            )
+        rows, encoder = read_whole(path, format), monitor.encoder
+        assert encoder is not None  # a tracker file holds one
+        record = monitor.add_reference(name, complete(rows, encoder), untyped=rows.untyped)
+        given = f"{name}: {counted(record.rows, 'row')} of {path}"
+        return f"{given}; drift is measured from them too, from window {record.window} on"
+
+
+def list_references(tracker: str, console: Console) -> None:
+    """The originals and how far each is away now."""
+    run = read_run(tracker)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for title in ("original", "since window", "rows", "drift [interval]", "signal"):
+        table.add_column(Text(title), justify="left" if title in ("original", "signal") else "right", no_wrap=True)
+    for reference in run.references:
+        last = [r for r in run.of(reference.name) if r.status != "skipped"][-1]
+        table.add_row(
+            Text(clean(reference.name)), f"{reference.window:,}", f"{reference.rows:,}",
+            reading(last.drift), word(last),
+        )  # fmt: skip
+    console.print(table)
+
+
+def show_inspection(
+    tracker: str, against: str | None, format: str | None, as_lines: bool, arrays: bool, console: Console
+) -> int:
+    """What is inside; with ``against``, whether rows of that file are. The exit code is 1 if some were left behind."""
+    found, inside = None, inspect(tracker)
+    encoder = TableEncoder.from_dict(dict(inside.run.encoder))
+    if against is not None:
+        found = search(tracker, _encoded(encoder, against, format))
+    if as_lines:
+        told: dict[str, Any] = {**as_json(inside), "columns": encoder.describe()}
+        if found is not None:
+            told["against"] = {"file": against, **vars(found), "left_behind": found.left_behind}
+        console.file.write(json.dumps(told, ensure_ascii=False) + "\n")
+    else:
+        _tell(inside, encoder, arrays, console)
+        if found is not None:
+            say(console, _proof(found, against or "", inside))
+    return int(found is not None and found.left_behind > 0)
+
+
+def _encoded(encoder: TableEncoder, path: str, format: str | None) -> Iterator[Any]:
+    for batch in open_source(path, format=format).batches():
+        if batch.table.num_rows:
+            yield encoder.transform(complete(batch, encoder), untyped=batch.untyped).values
+
+
+def _proof(found: Found, path: str, inside: Inspection) -> str:
+    rows, were = counted(found.rows, "distinct row"), "was" if found.rows == 1 else "were"
+    looked = f"{rows} of {path}, encoded as the run encodes them, {were} looked for in all bytes"
+    if found.left_behind:
+        why = ", ".join(inside.originals_held)
+        told = f"; these originals have seen no window since they joined: {why}" if why else ""
+        return f"{looked}: {found.left_behind:,} ARE there, and not as rows of the current window{told}"
+    also = f" but {found.also_current:,} that are rows of the current window, too" if found.also_current else ""
+    return f"{looked}: none is there{also}"
+
+
+def _tell(inside: Inspection, encoder: TableEncoder, arrays: bool, console: Console) -> None:
+    run = inside.run
+    windows = run.records[-1].window + 1 if run.records else 0
+    given = ", ".join(f"{k}={v}" for k, v in run.settings.to_dict().items() if v not in (None, []))
+    originals = ", ".join(reference.name for reference in run.references)
+    say(
+        console,
+        f"{run.path}: {inside.bytes:,} bytes, begun {run.created}, watching {run.source}",
+        f"settings: {given}",
+        f"{counted(len(run.records), 'Record')} of {counted(windows, 'window')}; originals: {originals}",
+    )
+    console.print()
+    console.print(_table(("column", "kind", "what is kept about it"),
+                         [(d["column"], d["kind"], d["kept"]) for d in encoder.describe()]))  # fmt: skip
+    console.print()
+    console.print(_table(("part", "bytes"), [(name, f"{size:,}") for name, size in inside.parts.items()]))
+    console.print()
+    if arrays:
+        each = [(a.name, "×".join(map(str, a.shape)) or "1", f"{a.bytes:,}", a.what) for a in inside.arrays]
+        console.print(_table(("array of the state", "shape", "bytes", "what it is"), each))
+    else:
+        console.print(_table(("in the state", "arrays", "bytes"), _by_meaning(inside)))
+    console.print()
+    for held in inside.held:
+        known = f"the {held.rows:,} rows of window {held.window}"
+        own = f"the {held.rows:,} rows it joined with; they go with the next window"
+        say(console, f"rows held for {held.original}: {own if held.is_original else known}")
+    zero = "all zero" if inside.free_is_zero else "NOT all zero"
+    say(console, f"unused pages of the file: {inside.free_pages}, {zero}; log beside it: {inside.log_bytes:,} bytes")
+
+
+def _by_meaning(inside: Inspection) -> list[tuple[str, ...]]:
+    """The state's arrays summed up by what they are, largest first."""
+    sums: dict[str, tuple[int, int]] = {}
+    for array in inside.arrays:
+        number, size = sums.get(array.what, (0, 0))
+        sums[array.what] = number + 1, size + array.bytes
+    largest = sorted(sums.items(), key=lambda item: -item[1][1])
+    return [(what, f"{number:,}", f"{size:,}") for what, (number, size) in largest]
+
+
+def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for i, title in enumerate(titles):
+        table.add_column(title, justify="right" if title in ("bytes", "shape", "arrays") else "left", overflow="fold",
+                         no_wrap=i < len(titles) - 1)  # fmt: skip
+    for row in rows:
+        table.add_row(*(Text(clean(cell)) for cell in row))
+    return table

@@ -1,0 +1,144 @@
+"""``driftline watch``: a monitor, a view, and what is said at the end."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from driftline._wording import counted, heading
+from driftline.cli._errors import code_of, complain
+from driftline.cli._options import Plan
+from driftline.monitor import FIRST, Monitor, Record
+from driftline.report import histories, verdict, write_png, write_report
+from driftline.sources import open_source
+from driftline.tables import TableError
+from driftline.terminal import JsonLines, Lines, Screen, View, say, show
+
+__all__ = ["watch"]
+
+
+def watch(plan: Plan, console: Console) -> int:
+    """Watch as planned; the exit code."""
+    if plan.state is None or not Path(plan.state).exists():  # before there is a file
+        _check_original(plan.original, [FIRST])
+    with Monitor(plan.state, **plan.settings) as monitor:
+        past, stopped = monitor.records, 0
+        _check_original(plan.original, [reference.name for reference in monitor.references] or [FIRST])
+        view, reading = _view(plan, monitor, console, past), _Reading(plan, monitor)
+        try:
+            with view, _logged(view):
+                show(monitor, view, reading)
+        except KeyboardInterrupt as interrupt:
+            stopped = code_of(interrupt)
+        except TableError as error:
+            window = max((record.window + 1 for record in view.records), default=0)
+            raise TableError(f"{view.heading.source}, window {window}: {error}") from None
+        records, new = view.records, view.records[len(past) :]
+        if records and plan.report is not None:
+            (write_png if plan.report.lower().endswith(".png") else write_report)(plan.report, monitor.run)
+        for line in _last_words(plan, monitor, records, bool(new), reading.ended):
+            complain(line) if plan.json else say(console, line)
+        if stopped:
+            complain(_stopped(plan, records))
+            return stopped
+        signals = [r.signal for r in new or _standing(records) if plan.original in (None, r.original)]
+        return int(plan.fail_on.met(signals))
+
+
+class _Reading:
+    """Records as they come; a plan that follows ends with the window that meets ``--fail-on``.
+
+    Attributes:
+        ended: whether the source was read to its end.
+    """
+
+    def __init__(self, plan: Plan, monitor: Monitor) -> None:
+        self._plan, self._monitor = plan, monitor
+        self.ended = False
+
+    def __iter__(self) -> Iterator[Record]:
+        plan, met = self._plan, False
+        for record in self._monitor.watch(
+            plan.source, follow=plan.follow, poll=plan.poll, format=plan.format, replay=plan.replay, flush=plan.flush
+        ):
+            yield record
+            met = met or (plan.original in (None, record.original) and plan.fail_on.met([record.signal]))
+            if plan.follow and met and record.original == self._monitor.references[-1].name:
+                return
+        self.ended = True
+
+
+def _view(plan: Plan, monitor: Monitor, console: Console, past: tuple[Record, ...]) -> View:
+    name, total = "standard input", None
+    if plan.source != "-":
+        opened = open_source(plan.source, follow=plan.follow, poll=plan.poll, format=plan.format, replay=plan.replay)
+        name, total = opened.name, None if plan.follow else opened.rows
+    kind = JsonLines if plan.json else Screen if console.is_terminal else Lines
+    return kind(heading(monitor.settings, name, plan.state, total), console, past)
+
+
+def _check_original(original: str | None, names: list[str]) -> None:
+    if original is not None and original not in names:
+        raise ValueError(f"--original {original!r} is unknown: there are {', '.join(names)}")
+
+
+@contextmanager
+def _logged(view: View) -> Iterator[None]:
+    """What the library logs becomes notes of the view, or lines on standard error where output is for machines."""
+
+    class Notes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            (complain if isinstance(view, JsonLines) else view.note)(record.getMessage())
+
+    handler, log = Notes(logging.WARNING), logging.getLogger("driftline")
+    propagated, log.propagate = log.propagate, False
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.propagate = propagated
+
+
+def _standing(records: list[Record]) -> list[Record]:
+    """The last Record of every original: what stands if no window is new."""
+    return list({record.original: record for record in records}.values())
+
+
+def _last_words(plan: Plan, monitor: Monitor, records: list[Record], new: bool, ended: bool) -> Iterator[str]:
+    """What is said after the table; for machines only what is not in the Records."""
+    if not records:
+        yield "no window was complete, so nothing was measured"
+    elif not new:
+        yield f"nothing new: {plan.state} has seen {counted(records[-1].window + 1, 'window')}"
+    late = getattr(monitor, "late", 0)
+    if late:
+        were = "its window was closed and was" if late == 1 else "their window was closed and were"
+        yield f"{counted(late, 'row')} came after {were} left out; no later window has been complete yet"
+    if ended and monitor.waiting:
+        wait = "waits for its" if monitor.waiting == 1 else "wait for their"
+        yield f"{counted(monitor.waiting, 'row')} {wait} window to be complete (--flush counts them at once)"
+    if plan.json:
+        return
+    if records:
+        yield ""
+        yield from (verdict(history).sentence for history in histories(monitor.run))
+    if plan.report is not None and records:
+        yield f"report: {plan.report}"
+    elif plan.state is None:
+        yield "nothing was kept: with --state run.driftline the same command goes on where this one ended"
+    elif records:
+        yield f"for a report: driftline report {shlex.quote(plan.state)}"
+
+
+def _stopped(plan: Plan, records: list[Record]) -> str:
+    if plan.state is None:
+        return "stopped; nothing was kept (no --state)"
+    if not records:
+        return "stopped before a window was complete; the same command begins anew"
+    return f"stopped after window {records[-1].window}; the same command goes on from there"

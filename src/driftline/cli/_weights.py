@@ -1,0 +1,88 @@
+"""``driftline weights`` writes scored rows, ``driftline compare`` prints what two files have to do with each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from driftline._wording import clean, count, counted, number
+from driftline.inference import Estimate
+from driftline.monitor import Monitor, Record, complete
+from driftline.sources import SourceError, Writer, open_source, open_writer
+
+__all__ = ["print_comparison", "write_weights"]
+
+_ADDED = ("log_ratio", "weight")
+
+
+def write_weights(tracker: str, path: str, out: str, original: str | None, format: str | None) -> int:
+    """The rows of a file with ``log_ratio`` and ``weight`` appended, batch by batch; how many there were."""
+    if Path(out).exists() and Path(path).exists() and os.path.samefile(out, path):
+        raise ValueError(f"{out} is the file that is read: write to another one")
+    rows = 0
+    with Monitor.open(tracker, readonly=True) as monitor:
+        names = [reference.name for reference in monitor.references]
+        if original is not None and original not in names:
+            raise ValueError(f"--original {original!r} is unknown: there are {', '.join(names)}")
+        encoder = monitor.encoder
+        assert encoder is not None  # a tracker file holds one
+        with _writer(out) as writer:
+            for batch in open_source(path, format=format).batches():
+                taken = [name for name in _ADDED if name in batch.table.column_names]
+                if taken:
+                    raise ValueError(f"{path} has a column {taken[0]!r} already")
+                table, complete_table = batch.table, complete(batch, encoder)
+                for name, score in (("log_ratio", monitor.log_ratio), ("weight", monitor.weights)):
+                    table = table.append_column(name, pa.array(score(complete_table, original, untyped=batch.untyped)))
+                writer.write(table)
+                rows += table.num_rows
+    return rows
+
+
+def _writer(out: str) -> Writer:
+    try:
+        return open_writer(out)
+    except SourceError as error:  # --format is that of the rows that are read
+        advice = "name it .csv, .parquet, .arrow or .jsonl"
+        raise ValueError(str(error).replace("say format='csv', for example", advice)) from None
+
+
+def print_comparison(record: Record, a: str, b: str, console: Console) -> None:
+    """In the terminal."""
+    console.print(
+        Text(
+            f"{clean(b)} ({counted(record.rows, 'row')}) against {clean(a)} ({counted(record.first_row, 'row')})",
+            style="bold",
+        )
+    )
+    console.print(_estimates("divergence", "", ((kind, None, e) for kind, e in record.divergences.items())))
+    if record.columns:
+        moved = ((clean(m.column), m.share, m.contribution) for m in record.columns)
+        console.print(_estimates("column", "share", moved))
+    console.print(Text(f"rows' worth: {count(record.effective_sample_size)} of {record.rows:,}"))
+    for note in (*record.doubts, *record.notes):
+        console.print(Text(f"· {clean(note)}", style="yellow"))
+    console.print(
+        Text(
+            f"{record.signal}: {record.reason}",
+            style={"alarm": "bold red", "warning": "yellow"}.get(record.signal, "green"),
+        )
+    )
+
+
+def _estimates(title: str, share: str, parts: Iterable[tuple[str, float | None, Estimate]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column(title, no_wrap=True, overflow="ellipsis")
+    for heading in ([share] if share else []) + ["nats", "from", "to"]:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, part, e in parts:
+        numbers: list[Any] = [number(e.value), number(e.low), number(e.high)]
+        table.add_row(Text(name), *([f"{part:.0%}"] if part is not None else []), *numbers)
+    return table

@@ -1,0 +1,325 @@
+"""ContinualDensityRatio: a scikit-learn-style shell around the recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self, cast
+
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from driftline._inputs import as_rows, column_names, resolve_device
+from driftline.estimators._base import Floats, RatioEstimator, at_least_zero
+from driftline.fitting import ModuleFactory, Objective, Progress, Stacked, Training
+from driftline.inference import Attribution, Estimate, Generator
+from driftline.recursion import Info, Policy, Settings, State, has_past, join, restart, start, step
+
+__all__ = ["ContinualDensityRatio"]
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"name={name!r} must be a non-empty string")
+
+
+class ContinualDensityRatio(RatioEstimator):
+    """log original/current on a stream, from the two latest windows only.
+
+    ``fit`` starts tracing, ``partial_fit`` advances one window; the original's samples are then not needed nor kept.
+
+    Arguments:
+        objective, model, hidden, ridge, lag, training, device, random_state, progress: as in :class:`DensityRatio`.
+        normalizer: "telescoped" adds up the step normalisers; "self" averages over the current window (the paper's).
+        penalty: the paper's lambda_c on the step constraint; "paper" is 10 for one original and 100 k for k of them.
+        penalty_rate: "constant", or "root-n": lambda_c = penalty / sqrt(rows), with which the paper's Theorem 1 holds.
+        step: "every" steps from each window to the next; "adaptive" holds the reference window until the step is
+            informative. While it is held, its rows are kept: at first these are the original's.
+        enough, too_much: nats of step divergence at which an adaptive reference moves, and beyond which it goes by the
+            window in between.
+        max_hold: an adaptive reference moves after this many windows in any case.
+        warm_start: whether a network starts from the previous one.
+        polish: whether a network's last layer is solved exactly after training.
+
+    Attributes:
+        info_: diagnostics of the last step, an :class:`~driftline.recursion.Info`.
+        originals_: names of the originals traced.
+        t_: number of steps taken.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> est = ContinualDensityRatio(random_state=0).fit(rng.normal(0, 1, (4000, 2)))
+    >>> for t in range(1, 6):
+    ...     est = est.partial_fit(rng.normal(0.1 * t, 1, (4000, 2)))
+    >>> drift = est.divergence("reverse_kl")  # the truth is 0.25
+    >>> est.t_, bool(abs(drift.value - 0.25) < 3 * drift.std_error)
+    (5, True)
+    """
+
+    def __init__(
+        self,
+        objective: str | Objective = "logistic",
+        model: str | ModuleFactory = "auto",
+        *,
+        normalizer: str = "telescoped",
+        penalty: float | str = 0.0,
+        penalty_rate: str = "constant",
+        step: str = "every",
+        enough: float = 0.3,
+        too_much: float = 3.0,
+        max_hold: int = 20,
+        hidden: Sequence[int] = (256, 256),
+        ridge: float = 1.0,
+        lag: int | str = "auto",
+        training: Training | None = None,
+        warm_start: bool = True,
+        polish: bool = True,
+        device: str = "auto",
+        random_state: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.objective = objective
+        self.model = model
+        self.normalizer = normalizer
+        self.penalty = penalty
+        self.penalty_rate = penalty_rate
+        self.step = step
+        self.enough = enough
+        self.too_much = too_much
+        self.max_hold = max_hold
+        self.hidden = hidden
+        self.ridge = ridge
+        self.lag = lag
+        self.training = training
+        self.warm_start = warm_start
+        self.polish = polish
+        self.device = device
+        self.random_state = random_state
+        self.progress = progress
+
+    @classmethod
+    def paper(cls, *, epochs: int = 500, random_state: int | None = None, **params: Any) -> Self:
+        """CKLIEP as in the paper: KLIEP, penalty, self-normalised, 2x256 ReLU, Adam 1e-5, fresh weights each step."""
+        training = Training(
+            epochs=epochs, min_epochs=min(100, epochs), patience=2, batch=2000, lr=1e-5, schedule="constant",
+            optimizer="adam", validation=1 / 6,
+        )  # fmt: skip
+        defaults: dict[str, Any] = {
+            "objective": "kliep", "model": "mlp", "normalizer": "self", "penalty": "paper", "training": training,
+            "warm_start": False, "polish": False, "random_state": random_state,
+        }  # fmt: skip
+        return cls(**{**defaults, **params})
+
+    def _adopt(self, state: State, seed: int, device: torch.device, names: list[str] | None) -> None:
+        super()._adopt(state, seed, device, names)
+        self.info_ = Info(state.t, {})  # until the next step has something to tell
+
+    def _policy(self) -> Policy:
+        if self.step not in ("every", "adaptive"):
+            raise ValueError(f"step={self.step!r} is unknown: choose 'every' or 'adaptive'")
+        if not 0 < at_least_zero(self.enough, "enough") < at_least_zero(self.too_much, "too_much"):
+            raise ValueError(f"enough={self.enough} and too_much={self.too_much}: need 0 < enough < too_much")
+        if not self.max_hold >= 1:
+            raise ValueError(f"max_hold={self.max_hold} must be at least 1")
+        return Policy(self.step, self.enough, self.too_much, self.max_hold)
+
+    def _settings(self, seed: int, originals: int = 1) -> Settings:
+        if self.normalizer not in ("telescoped", "self"):
+            raise ValueError(f"normalizer={self.normalizer!r} is unknown: choose 'telescoped' or 'self'")
+        if self.penalty_rate not in ("constant", "root-n"):
+            raise ValueError(f"penalty_rate={self.penalty_rate!r} is unknown: choose 'constant' or 'root-n'")
+        return replace(
+            super()._settings(seed, originals),
+            normalizer=self.normalizer,
+            penalty=self._settings_penalty(originals),
+            penalty_shrinks=self.penalty_rate == "root-n",
+            warm_start=self.warm_start,
+            polish=self.polish,
+        )
+
+    def _settings_penalty(self, originals: int) -> float:
+        """lambda_c for that many originals."""
+        if isinstance(self.penalty, str):
+            if self.penalty != "paper":
+                raise ValueError(f"penalty={self.penalty!r} is unknown: pass a number or 'paper'")
+            return 10.0 if originals == 1 else 100.0 * originals
+        return at_least_zero(self.penalty, "penalty")
+
+    def fit(self, original: Any, y: object = None, *, name: str = "original") -> Self:
+        """Start tracing from samples (n, D) of the original, forgetting anything learned before."""
+        _check_name(name)
+        seed, device = self._seed(), resolve_device(self.device)
+        settings, names = self._settings(seed), column_names(original)
+        self._policy()
+        state = start(as_rows(original, "original", device=device), settings, name)
+        self._adopt(state, seed, device, names)
+        return self
+
+    def partial_fit(self, window: Any, y: object = None, *, before: Any = None) -> Self:
+        """Advance one step to a window (m, D), or to one window per original, ``{name: window}``.
+
+        The first call on an unfitted estimator starts tracing. After an error the estimator is as it was before.
+        ``before`` is for the first window after :meth:`change_features`: the same rows in the previous features.
+        """
+        if not hasattr(self, "_state"):
+            if isinstance(window, Mapping):
+                raise ValueError("call fit with the first original before windows by name")
+            return self.fit(window)
+        windows = self._stacked(self._windows(window), before)
+        settings = self._settings(self.seed_, len(self._state.tracks))
+        state, info = step(self._state, windows, settings, self._policy())
+        self._warn(info, several=len(state.tracks) > 1)  # before the state moves on: a warning may be made an error
+        self._state, self.info_ = state, info
+        return self
+
+    def _windows(self, window: Any) -> dict[str, Tensor]:
+        tracks = self._state.tracks
+        if not isinstance(window, Mapping):
+            if len(tracks) > 1:
+                raise ValueError(
+                    f"several originals are traced, pass {{name: window}} with names from {sorted(tracks)}"
+                )
+            return {next(iter(tracks)): self._rows(window, "window")}
+        unknown = [name for name in window if name not in tracks]
+        if unknown:
+            raise ValueError(f"window for unknown original(s) {unknown}: traced are {sorted(tracks)}")
+        if not window:
+            raise ValueError("no window given: pass at least one")
+        return {name: self._rows(window[name], f"window of {name!r}") for name in tracks if name in window}
+
+    def change_features(self, reference: Any) -> Self:
+        """The columns are features of something else, such as an encoder's output, and those have been replaced.
+
+        The ratio learned so far lives in the previous features. So the window it stands on is needed in the new ones,
+        and the next windows in both: see ``before`` of :meth:`partial_fit`. Originals may join in between, in the new
+        features. Error bars are carried over as far as the new features can express the previous ones.
+
+        Arguments:
+            reference: the rows of the last window, in the same order, in the new features, (n, D'), or
+                ``{name: rows}`` for several originals; of an original that has had no window yet, its own samples.
+
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> x = [rng.normal(0.1 * t, 1, (5000, 2)) for t in range(4)]
+        >>> turn = np.array([[1.0, 1.0], [-1.0, 1.0]])  # the new features are a linear map of the previous ones
+        >>> est = ContinualDensityRatio(random_state=0).fit(x[0]).partial_fit(x[1])
+        >>> est = est.change_features(x[1] @ turn).partial_fit(x[2] @ turn, before=x[2]).partial_fit(x[3] @ turn)
+        >>> bool(abs(est.divergence("reverse_kl").value - 0.09) < 0.03)
+        True
+        """
+        check_is_fitted(self)
+        tracks = self._state.tracks
+        given = reference if isinstance(reference, Mapping) else dict.fromkeys(tracks, reference)
+        if len(tracks) > 1 and not isinstance(reference, Mapping):
+            raise ValueError(f"several originals are traced, pass {{name: rows}} for all of {sorted(tracks)}")
+        if set(given) != set(tracks):
+            raise ValueError(f"rows are needed for all of {sorted(tracks)}, got {sorted(given)}")
+        names, width, rows = column_names(next(iter(given.values()))), None, {}
+        for name, track in tracks.items():
+            if isinstance(track.current.psi, Stacked):
+                raise ValueError(f"original {name!r} has had no window since features changed last: give it one first")
+            rows[name] = as_rows(given[name], f"reference of {name!r}", names=names, width=width, device=self._device)
+            width = rows[name].shape[1]
+            if len(rows[name]) != len(track.current.window):
+                raise ValueError(
+                    f"reference of {name!r} has {len(rows[name])} rows, its last window {len(track.current.window)}: "
+                    "pass the same rows in the new features"
+                )
+        state = restart(self._state, rows, self._settings(self.seed_, len(tracks)))
+        self._adopt(state, self.seed_, self._device, names)
+        self.n_features_in_ = cast(int, width)
+        return self
+
+    def _stacked(self, windows: dict[str, Tensor], before: Any) -> dict[str, Tensor]:
+        """Windows with their previous features beside the new ones, for originals whose features have changed."""
+        tracks = self._state.tracks
+        changed = [n for n in windows if isinstance(tracks[n].reference.psi, Stacked)]
+        given = before if isinstance(before, Mapping) else {} if before is None else dict.fromkeys(windows, before)
+        missing = [n for n in changed if n not in given]
+        # an original whose first window this is has no past to be read in the previous features: nothing is lost
+        extra = [n for n in given if n not in changed and (n not in windows or has_past(tracks[n].reference.psi))]
+        if missing:
+            raise ValueError(f"before= must hold the windows of {missing} in the previous features, got {list(given)}")
+        if extra:
+            raise ValueError(f"before= is for the first window after change_features only, not for {extra}")
+        out = dict(windows)
+        for name in changed:
+            width = self._state.tracks[name].reference.window.shape[1] - self.n_features_in_
+            rows = as_rows(given[name], f"before of {name!r}", width=width, device=self._device)
+            if len(rows) != len(windows[name]):
+                raise ValueError(f"before of {name!r} has {len(rows)} rows, its window {len(windows[name])}")
+            out[name] = torch.cat([windows[name], rows], 1)
+        return out
+
+    def add_original(self, samples: Any, name: str) -> Self:
+        """A further original joins now, traced from the next window that ``partial_fit`` gets under its name."""
+        check_is_fitted(self)
+        _check_name(name)
+        if name in self._state.tracks:
+            raise ValueError(f"original {name!r} is traced already: choose another name")
+        settings = self._settings(self.seed_, len(self._state.tracks) + 1)
+        self._state = join(self._state, name, self._rows(samples, f"original {name!r}"), settings)
+        return self
+
+    def widen(self, hidden: Sequence[int]) -> Self:
+        """Give the network these hidden widths from the next step on; what it has learned so far is kept."""
+        if self.model != "mlp":
+            raise ValueError(f"model={self.model!r} has no hidden layers to widen: use set_params(model=...)")
+        widths = tuple(int(w) for w in hidden)
+        if len(widths) != len(tuple(self.hidden)) or any(a < b for a, b in zip(widths, self.hidden, strict=False)):
+            raise ValueError(
+                f"hidden={widths} does not widen {tuple(self.hidden)}; use set_params(model=...) to replace it"
+            )
+        return cast(Self, self.set_params(hidden=widths))
+
+    def log_ratio(self, X: Any, original: str | None = None, *, return_std: bool = False) -> Any:
+        """log original/current of rows (n, D): an array (n,), with ``return_std`` also its standard errors."""
+        return self._log_ratio(X, original, return_std)
+
+    def weights(self, X: Any, original: str | None = None) -> Floats:
+        """Importance weights from the current window back to the original, with mean 1 on that window."""
+        return self._weights(X, original)
+
+    def divergence(
+        self, kind: str | Generator = "reverse_kl", X: Any = None, original: str | None = None, *, level: float = 0.95
+    ) -> Estimate:
+        """An f-divergence between original and current, over the last window or further rows ``X`` of current."""
+        return self._divergence(kind, X, original, level, of_step=False)
+
+    def step_divergence(
+        self, kind: str | Generator = "reverse_kl", original: str | None = None, *, level: float = 0.95
+    ) -> Estimate:
+        """The same between the reference window of the last step and the current window."""
+        return self._divergence(kind, None, original, level, of_step=True)
+
+    def attribution(
+        self,
+        original: str | None = None,
+        *,
+        level: float = 0.95,
+        groups: Mapping[str, Sequence[str | int]] | None = None,
+    ) -> list[Attribution]:
+        """Which columns moved, most first: their parts in KL(original‖current) + KL(current‖original).
+
+        For log-linear models. A part is at most a few noise levels below 0; one whose interval holds 0 has not moved
+        as far as can be told. ``groups`` names columns that belong together, such as those of one category: then the
+        parts are theirs.
+        """
+        return self._attribution(original, level, groups)
+
+    def current_window(self, original: str | None = None) -> Floats:
+        """The rows (n, D) of the window that an original has got to, as they are kept for the next step."""
+        return cast(Floats, self._track(original).current.window.cpu().numpy().copy())
+
+    @property
+    def originals_(self) -> list[str]:
+        """Names of the originals traced."""
+        check_is_fitted(self)
+        return list(self._state.tracks)
+
+    @property
+    def t_(self) -> int:
+        """Number of steps taken."""
+        check_is_fitted(self)
+        return self._state.t

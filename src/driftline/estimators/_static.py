@@ -1,0 +1,102 @@
+"""DensityRatio: static estimation between two samples, one step of the recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+from driftline._inputs import as_rows, column_names, resolve_device
+from driftline.estimators._base import Floats, RatioEstimator
+from driftline.fitting import ModuleFactory, Objective, Progress, Training
+from driftline.inference import Attribution, Estimate, Generator
+from driftline.recursion import OriginalInfo, Policy, start, step
+
+__all__ = ["DensityRatio"]
+
+
+class DensityRatio(RatioEstimator):
+    """log original/current between two samples.
+
+    Arguments:
+        objective: "logistic", "kliep", "lsif", "nwj", or a loss ``(log_r_num, log_r_den) -> scalar`` (lower is better).
+        model: "auto" (log-linear in the columns, their squares and whatever further features the data call for),
+            "linear", "quadratic", "quadratic-full" (all products), "mlp", or a factory
+            ``(n_inputs, n_outputs) -> Module``.
+        hidden: widths of the MLP's hidden layers.
+        ridge: weight of the prior on coefficients, in observations.
+        lag: over how many rows neighbours in a window depend on each other, for error bars; "auto" finds out.
+        training: settings of the mini-batch loop for networks.
+        device: "cpu", "cuda" or "auto".
+        random_state: seed; None for a fresh one each fit.
+        progress: called as ``progress(epoch, epochs, loss, held_out)`` while a network trains.
+
+    Attributes:
+        info_: diagnostics of the fit, an :class:`~driftline.recursion.OriginalInfo`.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> original, current = rng.normal(0, 1, (4000, 2)), rng.normal(0.5, 1, (4000, 2))
+    >>> ratio = DensityRatio(random_state=0).fit(original, current)
+    >>> ratio.log_ratio([[0.25, 0.25]]).round(1) + 0.0  # equally likely under both
+    array([0.])
+    >>> bool(ratio.divergence("reverse_kl").low < 0.25 < ratio.divergence("reverse_kl").high)
+    True
+    """
+
+    def __init__(
+        self,
+        objective: str | Objective = "logistic",
+        model: str | ModuleFactory = "auto",
+        *,
+        hidden: Sequence[int] = (256, 256),
+        ridge: float = 1.0,
+        lag: int | str = "auto",
+        training: Training | None = None,
+        device: str = "auto",
+        random_state: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.objective = objective
+        self.model = model
+        self.hidden = hidden
+        self.ridge = ridge
+        self.lag = lag
+        self.training = training
+        self.device = device
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, original: Any, current: Any) -> Self:
+        """Fit the ratio of the two samples, (n, D) and (m, D)."""
+        seed, device = self._seed(), resolve_device(self.device)
+        names = column_names(original)
+        settings = replace(self._settings(seed), names=None if names is None else tuple(names))
+        rows = as_rows(original, "original", device=device)
+        window = as_rows(current, "current", names=names, width=rows.shape[1], device=device)
+        state, info = step(start(rows, settings), {"original": window}, settings, Policy())
+        self._warn(info, several=False)
+        self._adopt(state, seed, device, names)
+        self.info_: OriginalInfo = info.originals["original"]
+        return self
+
+    def log_ratio(self, X: Any, *, return_std: bool = False) -> Any:
+        """log original/current of rows (n, D): an array (n,), with ``return_std`` also its standard errors."""
+        return self._log_ratio(X, None, return_std)
+
+    def weights(self, X: Any) -> Floats:
+        """Importance weights from current back to original, with mean 1 on the current sample."""
+        return self._weights(X, None)
+
+    def divergence(self, kind: str | Generator = "reverse_kl", X: Any = None, *, level: float = 0.95) -> Estimate:
+        """An f-divergence over the current sample, or over further rows ``X`` of the current distribution."""
+        return self._divergence(kind, X, None, level, of_step=False)
+
+    def attribution(
+        self, *, level: float = 0.95, groups: Mapping[str, Sequence[str | int]] | None = None
+    ) -> list[Attribution]:
+        """Which columns moved, most first: their parts in KL(original‖current) + KL(current‖original).
+
+        ``groups`` names columns that belong together: then the parts are theirs.
+        """
+        return self._attribution(None, level, groups)

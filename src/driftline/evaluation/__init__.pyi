@@ -1,0 +1,14 @@
+from ._figures import matrix_figure as matrix_figure
+from ._figures import measures_figure as measures_figure
+from ._figures import prd_figure as prd_figure
+from ._figures import samples_figure as samples_figure
+from ._judge import ContinualEvaluation as ContinualEvaluation
+from ._scores import KEEPING as KEEPING
+from ._scores import MEASURES as MEASURES
+from ._scores import Reading as Reading
+from ._scores import averages as averages
+from ._scores import forgetting as forgetting
+from ._scores import higher_is_better as higher_is_better
+from ._scores import learned as learned
+from ._scores import matrix as matrix
+from ._scores import of_measure as of_measure

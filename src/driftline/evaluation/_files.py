@@ -1,0 +1,140 @@
+"""A running evaluation as one file: its parts as tensors and a header. What saves itself is in there as it is."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from driftline._files import StateFileError, read_tensors, write_tensors
+from driftline.estimators import ContinualDensityRatio
+from driftline.evaluation._samples import Form
+from driftline.evaluation._scores import Reading
+from driftline.features import ClassifierFeatures, ContinualVAE
+
+__all__ = ["Parts", "read", "write"]
+
+_FORMAT, _VERSION = "driftline-evaluation", 1
+_OWN = {kind.__name__: kind for kind in (ContinualVAE, ClassifierFeatures)}
+"""Features that can be made again from a file alone."""
+
+
+class Parts(NamedTuple):
+    """What an evaluation consists of between two tasks.
+
+    Attributes:
+        settings: arguments that are plain values.
+        form: of one sample.
+        last: generated samples of each task, if features move.
+        real: rows of each task, if they are kept.
+        held: features of each task, if they move and stay what they were for it.
+    """
+
+    settings: dict[str, Any]
+    features: Any
+    metric_features: Any
+    ratio: ContinualDensityRatio
+    readings: list[Reading]
+    floors: dict[str, dict[str, float]]
+    form: Form
+    last: Mapping[str, Any]
+    real: Mapping[str, Any]
+    held: Mapping[str, Any]
+
+
+def write(path: str | os.PathLike[str], parts: Parts) -> None:
+    """Write all parts to one file, atomically and without pickle; features of other kinds are only named."""
+    tasks = list(parts.floors)
+    tensors = {"ratio": _packed(parts.ratio.save)}
+    kinds: dict[str, str | None] = {}
+    for key in ("features", "metric_features"):
+        thing = getattr(parts, key)
+        kinds[key] = None if thing is None else type(thing).__name__
+        if type(thing) in _OWN.values():
+            tensors[key] = _packed(thing.save)
+    for key in ("last", "real"):
+        for name, rows in getattr(parts, key).items():
+            tensors[f"{key}.{tasks.index(name)}"] = torch.from_numpy(np.ascontiguousarray(rows))
+    for name, features in parts.held.items():
+        if type(features) not in _OWN.values():
+            raise ValueError(
+                f"a snapshot of your own features ({type(features).__name__}) is held for each task, and cannot be "
+                "written to a file: hold_features=False holds none"
+            )
+        tensors[f"held.{tasks.index(name)}"] = _packed(features.save)
+    numbers = np.array([reading[3:] for reading in parts.readings], dtype=np.float64)
+    tensors["readings"] = torch.from_numpy(numbers)
+    header = {
+        "format": _FORMAT, "version": _VERSION, "settings": parts.settings, "kinds": kinds, **parts.form._asdict(),
+        "floors": parts.floors, "readings": [list(reading[:3]) for reading in parts.readings], "tasks": tasks,
+    }  # fmt: skip
+    write_tensors(path, tensors, header)
+
+
+def read(path: str | os.PathLike[str], given: Mapping[str, Any], device: str | None, **custom: Any) -> Parts:
+    """The parts again.
+
+    Arguments:
+        given: features by "features" and "metric_features", of those that are not in the file.
+        custom: what :meth:`driftline.ContinualDensityRatio.load` takes beside a device.
+    """
+    tensors, meta = read_tensors(path, _FORMAT, _VERSION)
+    try:
+        found = {key: _features(key, meta["kinds"][key], tensors, given[key], path, device) for key in given}
+        ratio = _unpacked(tensors["ratio"], path, lambda p: ContinualDensityRatio.load(p, device=device, **custom))
+        texts, numbers = meta["readings"], tensors["readings"].tolist()
+        readings = [Reading(*text, *values) for text, values in zip(texts, numbers, strict=True)]
+        rows = {
+            key: {n: tensors[f"{key}.{i}"].numpy() for i, n in enumerate(meta["tasks"]) if f"{key}.{i}" in tensors}
+            for key in ("last", "real")
+        }
+        kind = meta["kinds"]["features"]
+        rows["held"] = {
+            name: _features(f"held.{i}", kind, tensors, None, path, device)
+            for i, name in enumerate(meta["tasks"]) if f"held.{i}" in tensors
+        }  # fmt: skip
+        floors = {name: meta["floors"][name] for name in meta["tasks"]}  # a header's keys are sorted
+        shape, columns = meta["shape"], meta.get("columns")
+        form = Form(None if shape is None else tuple(shape), None if columns is None else tuple(columns))
+        whole = {"ratio": ratio, "readings": readings, "floors": floors, "form": form, **found, **rows}
+        return Parts(settings=meta["settings"], **whole)
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise StateFileError(f"{os.fspath(path)}: damaged, its parts do not fit together ({error})") from error
+
+
+def _features(
+    key: str, kind: str | None, tensors: Mapping[str, Tensor], given: Any, path: Any, device: str | None
+) -> Any:
+    if key in tensors:
+        if given is not None:
+            raise ValueError(f"{os.fspath(path)} holds its {key} (a {kind}) itself: leave {key}= out")
+        load = _OWN[str(kind)].load
+        return _unpacked(tensors[key], path, lambda p: load(p, device=device))
+    if kind is not None and given is None:
+        raise ValueError(f"{os.fspath(path)} was saved with your own {key} ({kind}): pass them, load(path, {key}=...)")
+    if kind is None and given is not None:
+        raise ValueError(f"{os.fspath(path)} was saved without {key}: leave {key}= out")
+    return given
+
+
+def _packed(save: Callable[[Path], None]) -> Tensor:
+    """The bytes of the file that something writes."""
+    with tempfile.TemporaryDirectory(prefix="driftline-") as folder:
+        save(Path(folder) / "part")
+        return torch.frombuffer(bytearray((Path(folder) / "part").read_bytes()), dtype=torch.uint8)
+
+
+def _unpacked(data: Tensor, path: str | os.PathLike[str], load: Callable[[Path], Any]) -> Any:
+    with tempfile.TemporaryDirectory(prefix="driftline-") as folder:
+        part = Path(folder) / "part"
+        part.write_bytes(data.numpy().tobytes())
+        try:
+            return load(part)
+        except ValueError as error:  # the user knows the whole file only
+            raise type(error)(str(error).replace(str(part), os.fspath(path))) from error

@@ -1,0 +1,349 @@
+"""Judge a generative model that learns task after task, without keeping any task's real samples.
+
+Each task is an original: its real samples are seen once, when the task begins. From then on the model's own samples of
+that task are the windows, one after each task learned, and the ratio real/generated is carried along.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+try:
+    import pandas as pd
+except ModuleNotFoundError as error:
+    message = "driftline.evaluation needs pandas: pip install 'driftline[eval]', or '.[eval]' in a clone"
+    raise ModuleNotFoundError(message, name=error.name) from error
+
+from driftline._inputs import MIN_ROWS, resolve_seed
+from driftline.estimators import ContinualDensityRatio, DensityRatio
+from driftline.evaluation import _files as evaluation_files
+from driftline.evaluation import _scores as scores
+from driftline.evaluation._samples import Form, check_samples, encoded
+from driftline.evaluation._scores import KEEPING, MEASURES, Reading
+from driftline.evaluation.metrics import fid, kid, neighbours, prd
+from driftline.features import as_features
+from driftline.fitting import Objective
+from driftline.inference import DIVERGENCES
+
+__all__ = ["KEEPING", "ContinualEvaluation", "Reading"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class ContinualEvaluation:
+    """Divergences between real and generated samples of every task, task after task.
+
+    Arguments:
+        features: None for samples as they are, a function, a transformer, or one that moves: with ``partial_fit`` and
+            ``transform_before`` (:class:`~driftline.features.ContinualVAE`), which is trained further whenever a task
+            begins, on its real samples and the last generated ones of the tasks before.
+        hold_features: of features that move, keep a snapshot for each task, in which its ratio stays; else all ratios
+            are carried over to the newest ones, as in the paper. An encoder that has only seen generated samples of a
+            task since sees real ones as foreign, and a ratio in such features misses what they would show.
+        measures: names of divergences, and of :data:`KEEPING` if ``keep_real``.
+        keep_real: keep real samples after all, for measures that need them; nothing else uses them.
+        metric_features: of measures that keep real samples; as ``features`` if None. They must not move.
+        estimator: an unfitted :class:`~driftline.estimators.ContinualDensityRatio` whose settings are taken.
+        random_state: of subsets and clusters in KID and PRD, and of halves for floors; None for a fresh one.
+
+    >>> rng = np.random.default_rng(0)
+    >>> judge = ContinualEvaluation(measures=("reverse_kl",))
+    >>> for t, name in enumerate("ab"):
+    ...     _ = judge.task(name, rng.normal(5 * t, 1, (5000, 2)))
+    ...     samples = {n: rng.normal(5 * k + 0.5 * (t - k), 1, (5000, 2)) for k, n in enumerate("ab"[: t + 1])}
+    ...     _ = judge.update(samples)  # each task's samples have moved by 0.5 for every task learned since
+    >>> found = judge.matrix("reverse_kl").loc["b"]
+    >>> bool(abs(found["a"] - 0.25) < 0.05), bool(abs(found["b"]) < 0.01)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        features: Any = None,
+        *,
+        measures: Sequence[str] = ("kl", "reverse_kl", "js", "hellinger"),
+        hold_features: bool = True,
+        keep_real: bool = False,
+        metric_features: Any = None,
+        estimator: ContinualDensityRatio | None = None,
+        random_state: int | None = 0,
+    ) -> None:
+        measures = (measures,) if isinstance(measures, str) else tuple(measures)
+        unknown = [m for m in measures if m not in MEASURES]
+        if unknown or not measures:
+            raise ValueError(f"measure(s) {unknown} unknown: choose from {sorted(DIVERGENCES)} and {list(KEEPING)}")
+        if len(set(measures)) < len(measures):
+            raise ValueError(f"measures={measures} names one twice: name each once")
+        if estimator is not None and not isinstance(estimator, ContinualDensityRatio):
+            raise TypeError(f"estimator must be a ContinualDensityRatio, not a {type(estimator).__name__}")
+        needing = [m for m in measures if m in KEEPING]
+        if needing and not keep_real:
+            raise ValueError(f"{needing} need the real samples of earlier tasks: keep_real=True keeps them")
+        if estimator is not None and estimator.step != "every" and not keep_real:
+            raise ValueError(f"step={estimator.step!r} holds real samples for later steps: keep_real=True allows that")
+        self.features = features
+        self.measures = measures
+        self.hold_features = hold_features
+        self.keep_real = keep_real
+        self.metric_features = metric_features
+        self.estimator = estimator
+        self.random_state = resolve_seed(random_state)
+        self.readings: list[Reading] = []
+        self._moving = hasattr(features, "partial_fit") and hasattr(features, "transform_before")
+        self._held: dict[str, Any] = {}  # features as they were when a task began
+        self._ratio: ContinualDensityRatio | None = None
+        self._last: dict[str, Any] = {}  # generated samples, of which a moving encoder needs the last
+        self._real: dict[str, Floats] = {}
+        self._floors: dict[str, dict[str, float]] = {}
+        self._form = Form()  # of one sample
+        self._waiting: str | None = None
+
+    @property
+    def tasks(self) -> list[str]:
+        """Names of the tasks that have begun."""
+        return [] if self._ratio is None else self._ratio.originals_
+
+    def task(self, name: str, real: Any) -> Self:
+        """A task begins: its real samples, seen here and, unless ``keep_real``, never again.
+
+        Call it before or after the model is trained on the task, as long as it is before ``update``. After an error
+        here or there the evaluation is as it was, and so are features that move if they replace what they hold.
+        """
+        if self._waiting is not None:
+            raise ValueError(f"task {self._waiting!r} has begun: call update with samples of all tasks first")
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"name={name!r} must be a non-empty string")
+        if name in self.tasks:
+            raise ValueError(f"task {name!r} has been learned already: choose another name")
+        what = f"real samples of task {name!r}"
+        real, form = self._checked(real, what, 2 * MIN_ROWS)
+        with self._undone():
+            if self._moving:
+                self._train(real)
+            if self._moving and self.hold_features:
+                self._held = {**self._held, name: _snapshot(self.features)}
+            rows = self._encoded(name, real, what)
+            kept = self._metric_rows(real, rows, what) if self.keep_real else rows
+            floors = self._floors_of(rows, kept)
+            if self._ratio is None:
+                self._ratio = self._settings().fit(rows, name=name)
+            else:
+                self._ratio.add_original(rows, name)
+            self._floors = {**self._floors, name: floors}
+            if self.keep_real:
+                self._real = {**self._real, name: kept}
+            self._form = form
+            self._waiting = name
+        return self
+
+    def _checked(self, samples: Any, what: str, least: int) -> tuple[Any, Form]:
+        return check_samples(samples, what, least=least, form=self._form, as_array=self._moving)
+
+    @contextmanager
+    def _undone(self) -> Iterator[None]:
+        """After an error all is as it was before; this relies on attributes being replaced, not changed in place."""
+        things = [self, self._ratio, self.features if self._moving else None]
+        held = [(vars(thing), dict(vars(thing))) for thing in things if hasattr(thing, "__dict__")]
+        try:
+            yield
+        except BaseException:
+            for now, before in held:
+                now.clear()
+                now.update(before)
+            raise
+
+    def _settings(self) -> ContinualDensityRatio:
+        base = self.estimator if self.estimator is not None else ContinualDensityRatio(random_state=self.random_state)
+        return ContinualDensityRatio(**base.get_params(deep=False))
+
+    def _train(self, real: Any) -> None:
+        """Train the encoder further on replay and the new task, and carry the ratio over to its features."""
+        rng = np.random.default_rng([self.random_state, len(self._last)])
+        replay = [x[rng.permutation(len(x))[: len(real)]] for x in self._last.values()]
+        self.features.partial_fit(np.concatenate([*replay, real]))
+        if self._ratio is not None and not self.hold_features:
+            encode = as_features(self.features)
+            self._ratio.change_features({name: encode(x) for name, x in self._last.items()})
+
+    def encode(self, task: str, samples: Any) -> Floats:
+        """Samples in the features that the ratio of a task is in, (n, D)."""
+        if task not in self.tasks:
+            raise ValueError(f"task {task!r} has not begun: choose one of {self.tasks}")
+        what = f"samples for task {task!r}"
+        return self._encoded(task, check_samples(samples, what, least=1, form=self._form)[0], what)
+
+    def _encoded(self, task: str, samples: Any, what: str) -> Floats:
+        return encoded(as_features(self._held.get(task, self.features)), samples, what)
+
+    def _floors_of(self, rows: Floats, kept: Floats) -> dict[str, float]:
+        """What each measure reads between two halves of the real samples."""
+        order = np.random.default_rng(self.random_state).permutation(len(rows))
+        one, two = order[: len(order) // 2], order[len(order) // 2 :]
+        params = self._settings().get_params(deep=False)
+        static = DensityRatio(**{key: params[key] for key in DensityRatio().get_params(deep=False)})
+        static.fit(rows[one], rows[two])
+        floors = {measure: static.divergence(measure).value for measure in self.measures if measure in DIVERGENCES}
+        return {**floors, **self._compared(kept[one], kept[two])} if self.keep_real else floors
+
+    def _metric_rows(self, samples: Any, rows: Floats, what: str) -> Floats:
+        return rows if self.metric_features is None else encoded(as_features(self.metric_features), samples, what)
+
+    def _compared(self, real: Floats, generated: Floats) -> dict[str, float]:
+        """The measures of two samples that are both at hand."""
+        found: dict[str, float] = {}
+        if "fid" in self.measures:
+            found["fid"] = fid(real, generated)
+        if "kid" in self.measures:
+            found["kid"] = kid(real, generated, random_state=self.random_state).mean
+        if {"prd_f8", "prd_f1_8"} & set(self.measures):
+            curve = prd(real, generated, random_state=self.random_state)
+            found.update(prd_f8=curve.f_8, prd_f1_8=curve.f_1_8)
+        if {"precision", "recall", "density", "coverage"} & set(self.measures):
+            found.update(neighbours(real, generated)._asdict())
+        return {measure: value for measure, value in found.items() if measure in self.measures}
+
+    def update(self, generated: Mapping[str, Any]) -> Self:
+        """The task has been learned: generated samples of every task so far, ``{task: samples}``."""
+        if self._waiting is None or self._ratio is None:
+            raise ValueError("no task has begun: call task with its real samples first")
+        if not isinstance(generated, Mapping):
+            raise TypeError(f"pass samples of every task, {{task: samples}}, not a {type(generated).__name__}")
+        missing, extra = ([n for n in a if n not in b] for a, b in ((self.tasks, generated), (generated, self.tasks)))
+        if missing or extra:
+            raise ValueError(f"samples of every task are needed: missing {missing}, unknown {extra}")
+        what = {name: f"generated samples of task {name!r}" for name in self.tasks}
+        samples = {name: self._checked(generated[name], what[name], MIN_ROWS)[0] for name in self.tasks}
+        with self._undone():
+            rows = {name: self._encoded(name, samples[name], what[name]) for name in self.tasks}
+            before = None
+            if self._moving and self._last and not self.hold_features:
+                old = as_features(self.features.transform_before)
+                before = {name: encoded(old, samples[name], what[name]) for name in self._last}
+            self._ratio.partial_fit(rows, before=before)
+            found = [r for name in self.tasks for r in self._read(name, samples[name], rows[name], what[name])]
+            self.readings = [*self.readings, *found]
+            if self._moving:
+                self._last = {name: np.array(samples[name]) for name in self.tasks}
+            self._waiting = None
+        return self
+
+    def _read(self, name: str, samples: Any, rows: Floats, what: str) -> Iterator[Reading]:
+        assert self._ratio is not None
+        assert self._waiting is not None
+        compared = self._compared(self._real[name], self._metric_rows(samples, rows, what)) if self.keep_real else {}
+        for measure in self.measures:
+            floor = self._floors[name][measure]
+            if measure in compared:
+                errors = (float("nan"),) * 3
+                yield Reading(self._waiting, name, measure, compared[measure], *errors, floor)
+                continue
+            e = self._ratio.divergence(measure, original=name)
+            yield Reading(self._waiting, name, measure, e.value, e.std_error, e.low, e.high, floor)
+
+    def table(self) -> pd.DataFrame:
+        """All readings, one row each; :mod:`driftline.scores` and :mod:`driftline.figures` go by it."""
+        return pd.DataFrame(self.readings, columns=list(Reading._fields))
+
+    def matrix(self, measure: str) -> pd.DataFrame:
+        """Tasks learned (rows) by task measured (columns)."""
+        return scores.matrix(self._with(measure), measure)
+
+    def average(self, *, return_std: bool = False) -> Any:
+        """The mean over tasks after each task learned, a column a measure; with ``return_std`` also its errors.
+
+        See :func:`driftline.evaluation.averages` for what these cover.
+        """
+        table = self.table()
+        found = scores.averages(table)
+        wide = [
+            found.pivot(index="after", columns="measure", values=column)
+            .reindex(index=scores.learned(table), columns=list(self.measures))
+            for column in ("value", "std_error")
+        ]  # fmt: skip
+        return tuple(wide) if return_std else wide[0]
+
+    def forgetting(self, measure: str) -> pd.Series:
+        """How much worse each task's samples have become since it was learned; a divergence that has grown is positive.
+
+        For scores of which more is better (PRD, precision, recall, density, coverage), a loss is positive too.
+        """
+        return scores.forgetting(self._with(measure), measure)
+
+    def _with(self, measure: str) -> pd.DataFrame:
+        if measure not in self.measures:
+            raise ValueError(f"measure={measure!r} was not asked for: choose from {list(self.measures)}")
+        return self.table()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all that the next task needs to one file, atomically (safetensors with a JSON header, no pickle).
+
+        It holds generated samples and summaries, and real samples only with ``keep_real``. Between ``task`` and
+        ``update`` the real samples of the new task are still held, so there is no saving then. Features of driftline's
+        are in the file; others are passed to ``load`` again.
+        """
+        if self._ratio is None:
+            raise ValueError("there is nothing to save: no task has begun")
+        if self._waiting is not None:
+            raise ValueError(
+                f"task {self._waiting!r} has begun and its real samples are held until update: save before or after"
+            )
+        plain = ("hold_features", "keep_real", "random_state")
+        settings = {"measures": list(self.measures), **{key: getattr(self, key) for key in plain}}
+        parts = evaluation_files.Parts(
+            settings, self.features, self.metric_features, self._ratio, self.readings, self._floors, self._form,
+            self._last, self._real, self._held,
+        )  # fmt: skip
+        evaluation_files.write(path, parts)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        features: Any = None,
+        metric_features: Any = None,
+        model: Any = None,
+        objective: Objective | None = None,
+        device: str | None = None,
+    ) -> Self:
+        """An evaluation as it was saved; a damaged or foreign file raises :class:`~driftline._files.StateFileError`.
+
+        Arguments:
+            features, metric_features: again, if they were not driftline's own, in the state they had when it was saved.
+            model, objective: of the estimator, if they were callables.
+            device: where to go on, if not on the device it was saved from.
+        """
+        given = {"features": features, "metric_features": metric_features}
+        parts = evaluation_files.read(path, given, device, model=model, objective=objective)
+        estimator = ContinualDensityRatio(**parts.ratio.get_params(deep=False))
+        judge = cls(
+            parts.features, metric_features=parts.metric_features, estimator=estimator, **parts.settings
+        )  # fmt: skip
+        judge._ratio, judge.readings, judge._floors = parts.ratio, parts.readings, parts.floors
+        judge._last, judge._real, judge._held = dict(parts.last), dict(parts.real), dict(parts.held)
+        judge._form = parts.form
+        judge._check_features(path)
+        return judge
+
+    def _check_features(self, path: str | os.PathLike[str]) -> None:
+        """Features that move must give the last samples the rows that the ratio stands on."""
+        assert self._ratio is not None
+        if bool(self._last) != self._moving:
+            raise ValueError(
+                f"{os.fspath(path)}: features {'do not move' if self._last else 'move'} now, unlike before"
+            )
+        for name, samples in self._last.items():
+            found, held = self.encode(name, samples), self._ratio._state.tracks[name].current.window.cpu().numpy()
+            if found.shape != held.shape or not np.allclose(found, held, rtol=1e-3, atol=1e-3 * held.std()):
+                raise ValueError(f"{os.fspath(path)}: these features are not in the state that it was saved with")
+
+
+def _snapshot(features: Any) -> Any:
+    return features.snapshot() if hasattr(features, "snapshot") else copy.deepcopy(features)

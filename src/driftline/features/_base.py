@@ -1,0 +1,161 @@
+"""What the feature networks share: seeds, devices, batches, files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from driftline._files import StateFileError, read_tensors, write_tensors
+from driftline._inputs import MIN_ROWS, column_names, resolve_device
+from driftline.features._rows import flat_rows
+from driftline.fitting import FitInfo, Progress, Training, check_training, row_batches, run_epochs, split_rows
+
+__all__ = ["FeatureNetwork", "Floats", "apart", "check_widths", "seeded"]
+
+Floats = npt.NDArray[np.float64]
+
+_FORMAT, _VERSION = "driftline-features", 1
+_BATCH = 4096  # rows of one forward pass when nothing is trained: bounds the memory convolutions take
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Draws of the global generators depend on the seed inside, and are undone outside."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+def apart(seed: int, t: int) -> int:
+    """A seed for the t-th training, far from all others."""
+    return int(np.random.SeedSequence((seed, t)).generate_state(1)[0])
+
+
+def check_widths(value: Any, name: str) -> tuple[int, ...]:
+    """Widths of layers, all positive."""
+    widths = tuple(value) if isinstance(value, list | tuple) else ()
+    if not widths or not all(isinstance(w, int | np.integer) and w > 0 for w in widths):
+        raise ValueError(f"{name}={value!r} must be widths of layers, such as (256, 256)")
+    return tuple(int(w) for w in widths)
+
+
+class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the feature networks, which add how to train and what to keep."""
+
+    training: Training | None
+    device: str
+    random_state: int | None
+    progress: Progress | None
+    shape_in_: tuple[int, ...]
+    _default_training = Training()
+    _net: nn.Module
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_net")
+
+    def _flat(self, X: Any, *, min_rows: int = 0) -> Tensor:
+        """Rows of the shape that was fitted."""
+        check_is_fitted(self)
+        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        return flat_rows(X, shape=self.shape_in_, names=names, min_rows=min_rows)[0]
+
+    @staticmethod
+    def _first(X: Any) -> tuple[Tensor, tuple[int, ...], list[str] | None]:
+        """Rows that decide on the shape, and their names if they have any."""
+        rows, shape = flat_rows(X, min_rows=MIN_ROWS)
+        return rows, shape, column_names(X)
+
+    def _remember(self, shape: tuple[int, ...], names: list[str] | None, seed: int) -> None:
+        self.shape_in_, self.n_features_in_, self.seed_ = shape, int(np.prod(shape)), seed
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _train(self, net: nn.Module, rows: int, seed: int, loss: Callable[..., Tensor], advice: str) -> FitInfo:
+        """Train in place on ``loss(row numbers, generator)``; ``generator`` draws whatever noise the loss needs."""
+        training = check_training(self._default_training if self.training is None else self.training)
+        device = next(net.parameters()).device
+        train, held = split_rows(rows, training.validation, seed)
+        # two rows at least in a batch: batch normalisation of a single one is 0
+        batches = max(1, min(len(train) // 2, round(len(train) / training.batch)))
+        order, noise = torch.Generator().manual_seed(seed), torch.Generator(device).manual_seed(seed)
+
+        def epoch_losses() -> Iterator[Tensor]:
+            for batch in row_batches(train, batches, order):
+                yield loss(batch.to(device), noise)
+
+        def held_out() -> Tensor:  # the same noise after each epoch, so that epochs compare
+            parts = held.to(device).split(_BATCH)
+            again = torch.Generator(device).manual_seed(seed)
+            return torch.stack([loss(part, again) * (len(part) / len(held)) for part in parts]).sum()
+
+        return run_epochs(net, epoch_losses, held_out, training, batches, advice=advice, progress=self.progress)
+
+    @staticmethod
+    def _in_batches(function: Callable[[Tensor], Tensor], rows: Tensor, device: torch.device) -> Floats:
+        """A function of rows, part by part, in double precision."""
+        with torch.no_grad():
+            parts = [function(part.to(device)).double().cpu() for part in rows.split(_BATCH)]
+        found: Floats = torch.cat(parts).numpy()
+        bad = ~np.isfinite(found).all(axis=tuple(range(1, found.ndim)))
+        if bad.any():
+            raise ValueError(
+                f"{int(bad.sum())} of {len(found)} rows overflow single precision (first: row {int(bad.argmax())}): "
+                "are they on the scale of the rows this was fitted on?"
+            )
+        return found
+
+    def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        raise NotImplementedError
+
+    def _restore(self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], device: torch.device) -> None:
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all that was learned to one file, atomically (safetensors with a JSON header, no pickle)."""
+        check_is_fitted(self)
+        params = self.get_params(deep=False)
+        params.pop("progress")
+        training = params.pop("training")
+        tensors, learned = self._state()
+        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        header = {
+            "format": _FORMAT, "version": _VERSION, "estimator": type(self).__name__, "params": params,
+            "training": None if training is None else training._asdict(), "shape": list(self.shape_in_),
+            "columns": names, "seed": self.seed_, "learned": learned,
+        }  # fmt: skip
+        write_tensors(path, tensors, header)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, device: str | None = None, progress: Progress | None = None) -> Self:
+        """What was saved; a damaged or foreign file raises :class:`~driftline._files.StateFileError`.
+
+        Arguments:
+            device: where to go on, if not on the device it was saved from.
+        """
+        tensors, meta = read_tensors(path, _FORMAT, _VERSION)
+        if meta.get("estimator") != cls.__name__:
+            raise StateFileError(f"{os.fspath(path)} holds a {meta.get('estimator')}, not a {cls.__name__}")
+        try:
+            params = {k: tuple(v) if isinstance(v, list) else v for k, v in meta["params"].items()}
+            if device is not None:
+                params["device"] = device
+            training = None if meta["training"] is None else Training(**meta["training"])
+            made = cls(**params, training=training, progress=progress)
+            place = resolve_device(made.device)
+            with seeded(0, place):  # an empty network draws weights before it gets the saved ones
+                made._restore(tensors, meta["learned"], place)
+            made._remember(tuple(meta["shape"]), meta["columns"], meta["seed"])
+        except (KeyError, IndexError, RuntimeError, TypeError, AttributeError) as error:
+            raise StateFileError(f"{os.fspath(path)}: damaged, its parts do not fit together ({error})") from error
+        return made

@@ -1,0 +1,243 @@
+"""ContinualVAE: features without labels, from an encoder that is trained on as the stream goes on."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from driftline._inputs import MIN_ROWS, as_rows, resolve_device, resolve_seed
+from driftline.features._base import FeatureNetwork, Floats, apart, check_widths, seeded
+from driftline.features._modules import VAE, Encoder, pulled_loss
+from driftline.features._rows import row_noise
+from driftline.fitting import FitInfo, Progress, Standardizer, Training, fit_standardizer
+
+__all__ = ["ContinualVAE"]
+
+
+class ContinualVAE(FeatureNetwork):
+    r"""Latents of a variational autoencoder that stays near what it was.
+
+    ``fit`` trains a plain variational autoencoder; each ``partial_fit`` trains it further on
+
+    .. math::
+        -E_{q_t(z|x)}[\log p(x|z)] + \text{pull} \cdot KL(q_t(z|x) \,\|\, q_{t-1}(z|x))
+
+    averaged over the rows, where :math:`q_{t-1}` is the encoder of the call before (N(0, I), with weight 1, in
+    ``fit``). Chen et al., *Continual density ratio estimation*, 2021, call it CVAE. Without earlier rows among those
+    of ``partial_fit`` it forgets them: mix replayed ones in, as many from each task as the paper's average wants.
+    Only weights are kept, no row.
+
+    Means also hold what the decoder takes for noise. Where that is enough to tell two samples apart (generated images
+    from real ones), ratios of their densities are beyond estimation; draws from the posterior, ``output="draw"``,
+    overlap. A draw is :math:`\mu(x) + \sigma(x)\,\epsilon(x)` with noise that is a function of the row, so that a row
+    always gets the same one. Draws know less than means: where means overlap, those find more.
+
+    Features move with each ``partial_fit``. A ratio traced in them is carried over by
+    :meth:`driftline.ContinualDensityRatio.change_features`::
+
+        vae.partial_fit(np.concatenate([replay, window]))
+        est.change_features(vae.transform(last_window))
+        est.partial_fit(vae.transform(window), before=vae.transform_before(window))
+
+    Arguments:
+        encoder, decoder: widths of their ReLU layers.
+        latent: number of features.
+        likelihood: "bernoulli" for values in [0, 1], "gaussian" for inputs standardised by the first rows, with one
+            learned variance, or "auto", which goes by the range of the first rows.
+        output: the posterior's "mean", or a "draw" from it.
+        pull: weight of the term that keeps the encoder near the previous one; the paper has 1.
+        training: settings of the mini-batch loop; ``weight_decay`` is the paper's L2 regularisation.
+        device: "cpu", "cuda" or "auto".
+        random_state: seed; None for a fresh one each fit.
+        progress: called as ``progress(epoch, epochs, loss, held_out)``, losses in nats per row.
+
+    Attributes:
+        shape_in_: shape of one row.
+        likelihood_: the one in use.
+        t_: number of calls to ``partial_fit`` since ``fit``.
+        info_: how the last training went, a :class:`~driftline.fitting.FitInfo`; not in files.
+
+    >>> import numpy as np
+    >>> images = np.random.default_rng(0).random((200, 8, 8))
+    >>> vae = ContinualVAE(encoder=(16,), decoder=(16,), latent=2, training=Training(epochs=2), random_state=0)
+    >>> vae.fit_transform(images).shape, vae.likelihood_
+    ((200, 2), 'bernoulli')
+    >>> vae.partial_fit(images).transform_before(images).shape
+    (200, 2)
+    """
+
+    # more patience than a ratio's network: in one cycle the best epochs are the last ones
+    _default_training = Training(epochs=50, min_epochs=25, patience=10, batch=128)
+    _net: VAE
+    _before: Encoder | None
+
+    def __init__(
+        self,
+        *,
+        encoder: Sequence[int] = (512, 256),
+        decoder: Sequence[int] = (256, 256),
+        latent: int = 64,
+        likelihood: str = "auto",
+        output: str = "mean",
+        pull: float = 1.0,
+        training: Training | None = None,
+        device: str = "auto",
+        random_state: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.encoder = encoder
+        self.decoder = decoder
+        self.latent = latent
+        self.likelihood = likelihood
+        self.output = output
+        self.pull = pull
+        self.training = training
+        self.device = device
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Train on rows (n, ...), forgetting anything learned before."""
+        seed, device = resolve_seed(self.random_state), resolve_device(self.device)
+        rows, shape, names = self._first(X)
+        likelihood = self._likelihood(rows)
+        standardizer = fit_standardizer(rows) if likelihood == "gaussian" else None
+        inputs = _inputs(rows, standardizer).to(device)
+        with seeded(seed, device):
+            net = VAE(rows.shape[1], likelihood=likelihood, **self._sizes()).to(device)
+        info = self._descend(net, None, inputs, seed)
+        self._net, self._before, self._standardizer, self._device = net, None, standardizer, device
+        self.likelihood_, self.t_, self.info_ = likelihood, 0, info
+        self._remember(shape, names, seed)
+        return self
+
+    def partial_fit(self, X: Any, y: object = None) -> Self:
+        """Train further on rows (n, ...), replayed and new ones; the first call is ``fit``.
+
+        After an error the estimator is as it was before.
+        """
+        if not hasattr(self, "_net"):
+            return self.fit(X)
+        inputs = self._checked(X, min_rows=MIN_ROWS).to(self._device)
+        if self._sizes() != self._net.sizes:
+            raise ValueError(
+                f"the fitted network has {self._net.sizes}, the parameters now say {self._sizes()}: "
+                "call fit to begin again"
+            )
+        net, before = copy.deepcopy(self._net), self._net.encoder
+        info = self._descend(net, before, inputs, apart(self.seed_, self.t_ + 1))
+        self._net, self._before, self.t_, self.info_ = net, before, self.t_ + 1, info
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Latents of rows (n, ...): features (n, latent)."""
+        inputs = self._checked(X)
+        return self._encode(self._net.encoder, inputs, X)
+
+    def transform_before(self, X: Any) -> Floats:
+        """The same by the encoder as it was before the last ``partial_fit``: what the previous ratio has to see."""
+        inputs = self._checked(X)
+        if self._before is None:
+            raise ValueError("there are no features before these: partial_fit has not been called since fit")
+        return self._encode(self._before, inputs, X)
+
+    def _encode(self, encoder: Encoder, inputs: Tensor, X: Any) -> Floats:
+        if self.output not in ("draw", "mean"):
+            raise ValueError(f"output={self.output!r} is unknown: choose 'draw' or 'mean'")
+        means = self._in_batches(lambda x: encoder(x)[0], inputs, self._device)
+        if self.output == "mean":
+            return means
+        spreads = self._in_batches(lambda x: (0.5 * encoder(x)[1]).exp(), inputs, self._device)
+        rows = self._flat(X).float()  # as given, since standardising them rounds differently in single precision
+        return means + spreads * row_noise(rows.cpu().numpy(), means.shape[1])
+
+    def snapshot(self) -> Self:
+        """One that stays as it is now when this one is trained on; it knows no encoder before. No weight is copied."""
+        check_is_fitted(self)
+        kept = copy.copy(self)
+        kept._before = None
+        return kept
+
+    def inverse_transform(self, Z: Any) -> Floats:
+        """The decoder's means, (n, ...), of features (n, latent)."""
+        check_is_fitted(self)
+        rows = as_rows(Z, "Z", min_rows=0, copy=False)
+        latent = self._net.sizes["latent"]
+        if rows.shape[1] != latent:
+            raise ValueError(f"Z has {rows.shape[1]} columns, there are {latent} features")
+        found = self._in_batches(self._net.decode, rows.float(), self._device)
+        if self._standardizer is not None:
+            found = found * self._standardizer.scale.numpy() + self._standardizer.mean.numpy()
+        return found.reshape(-1, *self.shape_in_)
+
+    def _checked(self, X: Any, *, min_rows: int = 0) -> Tensor:
+        rows = self._flat(X, min_rows=min_rows)
+        if self.likelihood_ == "bernoulli":
+            _check_unit(rows, "this was fitted on values in [0, 1]; for others, fit with likelihood='gaussian'")
+        return _inputs(rows, self._standardizer)
+
+    def _likelihood(self, rows: Tensor) -> str:
+        if self.likelihood not in ("auto", "bernoulli", "gaussian"):
+            raise ValueError(f"likelihood={self.likelihood!r} is unknown: choose 'auto', 'bernoulli' or 'gaussian'")
+        if self.likelihood == "bernoulli":
+            _check_unit(rows, "likelihood='bernoulli' needs values in [0, 1]: rescale them or choose 'gaussian'")
+        if self.likelihood == "auto":
+            return "bernoulli" if float(rows.min()) >= 0.0 and float(rows.max()) <= 1.0 else "gaussian"
+        return self.likelihood
+
+    def _sizes(self) -> dict[str, Any]:
+        return {
+            "encoder": check_widths(self.encoder, "encoder"),
+            "decoder": check_widths(self.decoder, "decoder"),
+            "latent": check_widths((self.latent,), "latent")[0],
+        }
+
+    def _descend(self, net: VAE, before: Encoder | None, inputs: Tensor, seed: int) -> FitInfo:
+        if not isinstance(self.pull, int | float | np.number) or not 0.0 <= self.pull < np.inf:
+            raise ValueError(f"pull={self.pull!r} must be a number of at least 0")
+        latent = net.sizes["latent"]
+
+        def loss(batch: Tensor, noise: torch.Generator) -> Tensor:
+            draws = torch.randn(len(batch), latent, generator=noise, device=inputs.device)
+            return pulled_loss(net, before, inputs[batch], draws, float(self.pull))
+
+        return self._train(net, len(inputs), seed, loss, "or look for extreme values in X")
+
+    def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        tensors = {f"net.{key}": value for key, value in self._net.state_dict().items()}
+        if self._before is not None:
+            tensors |= {f"before.{key}": value for key, value in self._before.state_dict().items()}
+        if self._standardizer is not None:
+            tensors |= {f"standardizer.{key}": value for key, value in self._standardizer._asdict().items()}
+        return tensors, {"net": self._net.sizes, "likelihood": self.likelihood_, "t": self.t_}
+
+    def _restore(self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], device: torch.device) -> None:
+        def part(prefix: str) -> dict[str, Tensor]:
+            return {key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)}
+
+        first = next(v for k, v in part("net.encoder.").items() if k.endswith("weight"))
+        net = VAE(first.shape[1], likelihood=meta["likelihood"], **meta["net"])
+        net.load_state_dict(part("net."))
+        before = None
+        if part("before."):
+            before = copy.deepcopy(net.encoder)
+            before.load_state_dict(part("before."))
+        self._standardizer = Standardizer(**part("standardizer.")) if part("standardizer.") else None
+        self._net, self._before = net.to(device).eval(), None if before is None else before.to(device).eval()
+        self._device, self.likelihood_, self.t_ = device, meta["likelihood"], meta["t"]
+
+
+def _inputs(rows: Tensor, standardizer: Standardizer | None) -> Tensor:
+    return (rows if standardizer is None else standardizer(rows)).float()
+
+
+def _check_unit(rows: Tensor, advice: str) -> None:
+    low, high = (float(rows.min()), float(rows.max())) if rows.numel() else (0.0, 0.0)
+    if low < 0.0 or high > 1.0:
+        raise ValueError(f"X holds values from {low + 0.0:.4g} to {high + 0.0:.4g}; {advice}")

@@ -1,0 +1,195 @@
+"""The mini-batch loop that fits networks."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from driftline.fitting._newton import FitDivergedError, FitInfo
+from driftline.fitting._objectives import Objective, constraint_residual
+
+__all__ = ["Pair", "Progress", "Training", "check_training", "fit_network", "row_batches", "run_epochs", "split_rows"]
+
+Progress = Callable[[int, int, float, float], None]
+"""``progress(epoch, epochs, loss, held_out)``, called after each epoch of a network fit."""
+
+
+class Training(NamedTuple):
+    """Settings of the mini-batch loop. ``batch`` counts rows of each window."""
+
+    epochs: int = 20
+    min_epochs: int = 3
+    patience: int = 3
+    batch: int = 1000
+    lr: float = 1e-3
+    weight_decay: float = 1e-2
+    schedule: str = "one-cycle"
+    optimizer: str = "adamw"
+    validation: float = 0.1
+
+
+def check_training(training: Any) -> Training:
+    """The settings, or an error that names the one that is wrong."""
+    if not isinstance(training, Training):
+        raise TypeError(f"training={training!r} must be a driftline.Training")
+    if not 0.0 < training.validation < 1.0:
+        raise ValueError(f"training.validation={training.validation} must lie between 0 and 1")
+    for name in ("epochs", "batch", "lr"):
+        if not getattr(training, name) > 0:
+            raise ValueError(f"training.{name}={getattr(training, name)} must be positive")
+    return training
+
+
+class Pair(NamedTuple):
+    """One original's share of a network fit: inputs of both windows and previous psi on them."""
+
+    num: Tensor
+    den: Tensor
+    prev_num: Tensor
+    prev_den: Tensor
+    outputs: Callable[[Tensor], Tensor]
+
+
+def split_rows(n: int, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Row numbers for training and validation, a function of the size and seed alone.
+
+    A window keeps its split in both of its roles, so that its sampling error cancels in networks too.
+    """
+    held = min(max(1, round(fraction * n)), n - 1)
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    return order[held:], order[:held]
+
+
+def fit_network(
+    module: nn.Module,
+    pairs: Sequence[Pair],
+    objective: Objective,
+    training: Training,
+    *,
+    penalty: float = 0.0,
+    seed: int = 0,
+    split_seed: int = 0,
+    progress: Progress | None = None,
+) -> FitInfo:
+    """Train ``module`` in place on the objective averaged over ``pairs``; the weights of the best epoch are restored.
+
+    The log-ratio of a pair is ``outputs(inputs) - previous psi``. Rows are split once into training and validation, by
+    ``split_seed`` and their number alone: a window keeps its split in both of its roles. ``penalty`` is lambda_c;
+    training stops early when ``patience`` epochs bring nothing, but not before ``min_epochs``.
+    """
+    splits = [tuple(split_rows(len(rows), training.validation, split_seed) for rows in (p.num, p.den)) for p in pairs]
+    largest = max(max(len(a[0]), len(b[0])) for a, b in splits)
+    smallest = min(min(len(a[0]), len(b[0])) for a, b in splits)
+    batches = max(1, min(smallest, round(largest / training.batch)))
+    generator = torch.Generator().manual_seed(seed + 1)
+
+    def loss_on(pair: Pair, rows_num: Tensor, rows_den: Tensor) -> Tensor:
+        return _loss(pair, rows_num, rows_den, objective, penalty)
+
+    def held_out() -> Tensor:
+        return torch.stack([loss_on(p, s[0][1], s[1][1]) for p, s in zip(pairs, splits, strict=True)]).mean()
+
+    def epoch_losses() -> Iterator[Tensor]:
+        orders = [tuple(row_batches(side[0], batches, generator) for side in s) for s in splits]
+        for b in range(batches):
+            yield torch.stack([loss_on(p, o[0][b], o[1][b]) for p, o in zip(pairs, orders, strict=True)]).mean()
+
+    advice = "take smaller steps or objective='logistic'"
+    return run_epochs(module, epoch_losses, held_out, training, batches, advice=advice, progress=progress)
+
+
+def run_epochs(module: nn.Module, epoch_losses: Callable[[], Iterator[Tensor]], held_out: Callable[[], Tensor],
+               training: Training, batches: int, *, advice: str, progress: Progress | None = None
+               ) -> FitInfo:  # fmt: skip
+    """Descend on the losses of each epoch's batches; the weights of the best epoch on held-out rows are restored.
+
+    Arguments:
+        epoch_losses: yields the loss of one batch after the other, ``batches`` of them; the module moves in between.
+        held_out: the loss on rows not trained on, called in evaluation mode and without gradients.
+        advice: what an error on a loss that is not a number recommends, beside a lower learning rate.
+    """
+    began = time.perf_counter()
+    optimiser, scheduler = _optimiser(module, training, batches)
+    # epoch 0 competes too: where nothing moved, a warm-started network that stays as it was is the best one
+    best, best_state, best_epoch = _judge(module, held_out), copy.deepcopy(module.state_dict()), 0
+    epoch, loss_value = 0, float("nan")
+    if not math.isfinite(best):
+        raise FitDivergedError(f"the objective is {best} on the held-out rows before training: are the inputs extreme?")
+    for epoch in range(1, training.epochs + 1):
+        loss_value = sum(_descend(loss, optimiser, scheduler) for loss in epoch_losses()) / batches
+        value = _judge(module, held_out)
+        if not (math.isfinite(loss_value) and math.isfinite(value)):
+            raise FitDivergedError(
+                f"network training diverged in epoch {epoch}: loss {loss_value}, held-out {value}; "
+                f"lower the learning rate (now {training.lr:g}), {advice}"
+            )
+        if progress is not None:
+            progress(epoch, training.epochs, loss_value, value)
+        if value < best:
+            best, best_state, best_epoch = value, copy.deepcopy(module.state_dict()), epoch
+        elif epoch >= training.min_epochs and epoch - best_epoch >= training.patience:
+            break
+    module.load_state_dict(best_state)
+    module.eval()
+    # still improving at the last epoch of a constant-rate schedule means the budget, not the data, ended it
+    converged = training.schedule != "constant" or best_epoch < training.epochs
+    message = "" if converged else f"still improving after {training.epochs} epochs"
+    return FitInfo("mini-batch", converged, epoch, loss_value, best, float("nan"), time.perf_counter() - began, message)
+
+
+def _judge(module: nn.Module, held_out: Callable[[], Tensor]) -> float:
+    """The held-out loss of a module that is then ready to be trained further."""
+    module.eval()
+    with torch.no_grad():
+        value = float(held_out())
+    module.train()
+    return value
+
+
+def _loss(pair: Pair, rows_num: Tensor, rows_den: Tensor, objective: Objective, penalty: float) -> Tensor:
+    """The objective, and the paper's penalty if there is one, on a batch of one pair."""
+    out = pair.outputs(torch.cat([pair.num[rows_num], pair.den[rows_den]]))
+    prev_num, prev_den = pair.prev_num[rows_num], pair.prev_den[rows_den]
+    log_num, log_den = out[: len(rows_num)] - prev_num, out[len(rows_num) :] - prev_den
+    loss = objective(log_num, log_den)
+    if penalty:
+        loss = loss + penalty * (constraint_residual(log_den, prev_num, prev_den) - 1.0) ** 2
+    return loss
+
+
+def _descend(
+    loss: Tensor, optimiser: torch.optim.Optimizer, scheduler: torch.optim.lr_scheduler.LRScheduler | None
+) -> float:
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()
+    optimiser.step()
+    if scheduler is not None:
+        scheduler.step()
+    return float(loss.detach())
+
+
+def row_batches(rows: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+    """Row numbers in a random order, in batches of the same size or one less."""
+    return torch.tensor_split(rows[torch.randperm(len(rows), generator=generator)], count)
+
+
+def _optimiser(
+    module: nn.Module, training: Training, batches: int
+) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler | None]:
+    kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    if training.optimizer not in kinds:
+        raise ValueError(f"optimizer={training.optimizer!r} is unknown: choose one of {sorted(kinds)}")
+    kind = kinds[training.optimizer]
+    decay = training.weight_decay if training.optimizer == "adamw" else 0.0
+    optimiser = kind(module.parameters(), lr=training.lr, weight_decay=decay, fused=True)
+    if training.schedule == "constant":
+        return optimiser, None
+    if training.schedule != "one-cycle":
+        raise ValueError(f"schedule={training.schedule!r} is unknown: choose 'one-cycle' or 'constant'")
+    return optimiser, torch.optim.lr_scheduler.OneCycleLR(optimiser, training.lr, total_steps=training.epochs * batches)

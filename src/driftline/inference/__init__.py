@@ -1,0 +1,5 @@
+"""How sure an estimate is: divergences, their error bars and intervals, dependence, attribution, theory."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,109 @@
+r"""Which columns moved: the symmetric divergence of a log-linear ratio, feature by feature, with error bars.
+
+For :math:`\log r = \theta^\top T - c` the sum of both Kullback-Leibler divergences needs no constant and splits,
+
+.. math:: \mathrm{KL}(p\|q) + \mathrm{KL}(q\|p) = \sum_j \theta_j \big(E_p T_j - E_q T_j\big),
+
+with :math:`E_p T_j` known from the start, since features are centred on the original; for features that joined later
+(``auto``) it is estimated by importance weights, whose error the bars do not hold. A column gets what its features
+carry; a product of two columns is shared between them, a ridge unit by its squared weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from driftline.fitting import Design, Features
+from driftline.inference._dependence import long_run
+from driftline.inference._estimates import Estimate, interval, normal_interval
+from driftline.inference._influence import LEAST_SLACK, Uncertainty, covariance, joined_later
+
+__all__ = ["Attribution", "attribute", "members", "shares"]
+
+_THIN = 4000  # rows that know the covariances of feature means well enough
+
+
+class Attribution(NamedTuple):
+    """What one column carries of KL(original‖current) + KL(current‖original), in nats and as a share of the sum."""
+
+    column: str | int
+    share: float
+    contribution: Estimate
+
+
+def shares(features: Features) -> Tensor:
+    """How much of each feature belongs to each column, (D, p); columns sum to 1."""
+    d, k, u = features.columns, features.pairs.shape[0], features.bias.shape[0]
+    eye = torch.eye(d, dtype=features.center.dtype, device=features.center.device)
+    pairs = eye.new_zeros(d, k)
+    at = torch.arange(k, device=pairs.device)
+    for side in (0, 1):
+        pairs[features.pairs[:, side], at] += 0.5
+    squared = features.weight.square()
+    units = squared / squared.sum(0).clamp_min(1e-300) if u else eye.new_zeros(d, 0)
+    return torch.cat([eye, eye, pairs, units] if features.squares else [eye, pairs, units], 1)
+
+
+def attribute(
+    features: Features,
+    coef: Tensor,
+    uncertainty: Uncertainty,
+    design: Design,
+    log_r: Tensor,
+    lag: int,
+    level: float,
+    groups: Tensor | None = None,
+) -> list[Estimate]:
+    """The contribution of each column, in their order.
+
+    Arguments:
+        coef: of the features, (p,).
+        design: of the current window, with its column of ones, (n, p+1).
+        log_r: log-ratios of its rows, (n,).
+        lag: reach of the dependence between its rows.
+        groups: which columns belong together, ones in (groups, D); then the contribution of each group.
+    """
+    n = design.shape[0]
+    means = design.pull(torch.full((n,), 1.0 / n, dtype=coef.dtype, device=coef.device))[:-1]
+    # E_p T - E_q T; the former is 0, or by importance weights for features that were not there then
+    weighted = design.pull(torch.softmax(log_r, 0))[:-1]
+    moved = torch.where(joined_later(coef, uncertainty), weighted, torch.zeros_like(means)) - means
+    every = 1 if lag else max(1, n // max(_THIN, 10 * design.shape[1]))
+    part = design.thin(every) if every > 1 else design
+    score, one = uncertainty.score[::every], torch.full_like(uncertainty.score[::every], 1.0 / n)
+    scale = n / part.shape[0]
+    own_spread = long_run(part, one, part, one, lag)[:-1, :-1] * scale
+    own_cross = uncertainty.inverse_hessian @ long_run(part, score, part, one, lag) * scale
+    spread_coef = covariance(uncertainty)[:-1, :-1]
+    spread_moved = uncertainty.origin_spread[:-1, :-1] + own_spread
+    cross = uncertainty.origin[:-1, :-1] + own_cross[:-1, :-1]
+    share = shares(features) if groups is None else groups @ shares(features)
+    by_coef, by_moved = share * moved, share * coef
+    linear = (
+        ((by_coef @ spread_coef) * by_coef).sum(1)
+        + ((by_moved @ spread_moved) * by_moved).sum(1)
+        + 2.0 * ((by_coef @ cross) * by_moved).sum(1)
+    )
+    curved = ((share @ (cross * cross.T + spread_moved * spread_coef)) * share).sum(1)
+    noise = share @ cross.diagonal()
+    readings = by_moved @ moved - by_coef @ uncertainty.bias[:-1]
+    closed = share @ uncertainty.origin[:-1, :-1].diagonal() / noise.clamp_min(1e-300)
+    parts = [part.tolist() for part in (readings, linear, noise, curved, closed)]
+    if float(uncertainty.slack) < LEAST_SLACK:
+        return [normal_interval(reading, float("nan"), level) for reading in parts[0]]
+    return [interval(a, b, c, d, e, level) for a, b, c, d, e in zip(*parts, strict=True)]
+
+
+def members(groups: Mapping[str, Sequence[str | int]], columns: Sequence[str | int]) -> Tensor:
+    """Which columns each group has, as ones in (groups, D)."""
+    out = torch.zeros(len(groups), len(columns))
+    for i, (name, wanted) in enumerate(groups.items()):
+        for column in wanted:
+            if column not in columns:
+                raise ValueError(f"group {name!r} holds the unknown column {column!r}: there are {columns[:5]}...")
+            out[i, columns.index(column)] = 1.0
+    return out

@@ -1,0 +1,114 @@
+r"""Sums over rows that depend on their neighbours: how far dependence reaches, and long-run covariances.
+
+The variance of a sum of autocorrelated rows holds their cross products too, :math:`\sum_{|k|\le 2L} w_k \Gamma_k`, with
+a flat-top kernel: weight 1 up to lag L, falling to 0 at 2L. It is taken from sums over short blocks of rows, so its
+cost does not grow with L. Windows are taken as independent of each other, which is right up to L/rows.
+
+Reference: Politis and Romano, *Bias-corrected nonparametric spectral estimation*, 1995.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from driftline.fitting import Design
+
+__all__ = ["choose_lag", "long_run", "long_run_variance", "positive"]
+
+_ROWS = 8192  # enough to see how far dependence reaches, and to multiply at a time
+_QUIET = 3  # lags in a row without correlation end the search
+_PARTS = 4  # blocks per lag
+
+
+def choose_lag(z: Tensor) -> int:
+    """The lag beyond which standardised rows (n, D) and their squares show no correlation; 0 for independent rows.
+
+    >>> _ = torch.manual_seed(0)
+    >>> choose_lag(torch.randn(2000, 3).double())
+    0
+    """
+    rows = z[:_ROWS].float().clamp(-4.0, 4.0)
+    n = rows.shape[0]
+    series = torch.cat([rows, rows * rows], 1)
+    series = series - series.mean(0)
+    power = series.square().sum(0)
+    kept = power > 1e-6 * n
+    if n < 50 or not bool(kept.any()):
+        return 0
+    series, power = series[:, kept], power[kept]
+    count = series.shape[1]
+    # under independence the sum of n rho^2 has mean `count`; columns may be copies of each other, so the spread is
+    # that of few independent ones
+    enough = count * (1.0 + 12.0 / math.sqrt(min(count, 8)))
+    lag, quiet = 0, 0
+    for k in range(1, n // 20 + 1):
+        rho = (series[k:] * series[:-k]).sum(0) / power
+        if n * float(rho.square().sum()) > enough:
+            lag, quiet = k, 0
+        else:
+            quiet += 1
+            if quiet == _QUIET:
+                break
+    # correlations too weak to be seen one by one still add up
+    return min(math.ceil(1.5 * lag) + 1, n // 20) if lag else 0
+
+
+def long_run(left: Design, left_values: Tensor, right: Design, right_values: Tensor, lag: int) -> Tensor:
+    """Covariance of the sums over rows of ``left_values * T`` and ``right_values * T'``, (p, q)."""
+    n = left.shape[0]
+    if lag == 0:
+        product = left_values * right_values
+        mean = left.pull(left_values)
+        same = right is left and right_values is left_values
+        means = torch.outer(mean, mean if same else right.pull(right_values)) / n
+        if left is right:
+            return left.gram(product) - means
+        total = torch.zeros_like(means)
+        for k in range(0, n, _ROWS):
+            total += left.take(k, k + _ROWS, 1).T @ (right.take(k, k + _ROWS, 1) * product[k : k + _ROWS, None])
+        return total - means
+    size = max(1, math.ceil(lag / _PARTS))
+    a = _centred(left.sums(left_values, size))
+    b = a if right is left and right_values is left_values else _centred(right.sums(right_values, size))
+    return _flat_top(a, b)
+
+
+def long_run_variance(values: Tensor, lag: int) -> float:
+    """Variance of the sum of values (n,)."""
+    values = values - values.mean()
+    if lag == 0:
+        return float(values @ values)
+    size = max(1, math.ceil(lag / _PARTS))
+    padded = torch.nn.functional.pad(values, (0, -len(values) % size))
+    blocks = padded.view(-1, size).sum(1)[:, None]
+    variance = float(_flat_top(blocks, blocks))
+    return variance if variance > 0.0 else float(values @ values)
+
+
+def _centred(blocks: Tensor) -> Tensor:
+    return blocks - blocks.mean(0)
+
+
+def _flat_top(a: Tensor, b: Tensor) -> Tensor:
+    """Twice the Bartlett sum of 2L less that of L: weight 1 up to L. Moving sums over all shifts make Bartlett's."""
+
+    def bartlett(parts: int) -> Tensor:
+        left = _moving(a, parts)
+        return left.T @ (left if b is a else _moving(b, parts)) / parts
+
+    return 2.0 * bartlett(2 * _PARTS) - bartlett(_PARTS)
+
+
+def _moving(blocks: Tensor, parts: int) -> Tensor:
+    total = torch.nn.functional.pad(blocks, (0, 0, parts, parts - 1)).cumsum(0)
+    return total[parts:] - total[:-parts]
+
+
+def positive(matrix: Tensor) -> Tensor:
+    """The nearest covariance: what a flat-top kernel may leave below zero is cut off."""
+    values, vectors = torch.linalg.eigh(0.5 * (matrix + matrix.T))
+    result: Tensor = (vectors * values.clamp_min(0.0)) @ vectors.T
+    return result

@@ -1,0 +1,299 @@
+r"""Error bars that survive the recursion: influence values of each window, their accumulated covariance.
+
+A step is an M-estimator: :math:`\hat\theta - \theta \approx -H^{-1}\sum_i g_i T(x_i)` with ``g_i`` the derivative of
+the loss in the log-ratio of row i. Window t works twice, as denominator of step t and as numerator of step t+1; its two
+influences are added before the covariance is taken, and windows are independent of each other. What is kept is the
+covariance of all closed windows and the last window's share, so memory does not depend on t.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from driftline.fitting import ConvexFit, Design, Scores
+from driftline.inference._dependence import long_run, positive
+
+__all__ = [
+    "LEAST_SLACK",
+    "Forward",
+    "Uncertainty",
+    "advance",
+    "covariance",
+    "joined_later",
+    "of_step",
+    "optimism",
+    "placed",
+    "projection",
+    "transported",
+]
+
+LEAST_SLACK = 0.8  # with more parameters than a fifth of the rows, expansions around the truth no longer hold
+_KNOWN_MEAN = 1e-300  # the least spread of a feature whose mean in the original is known
+_CARRIES = 20.0  # times the mean square: a score this large means that few rows matter
+_KNOWN = 6000  # rows that know a variance to two percent, which is enough for a standard error
+_THIN = 3000  # rows that know a mean curvature well enough
+_DRAWS = 6  # of errors, where rows depend on each other and there is no formula
+_PAIRS = 400  # rows of each window that know what pairs of them do
+
+
+class Uncertainty(NamedTuple):
+    """Covariance of (coefficients, constant) from the closed windows, and the last window's share as denominator.
+
+    ``meat`` and ``meat_num`` are the scores' covariances in the last step, on its denominator and its numerator.
+    ``bias`` is what (coefficients, constant) are off on average, to second order, over all steps; ``step_bias`` in the
+    last one. ``first`` is the original's part in the covariance, ``origin_spread`` the covariance of its feature means,
+    ``origin`` that of (coefficients, constant) with them. ``slack`` is 1 - parameters/rows, which inverse_hessian has
+    been divided by. Shapes for p features: score (n,), both biases (p+1,), slack (), all others (p+1, p+1).
+    """
+
+    covariance: Tensor
+    inverse_hessian: Tensor
+    meat: Tensor
+    meat_num: Tensor
+    score: Tensor
+    bias: Tensor
+    step_bias: Tensor
+    first: Tensor
+    origin: Tensor
+    origin_spread: Tensor
+    slack: Tensor
+
+
+class Forward(NamedTuple):
+    """KL(original‖current), summed up along the way.
+
+    Attributes:
+        value: the sum of the original's means of all steps' log-ratios.
+        variance: of these means, as sums over rows.
+        rows: the fewest rows, by effective size, that one of them rests on.
+    """
+
+    value: float = 0.0
+    variance: float = 0.0
+    rows: float = math.inf
+
+
+def advance(
+    past: Uncertainty | None,
+    design_past: Design,
+    design_num: Design,
+    design_den: Design,
+    fit: ConvexFit,
+    lag_num: int,
+    lag_den: int,
+) -> Uncertainty:
+    """Close the numerator window of a step and open its denominator window.
+
+    Arguments:
+        past: of the position the step started from, in the present coordinates (:func:`placed`, :func:`transported`);
+            None for an original, which has only this one role.
+        design_past: of the numerator window in the features that ``past.score`` belongs to, (n, q+1).
+        design_num, design_den: designs of both windows with their column of ones, (n, p+1) and (m, p+1).
+        lag_num, lag_den: reach of the dependence between rows of the two windows.
+    """
+    factor, status = torch.linalg.cholesky_ex(fit.hessian)
+    inverse = torch.cholesky_inverse(factor) if status == 0 else torch.linalg.pinv(fit.hessian, hermitian=True)
+    roles = [fit.score_num] if past is None else [fit.score_num, past.score]
+    every = _thinning(design_num, roles, lag_num)  # one for both roles, so that what cancels does
+    meat_num = _meat(design_num, fit.score_num, design_num, fit.score_num, lag_num, every)
+    meat = _meat(
+        design_den, fit.score_den, design_den, fit.score_den, lag_den, _thinning(design_den, [fit.score_den], lag_den)
+    )
+    meat = positive(meat) if lag_den else meat
+    rows = float(design_num.shape[0] + design_den.shape[0])
+    # what the prior rather than the rows decides is no parameter: columns that do not vary, or that others tell
+    size = design_num.shape[1] - fit.weight * float(inverse.diagonal().sum())
+    if lag_num or lag_den:  # dependent rows are worth fewer
+        free = design_num.gram(fit.score_num**2) + design_den.gram(fit.score_den**2)
+        rows *= min(1.0, float((inverse * free).sum() / (inverse * (meat_num + meat)).sum().clamp_min(1e-300)))
+    # a fit with p parameters to N rows leaves residuals short by 1 - p/N: the jackknife's correction, on average
+    slack = 1.0 - min(size / rows, 0.5)
+    inverse = inverse.contiguous() / slack
+    num = _side(design_num, fit.num, lag_num, inverse @ meat_num @ inverse)
+    den = _side(design_den, fit.den, lag_den, inverse @ meat @ inverse)
+    closed = num.spread
+    if past is not None:
+        # the features may be more than they were, so this is not the meat that was kept
+        alone = _meat(design_past, past.score, design_past, past.score, lag_num, every)
+        both = _meat(design_past, past.score, design_num, fit.score_num, lag_num, every)
+        cross = past.inverse_hessian @ both @ inverse
+        closed = closed + cross + cross.T + past.inverse_hessian @ alone @ past.inverse_hessian.T
+        closed = positive(closed + past.covariance - inverse @ _bilinear(num, den, inverse) @ inverse)
+    spread = num.spread + den.spread
+    step_bias = inverse @ (_pull(num, inverse, spread) + _pull(den, inverse, spread))
+    if past is not None:
+        bias, first, origin, origin_spread = step_bias + past.bias, past.first, past.origin, past.origin_spread
+    else:
+        first = closed
+        one = torch.full_like(fit.score_num, 1.0 / design_num.shape[0])
+        bias, origin = step_bias, -inverse @ long_run(design_num, fit.score_num, design_num, one, lag_num)
+        origin_spread = long_run(design_num, one, design_num, one, lag_num)
+        origin_spread.diagonal().clamp_min_(_KNOWN_MEAN)  # also of a column that did not vary
+    return Uncertainty(
+        closed, inverse, meat, meat_num, fit.score_den, bias, step_bias, first, origin, origin_spread,
+        closed.new_tensor(slack),
+    )  # fmt: skip
+
+
+def _thinning(design: Design, scores: list[Tensor], lag: int) -> int:
+    """Of how many rows one is enough for a covariance: all are needed where they depend or a few carry the score."""
+    squares = [score.square() for score in scores]
+    if lag or any(float(s.max()) > _CARRIES * float(s.mean()) for s in squares):
+        return 1
+    return max(1, design.shape[0] // max(_KNOWN, 40 * design.shape[1]))
+
+
+def _meat(left: Design, left_values: Tensor, right: Design, right_values: Tensor, lag: int, every: int) -> Tensor:
+    """The long-run covariance of sums over rows, from one in so many of them."""
+    if every == 1:
+        return long_run(left, left_values, right, right_values, lag)
+    thin = left.thin(every)
+    other, values = thin if right is left else right.thin(every), left_values[::every]
+    others = values if right_values is left_values else right_values[::every]
+    return long_run(thin, values, other, others, lag) * (left.shape[0] / thin.shape[0])
+
+
+class _Side(NamedTuple):
+    """One window of a step: design, derivatives, reach of dependence, its part in the covariance of the fit.
+
+    ``thin`` and ``few`` are some of its rows and their derivatives, ``every`` so-manieth.
+    """
+
+    design: Design
+    scores: Scores
+    lag: int
+    spread: Tensor
+    thin: Design
+    few: Scores
+    every: float
+
+
+def _side(design: Design, scores: Scores, lag: int, spread: Tensor) -> _Side:
+    every = max(1, design.shape[0] // max(_THIN, 4 * design.shape[1]))
+    thin = design.thin(every) if every > 1 else design
+    few = Scores(*(part[::every] for part in scores))
+    return _Side(design, scores, lag, spread, thin, few, design.shape[0] / thin.shape[0])
+
+
+def _bilinear(num: _Side, den: _Side, inverse: Tensor) -> Tensor:
+    r"""Variance of what the windows of a step do together: :math:`\delta H_a H^{-1} g_b + \delta H_b H^{-1} g_a`.
+
+    Curvatures are off by sampling, so a window's two roles do not cancel in full. What is left is a product of both
+    windows' errors, which each window's influence holds in full: added up over windows it counts twice, as it does in
+    the jackknife (Efron and Stein, *The jackknife estimate of variance*, 1981). This is what to take off once.
+    """
+    rows_a, score_a, bend_a = _paired(num)
+    rows_b, score_b, bend_b = _paired(den)
+    kernel = (rows_b @ inverse @ score_a.T) * (score_b @ inverse @ rows_a.T)
+    both = (rows_b * bend_b[:, None]).T @ kernel @ (rows_a * bend_a[:, None])
+    return _bent(num, den.spread) + _bent(den, num.spread) + both + both.T
+
+
+def _bent(side: _Side, spread: Tensor) -> Tensor:
+    """Covariance of a window's curvature times errors of that covariance."""
+    if side.lag == 0:
+        bend, thin = side.few.second, side.thin
+        mean = thin.gram(bend)
+        total = thin.gram(bend**2 * thin.forms(spread)) - mean @ spread @ mean / thin.shape[0]
+        return total * side.every
+    values, vectors = torch.linalg.eigh(0.5 * (spread + spread.T))
+    noise = torch.randn(len(spread), _DRAWS, generator=torch.Generator().manual_seed(0), dtype=spread.dtype)
+    draws = (vectors * values.clamp_min(0.0).sqrt()) @ noise.to(spread.device)
+    errors = [side.scores.second * side.design.dot(draw) for draw in draws.T]
+    return torch.stack([long_run(side.design, e, side.design, e, side.lag) for e in errors]).mean(0)
+
+
+def _paired(side: _Side) -> tuple[Tensor, Tensor, Tensor]:
+    """Some rows T, the scores g (T - mean) of them and of what depends on them, and their curvatures, scaled up."""
+    n, lag = side.design.shape[0], side.lag
+    every = 1 if lag else max(1, n // _PAIRS)
+    stop = min(n, 2 * _PAIRS + 4 * lag) if lag else n
+    rows = side.design.take(0, stop, every)
+    pulled = (rows - rows.mean(0)) * side.scores.first[:stop:every, None]
+    if lag:
+        near = torch.nn.functional.pad(pulled, (0, 0, lag + 1, lag)).cumsum(0)
+        pulled = near[2 * lag + 1 :] - near[: -2 * lag - 1]
+    return rows, pulled, side.scores.second[:stop:every] * (n / rows.shape[0])
+
+
+def _pull(side: _Side, inverse: Tensor, spread: Tensor) -> Tensor:
+    r"""A window's part in the bias of an M-estimator, before :math:`H^{-1}`.
+
+    .. math:: \sum_i g_i g_i' (T_i^\top H^{-1} T_i) T_i - \tfrac12 \sum_i g_i'' (T_i^\top \Sigma T_i) T_i
+
+    Reference: Rilstone, Srivastava, Ullah, *The second-order bias and mean squared error of nonlinear estimators*,
+    1996.
+    """
+    first, second, third = side.few
+    weights = first * second * side.thin.forms(inverse) - 0.5 * third * side.thin.forms(spread)
+    return side.thin.pull(weights) * side.every
+
+
+def placed(past: Uncertainty, positions: Tensor, size: int) -> Uncertainty:
+    """The same where the past features stand at these positions among ``size - 1`` present ones, then the constant."""
+    if past.covariance.shape[0] == size:
+        return past
+    at = torch.cat([positions, positions.new_tensor([size - 1])])
+
+    def place(matrix: Tensor) -> Tensor:
+        out = matrix.new_zeros(size, size)
+        out[at[:, None], at[None, :]] = matrix
+        return out
+
+    bias = past.bias.new_zeros(size)
+    bias[at] = past.bias
+    return past._replace(
+        covariance=place(past.covariance),
+        inverse_hessian=place(past.inverse_hessian),
+        meat=place(past.meat),
+        bias=bias,
+        first=place(past.first),
+        origin=place(past.origin),
+        origin_spread=place(past.origin_spread),
+    )
+
+
+def transported(past: Uncertainty, onto: Tensor) -> Uncertainty:
+    """The same in other features, of which ``onto`` (p+1, q+1) makes the past ones: T_past ~ T_now @ onto."""
+    return past._replace(
+        covariance=onto @ past.covariance @ onto.T,
+        inverse_hessian=onto @ past.inverse_hessian,
+        bias=onto @ past.bias,
+        first=onto @ past.first @ onto.T,
+        origin=onto @ past.origin,
+    )
+
+
+def projection(now: Tensor, before: Tensor) -> Tensor:
+    """Past features as a linear map of present ones, by least squares over rows: ``before ~ now @ onto``."""
+    gram = now.T @ now
+    gram.diagonal().add_(1e-6 * float(gram.diagonal().mean()) + 1e-12)
+    onto: Tensor = torch.linalg.solve(gram, now.T @ before)
+    return onto
+
+
+def optimism(uncertainty: Uncertainty) -> float:
+    r"""Expected loss on new rows less that on the fitted ones, :math:`\operatorname{tr}(H^{-1}J)` (Takeuchi)."""
+    return float((uncertainty.inverse_hessian * (uncertainty.meat_num + uncertainty.meat)).sum())
+
+
+def of_step(uncertainty: Uncertainty) -> Uncertainty:
+    """The uncertainty of the last step's ratio alone, its numerator taken as an original."""
+    a = uncertainty.inverse_hessian
+    alone = a @ uncertainty.meat_num @ a
+    return uncertainty._replace(covariance=alone, first=alone, bias=uncertainty.step_bias)
+
+
+def joined_later(coef: Tensor, uncertainty: Uncertainty) -> Tensor:
+    """Which features in use were not there when the original was, so that its mean of them is not known; (p,)."""
+    return (uncertainty.origin_spread.diagonal()[:-1] <= 0.0) & (coef != 0.0)
+
+
+def covariance(uncertainty: Uncertainty) -> Tensor:
+    """Covariance of (coefficients, constant) from all windows, (p+1, p+1)."""
+    a = uncertainty.inverse_hessian
+    return uncertainty.covariance + a @ uncertainty.meat @ a

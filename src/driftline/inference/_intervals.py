@@ -1,0 +1,200 @@
+"""What is read off a fitted ratio: divergences and log-ratios with their error bars, effective sample size."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from driftline.fitting import Design
+from driftline.inference._dependence import long_run, long_run_variance
+from driftline.inference._divergences import Generator, curvature, slope, terms
+from driftline.inference._estimates import Estimate, interval, normal_interval
+from driftline.inference._influence import LEAST_SLACK, Forward, Uncertainty, covariance, joined_later
+
+__all__ = ["divergence_estimate", "effective_sample_size", "forward_along", "forward_kl", "log_ratio_std"]
+
+Floats = npt.NDArray[np.float64]
+
+_MOST = {"js": math.log(2.0), "hellinger": 1.0, "total_variation": 1.0}
+_NOISY = 0.25  # share of a divergence's most; an expansion around no drift that says more is far out of its range
+_THIN = 3000  # rows that know a mean curvature well enough
+
+
+def divergence_estimate(
+    log_r: Floats,
+    kind: str | Generator,
+    level: float,
+    uncertainty: Uncertainty | None,
+    design: Design | None,
+    *,
+    own_window: bool,
+    lag: int,
+    shared: bool = True,
+) -> Estimate:
+    """A divergence over rows with log-ratios ``log_r``, with the error of both the mean and the fitted ratio.
+
+    Arguments:
+        uncertainty: of the fitted ratio; None where there is none to propagate: the error is then nan.
+        design: the rows', with its column of ones.
+        own_window: whether the rows are the last window itself, whose errors then are the same draw.
+        lag: reach of the dependence between the rows.
+        shared: whether the closed windows' errors stay the same in later estimates (they do not for a step's own).
+    """
+    values, most = terms(log_r, kind), _MOST.get(kind, np.inf) if isinstance(kind, str) else np.inf
+    reading, n = float(values.mean()), values.size
+    if uncertainty is None or design is None or float(uncertainty.slack) < LEAST_SLACK:
+        return normal_interval(reading, float("nan"), level)
+    device = uncertainty.covariance.device
+    gradient = design.pull(torch.as_tensor(slope(log_r, kind), device=device)) / n
+    own = torch.as_tensor((values - reading) / n, device=device)
+    spread = uncertainty.covariance if own_window else covariance(uncertainty)
+    if own_window:
+        own = own - uncertainty.score * design.dot(uncertainty.inverse_hessian @ gradient)
+    variance = long_run_variance(own, lag) + float(gradient @ spread @ gradient)
+    if kind == "total_variation":
+        smooth = divergence_estimate(
+            log_r, "reverse_kl", level, uncertainty, design, own_window=own_window, lag=lag, shared=shared
+        )
+        _, _, calm, wobble = _calm(log_r, design, covariance(uncertainty))
+        found = _kinked(log_r, reading, variance, smooth, level, np.sqrt(np.maximum(wobble, 0.0)), calm)
+    else:
+        quadratic = _second_order(log_r, kind, uncertainty, design, own_window, lag)
+        corrected = reading - quadratic.bias - float(gradient @ uncertainty.bias)
+        share = quadratic.shared if shared else 0.0
+        found = interval(corrected + quadratic.noise, variance, quadratic.noise, quadratic.variance, share, level)
+        if np.isnan(found.noise) or quadratic.noise > _NOISY * most:  # no law that fits: the reading as it is
+            found = normal_interval(reading, float(np.sqrt(max(variance, 0.0))), level)
+    return replace(found, value=min(found.value, most), low=min(found.low, most), high=min(found.high, most))
+
+
+def forward_kl(
+    coef: Tensor, constant: float, log_r: Floats, level: float, uncertainty: Uncertainty, design: Design, lag: int
+) -> Estimate | None:  # fmt: skip
+    r"""KL(original‖current) of a log-linear ratio from its constant, without importance weights.
+
+    :math:`E_p[\theta^\top T + c] = c`, as features are centred on the original; None where some joined later.
+
+    Arguments:
+        coef, constant: theta (p,) and c.
+        log_r, design, lag: of the current window.
+    """
+    means = uncertainty.origin_spread[:-1, :-1]
+    if float(uncertainty.slack) < LEAST_SLACK or bool(joined_later(coef, uncertainty).any()):
+        return None
+    variance = covariance(uncertainty)[-1, -1] + coef @ means @ coef + 2.0 * (uncertainty.origin[-1, :-1] @ coef)
+    quadratic = _second_order(log_r, "reverse_kl", uncertainty, design, True, lag)
+    bias = float(uncertainty.bias[-1] + uncertainty.origin[:-1, :-1].trace())
+    reading = constant - bias + quadratic.noise
+    found = interval(reading, float(variance), quadratic.noise, quadratic.variance, quadratic.shared, level)
+    return None if np.isnan(found.noise) else found
+
+
+def forward_along(
+    forward: Forward, log_r: Floats, level: float, uncertainty: Uncertainty | None, design: Design | None
+) -> Estimate:
+    """KL(original‖current) as summed up along the way, for log-linear ratios whose constant does not tell it.
+
+    What fits make of noise is not subtracted. The error is that of the means that were summed up and that of the
+    ratio's coefficients at the original's mean features, which the weighted window gives.
+    """
+    if uncertainty is None or design is None or float(uncertainty.slack) < LEAST_SLACK:
+        return normal_interval(forward.value, float("nan"), level)
+    weights = torch.softmax(torch.as_tensor(log_r, device=uncertainty.covariance.device), 0)
+    gradient = design.pull(weights)
+    variance = forward.variance + float(gradient @ covariance(uncertainty) @ gradient)
+    return normal_interval(forward.value, math.sqrt(max(variance, 0.0)), level)
+
+
+class _Quadratic(NamedTuple):
+    """Of a divergence's quadratic part: bias of the reading, its mean and variance near no drift, original's share."""
+
+    bias: float
+    noise: float
+    variance: float
+    shared: float
+
+
+def _second_order(
+    log_r: Floats, kind: str | Generator, uncertainty: Uncertainty, rows: Design, own_window: bool,
+    lag: int,
+) -> _Quadratic:  # fmt: skip
+    r"""What the curvature of a divergence does to its reading.
+
+    The bias is :math:`\frac12 E[f''\,T^\top\Sigma T]`, less on the window itself what its rows pull the fit towards
+    themselves. Mean and variance near no drift are :math:`\frac12\operatorname{tr}(B\Sigma)` and
+    :math:`\frac12\operatorname{tr}(B\Sigma B\Sigma)`, :math:`B = E[f_0'' T T']`, for the member :math:`f_0` of
+    :math:`f + c(r-1)` with no slope at r = 1, whose first-order part vanishes with the drift; :math:`\Sigma` is that of
+    the original and the last window. Windows in between do not move the mean, since step constants telescope, and add
+    what their errors do together with the last window's.
+    """
+    device, spread = uncertainty.covariance.device, covariance(uncertainty)
+    thin, every, calm, wobble = _calm(log_r, rows, spread)
+    bend = curvature(calm, kind)
+    bias = 0.5 * float((wobble * bend).mean())
+    if own_window:
+        step = every if lag == 0 else 1
+        part = thin if lag == 0 else rows
+        slopes = torch.as_tensor(slope(log_r, kind)[::step], device=device)
+        pulled = long_run(part, slopes, part, uncertainty.score[::step], lag)
+        bias -= float(uncertainty.slack * (uncertainty.inverse_hessian * pulled).sum()) / part.shape[0]
+    flat = -float(slope(np.zeros(1), kind)[0])
+    tilted = bend + flat * np.exp(np.minimum(calm, 30.0))
+    matrix = thin.gram(torch.as_tensor(tilted, device=device)) / len(tilted)
+    last = matrix @ (spread - uncertainty.covariance)
+    ends = matrix @ uncertainty.first + last
+    between = matrix @ (uncertainty.covariance - uncertainty.first)
+    noise = 0.5 * float(ends.trace())
+    variance = 0.5 * float((ends * ends.T).sum()) + max(float((between * last.T).sum()), 0.0)
+    share = 0.5 * float((matrix * uncertainty.first).sum()) / noise if noise > 0.0 else np.nan
+    return _Quadratic(bias, noise, variance, min(max(share, 0.0), 1.0))
+
+
+def _calm(log_r: Floats, rows: Design, spread: Tensor) -> tuple[Design, int, Floats, Floats]:
+    """Some of the rows, one in so many, with log-ratios as variable as the true ones, and the variance of their errors.
+
+    The estimated log-ratio varies more than the true one, by its errors.
+    """
+    every = max(1, log_r.size // max(_THIN, 10 * rows.shape[1]))
+    thin = rows.thin(every) if every > 1 else rows
+    wobble = thin.forms(spread).cpu().numpy()
+    share = np.clip(1.0 - wobble.mean() / max(float(log_r.var()), 1e-300), 0.0, 1.0)
+    return thin, every, log_r[::every] * np.sqrt(share), wobble
+
+
+def _kinked(
+    log_r: Floats, reading: float, variance: float, smooth: Estimate, level: float, errors: Floats, calm: Floats
+) -> Estimate:
+    """The total variation, which has a kink at r = 1 and no curvature there.
+
+    Near no drift it goes with the root of the other divergences, and so do its ends; further away its bias is what
+    errors of the log-ratio (standard deviations ``errors``) do to it on average.
+    """
+    if smooth.value < smooth.noise + 4.0 * smooth.noise_std:
+        factor = reading / math.sqrt(max(-float(log_r.mean()), 1e-300))
+        value, low, high = (factor * math.sqrt(max(v, 0.0)) for v in (smooth.value, smooth.low, smooth.high))
+        width = normal_interval(0.0, 1.0, level).high
+        return Estimate(value, (high - low) / (2.0 * width), low, high, level)
+    points, weights = np.polynomial.hermite_e.hermegauss(15)
+    moved = terms(calm[:, None] + errors[:, None] * points, "total_variation") @ (weights / weights.sum())
+    bias = float((moved - terms(calm, "total_variation")).mean())
+    return normal_interval(reading - bias, math.sqrt(max(variance, 0.0)), level)
+
+
+def effective_sample_size(log_weights: Tensor) -> float:
+    r"""Kish's :math:`(\sum w)^2/\sum w^2`.
+
+    >>> effective_sample_size(torch.zeros(10))
+    10.0
+    """
+    return float((2.0 * torch.logsumexp(log_weights, 0) - torch.logsumexp(2.0 * log_weights, 0)).exp())
+
+
+def log_ratio_std(uncertainty: Uncertainty, design: Design) -> Tensor:
+    """Pointwise standard error of the log-ratio, (n,)."""
+    return design.forms(covariance(uncertainty)).clamp_min(0.0).sqrt()

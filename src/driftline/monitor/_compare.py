@@ -1,0 +1,66 @@
+"""Two tables held against each other: static estimation, as a Record."""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import partial
+
+from driftline.alarms import Signal
+from driftline.estimators import DensityRatio
+from driftline.inference import Estimate
+from driftline.monitor._advance import complete, grouped, named
+from driftline.monitor._judgement import moved, noting, plain
+from driftline.monitor._records import Record
+from driftline.monitor._settings import Settings
+from driftline.sources import Batch, SourceError, join, open_source
+from driftline.tables import TableEncoder
+
+__all__ = ["compare", "read_whole"]
+
+
+def read_whole(path: str, format: str | None = None) -> Batch:
+    """A file, folder or pattern, all its rows at once."""
+    batches = list(open_source(path, format=format).batches(None))
+    if not any(batch.table.num_rows for batch in batches):
+        raise SourceError(f"{path}: no rows")
+    table, _ = join(batches, strict=True)
+    return Batch(table, None, 0, untyped=batches[0].untyped, sparse=batches[0].sparse)
+
+
+def compare(original: Batch, current: Batch, settings: Settings, name: str = "original") -> Record:
+    """How far the current rows are from the original ones; alarm if the whole interval lies beyond the tolerance."""
+    began = time.perf_counter()
+    encoder = TableEncoder.fit(
+        original.table, columns=settings.columns, drop=settings.drop, numeric=settings.numeric,
+        categorical=settings.categorical, datetime=settings.datetime, schema=settings.schema, untyped=original.untyped,
+    )  # fmt: skip
+    then = encoder.transform(original.table, untyped=original.untyped)
+    now = encoder.transform(complete(current, encoder), untyped=current.untyped)
+    ratio, doubts = DensityRatio(model=settings.model, random_state=settings.seed), list[str]()
+    noting(doubts, partial(ratio.fit, named(encoder, then.values), named(encoder, now.values)))
+    found = {
+        kind: plain(noting(doubts, partial(ratio.divergence, kind, level=settings.level)))
+        for kind in settings.divergences
+    }
+    columns = noting(doubts, partial(moved, ratio.attribution, settings, grouped(encoder)))
+    signal, reason = _judged(found[settings.divergences[0]], settings.tolerance)
+    return Record(
+        window=1, original=name, status="measured", rows=len(now.values), first_row=len(then.values), divergences=found,
+        signal=signal, reason=reason, warning_limit=settings.tolerance, alarm_limit=settings.tolerance, columns=columns,
+        effective_sample_size=ratio.info_.effective_sample_size, doubts=tuple(dict.fromkeys(doubts)), notes=now.notes,
+        seconds=time.perf_counter() - began,
+    )  # fmt: skip
+
+
+def _judged(drift: Estimate, tolerance: float) -> tuple[Signal, str]:
+    """One look, no stream: the interval against the tolerance."""
+    percent = f"{100 * drift.level:.4g}% interval"
+    if not math.isfinite(drift.low + drift.high):
+        signal = Signal.WARNING if drift.value > tolerance else Signal.NORMAL
+        return signal, f"{drift.value:.3g} nats without an error bar: too few rows to decide"
+    if drift.low > tolerance:
+        return Signal.ALARM, f"the {percent}, {drift.low:.3g} to {drift.high:.3g}, lies beyond {tolerance:.3g}"
+    if drift.high > tolerance:
+        return Signal.WARNING, f"the {percent}, {drift.low:.3g} to {drift.high:.3g}, reaches beyond {tolerance:.3g}"
+    return Signal.NORMAL, f"the {percent}, {drift.low:.3g} to {drift.high:.3g}, lies within {tolerance:.3g}"

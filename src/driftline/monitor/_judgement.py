@@ -1,0 +1,128 @@
+"""One window judged from one original: estimates, the alarm's decision, the columns that moved."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from driftline.alarms import AlarmState, Decision, Look, Signal, decide
+from driftline.estimators import ContinualDensityRatio
+from driftline.inference import Attribution, Estimate
+from driftline.monitor._novelty import Novelty
+from driftline.monitor._records import Moved
+from driftline.monitor._settings import Settings
+
+__all__ = ["Judgement", "alarm_from_dict", "alarm_to_dict", "judge", "moved", "noting", "plain"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What goes into a Record, and the alarm's state after it."""
+
+    parts: Mapping[str, Any]
+    alarm: AlarmState
+
+
+def judge(
+    estimator: ContinualDensityRatio,
+    original: str,
+    settings: Settings,
+    alarm: AlarmState,
+    groups: Mapping[str, Sequence[str]],
+    novelty: Novelty | None = None,
+) -> Judgement:
+    """Ask the estimator everything a Record holds about an original, after its step to the window."""
+    about = estimator.info_.originals[original]
+    doubts = list(about.warnings)
+    divergences = {
+        kind: noting(doubts, partial(estimator.divergence, kind, original=original, level=settings.level))
+        for kind in settings.divergences
+    }
+    first = settings.divergences[0]
+    step = noting(doubts, partial(estimator.step_divergence, first, original=original, level=settings.level))
+    alarm, decision = _decide(alarm, settings, divergences[first], step)
+    if novelty is not None and novelty.least > settings.tolerance and alarm.seen > settings.warm_up:
+        alarm, decision = _certain(alarm, decision, novelty)
+    parts = {
+        "divergences": {kind: plain(estimate) for kind, estimate in divergences.items()},
+        "step": plain(step),
+        "signal": decision.signal,
+        "reason": decision.reason,
+        "warning_limit": _number(decision.drift.warning),
+        "alarm_limit": _number(decision.drift.limit),
+        "step_limit": math.nan if decision.change is None else _number(decision.change.limit),
+        "columns": noting(doubts, partial(moved, partial(estimator.attribution, original), settings, groups)),
+        "effective_sample_size": about.effective_sample_size,
+        "diagnostics": {
+            "overlap": _number(about.overlap),
+            "lag": float(about.lag),
+            "mean_ratio": _number(about.mean_ratio),
+            "step_mean_ratio": _number(about.step_mean_ratio),
+        },
+        "doubts": tuple(dict.fromkeys(doubts)),
+    }
+    return Judgement(parts, alarm)
+
+
+def noting(doubts: list[str], ask: Callable[[], T]) -> T:
+    """Warnings become doubts."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        answer = ask()
+    doubts.extend(str(warning.message) for warning in caught)
+    return answer
+
+
+def _decide(alarm: AlarmState, settings: Settings, drift: Estimate, step: Estimate) -> tuple[AlarmState, Decision]:
+    """The alarm's decision; without error bars there is none to be had, but a reading beyond the tolerance warns."""
+    if math.isfinite(drift.std_error + step.std_error):
+        return decide(alarm, settings.policy(), drift, step)
+    alarm = alarm._replace(seen=alarm.seen + 1)
+    stands, beyond = Signal(alarm.signal), drift.value > settings.tolerance and alarm.seen > settings.warm_up
+    signal = Signal.WARNING if beyond and stands == Signal.NORMAL else stands
+    told = f"drift of {drift.value:.3g} nats has no error bar, too few rows for that: enlarge the window"
+    reason = told if beyond else "no error bar for this window, so nothing was decided"
+    return alarm, Decision(signal, reason, Look(drift.value, math.nan, math.nan), None)
+
+
+def _certain(alarm: AlarmState, decision: Decision, novelty: Novelty) -> tuple[AlarmState, Decision]:
+    """An alarm in any case, whatever the noise of the divergence."""
+    reason = f"{decision.reason}; {novelty}" if decision.signal == Signal.ALARM else str(novelty)
+    return alarm._replace(signal=Signal.ALARM, calm=0), decision._replace(signal=Signal.ALARM, reason=reason)
+
+
+def moved(
+    attribution: Callable[..., list[Attribution]], settings: Settings, groups: Mapping[str, Sequence[str]]
+) -> tuple[Moved, ...]:
+    """The columns that an estimator's attribution names first."""
+    try:
+        parts = attribution(level=settings.level, groups=groups)
+    except ValueError:  # networks have no such parts
+        return ()
+    return tuple(Moved(str(p.column), float(p.share), plain(p.contribution)) for p in parts[: settings.top])
+
+
+def _number(value: float) -> float:
+    return float(value) if math.isfinite(value) else math.nan
+
+
+def plain(estimate: Estimate) -> Estimate:
+    """As a Record keeps it, so that it equals what is read back."""
+    numbers = (estimate.value, estimate.std_error, estimate.low, estimate.high, estimate.level)
+    return Estimate(*(_number(number) for number in numbers))
+
+
+def alarm_to_dict(alarm: AlarmState) -> dict[str, Any]:
+    """For JSON."""
+    return {**alarm._asdict(), "signal": str(alarm.signal), "weights": list(alarm.weights)}
+
+
+def alarm_from_dict(data: Mapping[str, Any]) -> AlarmState:
+    """Back from JSON."""
+    return AlarmState(**{**data, "signal": Signal(data["signal"]), "weights": tuple(data["weights"])})

@@ -1,0 +1,153 @@
+"""Settings of a run of the monitor: checked once, kept in the tracker file, the same when the run goes on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
+
+from driftline.inference import DIVERGENCES
+
+if TYPE_CHECKING:  # the command line wants the names of settings at once: SciPy and PyTorch would take seconds
+    from driftline.alarms import AlarmPolicy
+
+__all__ = ["DATETIME_PARTS", "MODELS", "Settings"]
+
+DATETIME_PARTS = ("hour", "weekday", "day", "month")
+MODELS = ("auto", "linear", "quadratic", "mlp")
+_EVERY = re.compile(r"([1-9][0-9]*)(s|min|h|d|w|mo)")
+_LATENESS = re.compile(r"([0-9]+)(s|min|h|d|w)")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What defines a run.
+
+    Arguments:
+        window: rows in a window; or give ``time_column`` and ``every``.
+        time_column: column with the rows' times, for windows by time.
+        every: length of such a window: a number and s, min, h, d, w or mo, such as ``"1d"``.
+        lateness: how long a window waits for rows that come out of order, such as ``"2h"``.
+        columns: only these are watched; all if empty.
+        drop: columns that are left out.
+        numeric, categorical: columns whose kind is given, not guessed.
+        datetime: parts of datetime columns to watch: hour, weekday, day, month. None by default.
+        schema: ``"strict"``: columns that are missing, new or of another type are an error; ``"lenient"``: missing ones
+            count as missing values, new ones are left out, values that cannot be read are missing; all is noted.
+        model: of the log-ratio: auto, linear, quadratic, mlp.
+        divergences: what Records hold; the alarm looks at the first.
+        tolerance: nats of drift that do not matter.
+        run_length, warning, persistence, warm_up: as in :class:`~driftline.alarms.DriftAlarm`.
+        level: of intervals.
+        top: how many columns a Record names.
+        summaries: whether histograms of the columns (of the originals and the current window) are kept for reports.
+        seed: of anything drawn.
+    """
+
+    window: int | None = None
+    time_column: str | None = None
+    every: str | None = None
+    lateness: str = "0s"
+    columns: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    datetime: tuple[str, ...] = ()
+    schema: str = "strict"
+    model: str = "auto"
+    divergences: tuple[str, ...] = ("reverse_kl", "js", "kl")
+    tolerance: float = 0.1
+    run_length: float = 1000.0
+    warning: float | None = None
+    persistence: int = 1
+    warm_up: int = 0
+    level: float = 0.95
+    top: int = 5
+    summaries: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("columns", "drop", "numeric", "categorical", "datetime", "divergences"):
+            value = getattr(self, name)
+            value = (value,) if isinstance(value, str) else tuple(value)
+            if not all(isinstance(v, str) and v for v in value):
+                raise ValueError(f"{name}={value!r} must be names")
+            object.__setattr__(self, name, value)
+        self._check_windows()
+        self._check_choices()
+        self.policy()  # checks its own numbers
+
+    def _check_windows(self) -> None:
+        from driftline._inputs import MIN_ROWS
+
+        if self.window is None and self.every is None:
+            raise ValueError("say how long a window is: window=5000 rows, or time_column='ts' and every='1d'")
+        if self.window is not None and (self.every is not None or self.time_column is not None):
+            raise ValueError(f"window={self.window} rows and windows by time exclude each other: choose one")
+        if (self.every is None) != (self.time_column is None):
+            missing = "every, such as '1d'" if self.every is None else "time_column"
+            raise ValueError(f"windows by time need both time_column and every: {missing} is missing")
+        if self.window is not None and (not isinstance(self.window, int) or self.window < MIN_ROWS):
+            raise ValueError(f"window={self.window!r} must be a whole number of rows of at least {MIN_ROWS}")
+        if self.every is not None and not _EVERY.fullmatch(self.every):
+            raise ValueError(f"every={self.every!r} is no length of time: a number and s, min, h, d, w or mo")
+        if not _LATENESS.fullmatch(self.lateness):
+            raise ValueError(f"lateness={self.lateness!r} is no length of time: a number and s, min, h, d or w")
+
+    def _check_choices(self) -> None:
+        for name, value, known in (
+            ("schema", (self.schema,), ("strict", "lenient")),
+            ("model", (self.model,), MODELS),
+            ("datetime", self.datetime, DATETIME_PARTS),
+            ("divergences", self.divergences, tuple(DIVERGENCES)),
+        ):
+            unknown = [v for v in value if v not in known]
+            if unknown:
+                raise ValueError(f"{name}: {unknown[0]!r} is unknown, choose from {', '.join(known)}")
+        if not self.divergences:
+            raise ValueError("divergences is empty: the alarm looks at the first one")
+        both = sorted(set(self.numeric) & set(self.categorical))
+        if both:
+            raise ValueError(f"column {both[0]!r} cannot be both numeric and categorical")
+        wanted = sorted({*self.columns, *self.numeric, *self.categorical} & set(self.drop))
+        if wanted:
+            raise ValueError(f"column {wanted[0]!r} is both watched and dropped")
+        if not isinstance(self.level, int | float) or not 0.0 < self.level < 1.0:
+            raise ValueError(f"level={self.level!r} must lie between 0 and 1")
+        if not isinstance(self.top, int) or self.top < 0:
+            raise ValueError(f"top={self.top!r} must be a whole number of at least 0")
+        if not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"seed={self.seed!r} must be a whole number of at least 0")
+
+    def policy(self) -> AlarmPolicy:
+        """What the alarm promises."""
+        from driftline.alarms import AlarmPolicy
+
+        return AlarmPolicy(self.tolerance, self.run_length, self.warning, self.persistence, self.warm_up)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Back from JSON or TOML; an unknown key is an error."""
+        known = [f.name for f in fields(cls)]
+        unknown = [name for name in data if name not in known]
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is not a setting: known are {', '.join(known)}")
+        return cls(**data)
+
+    def differs(self, given: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+        """Which of the given settings are others than these: name -> (these, given)."""
+        mine, known = self.to_dict(), {f.name for f in fields(self)}
+        found = {}
+        for name, value in given.items():
+            if name not in known:
+                type(self).from_dict({name: value})  # says what is known
+            plain = list(value) if isinstance(value, tuple | list) else value
+            plain = [plain] if isinstance(plain, str) and isinstance(mine[name], list) else plain
+            if plain != mine[name]:
+                found[name] = (mine[name], plain)
+        return found

@@ -1,0 +1,292 @@
+"""The tracker file: one SQLite database that holds a run, each window committed at once or not at all.
+
+Inside: the run (settings, source, frozen encoder), the Records, and one row of progress: the estimator's state, where
+to go on reading, the alarms. Every part carries a digest, Records form a chain of them, so that what was altered or
+cut off is refused and not read as something else. Deleted content is overwritten with zeros, and the write-ahead log
+is emptied after every commit: rows that the run has left behind are not in the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from driftline.monitor._records import Record, RecordError
+from driftline.monitor._runs import Reference, Run
+from driftline.monitor._settings import Settings
+from driftline.monitor._sqlite import TrackerError, connect, empty_log, in_words, lock, prepare
+
+__all__ = ["Content", "Progress", "Tracker", "TrackerError", "read_run"]
+
+VERSION = 1
+_APPLICATION = 0x64726674  # "drft", told by file(1) and SQLite
+_PARTS = ("run", "progress", "state")
+_SCHEMA = """
+CREATE TABLE parts (name TEXT PRIMARY KEY, content BLOB NOT NULL, digest TEXT NOT NULL);
+CREATE TABLE records (place INTEGER PRIMARY KEY, record TEXT NOT NULL, digest TEXT NOT NULL);
+"""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What changes from window to window, beside the estimator's state.
+
+    Attributes:
+        windows: windows so far, skipped ones counted.
+        position: where to go on reading, as JSON; None before the first window.
+        alarms: the state of each original's alarm, as JSON.
+        references: the originals, as JSON.
+        now: histograms of the last measured window.
+        records: Records so far.
+        chain: the digest of the last of them, which rests on all before.
+        state: the digest of the estimator's state.
+        run: the digest of the run's description.
+    """
+
+    windows: int = 0
+    position: Mapping[str, Any] | None = None
+    alarms: Mapping[str, Any] = field(default_factory=dict)
+    references: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    now: Mapping[str, Any] = field(default_factory=dict)
+    records: int = 0
+    chain: str = ""
+    state: str = ""
+    run: str = ""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a tracker file holds: the progress, the run's description, the Records, the state, bytes of each."""
+
+    progress: Progress
+    description: Mapping[str, Any]
+    records: tuple[Record, ...]
+    state: bytes
+    sizes: dict[str, int]
+
+    def run(self, path: str) -> Run:
+        """What a reader wants to know."""
+        told = self.description
+        try:
+            return Run(
+                path=path,
+                created=told["created"],
+                settings=Settings.from_dict(told["settings"]),
+                source=told["source"],
+                encoder=told["encoder"],
+                records=self.records,
+                references=tuple(Reference(**reference) for reference in self.progress.references),
+                now=self.progress.now,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise TrackerError(f"{path}: damaged, its parts do not fit together ({error})") from None
+
+
+class Tracker:
+    """A tracker file, open for reading or as its only writer.
+
+    Arguments:
+        path: of the file; a writer creates it with the first commit.
+        readonly: readers never wait for a writer, nor it for them.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
+        self.path = os.fspath(path)
+        self.readonly = readonly
+        self._lock: sqlite3.Connection | None = None
+        if Path(self.path).is_dir():
+            raise TrackerError(f"{self.path} is a directory: name a file")
+        if readonly and not Path(self.path).is_file():
+            raise FileNotFoundError(f"{self.path}: no such tracker file")
+        if not Path(self.path).resolve().parent.is_dir():
+            raise FileNotFoundError(f"{self.path}: its folder does not exist")
+        with self._clearly():
+            if not readonly:
+                self._lock = lock(self.path)
+            try:
+                self._database = connect(self.path, readonly)
+                self._check_kind()  # before anything is changed
+                if not readonly:
+                    prepare(self._database)
+                place = os.stat(self.path)
+                self._place = (place.st_dev, place.st_ino)
+            except BaseException:
+                self.close()
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; a writer's lock ends."""
+        database = getattr(self, "_database", None)
+        if database is not None and not self.readonly:
+            empty_log(database)
+            with suppress(sqlite3.Error):  # at rest it is one file, without a log; a reader at work prevents that
+                database.execute("PRAGMA busy_timeout = 100")
+                database.execute("PRAGMA journal_mode = DELETE").fetchone()
+        for name in ("_database", "_lock"):
+            connection = getattr(self, name, None)
+            if connection is not None:
+                with suppress(sqlite3.Error):
+                    connection.close()
+                setattr(self, name, None)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing has been committed yet."""
+        with self._clearly():
+            return not self._tables()
+
+    def commit(self, run: Mapping[str, Any], records: Sequence[Record], state: bytes, progress: Progress) -> Progress:
+        """Records, state and progress of a window, all or nothing; returns the progress with its digests."""
+        chain, content = progress.chain, _json(run)
+        rows = []
+        for place, record in enumerate(records, progress.records):
+            line = record.to_json()
+            chain = _digest(chain.encode(), line.encode())
+            rows.append((place, line, chain))
+        done = replace(
+            progress,
+            records=progress.records + len(rows),
+            chain=chain,
+            state=_digest(state),
+            run=_digest(content),
+        )
+        self._check_place()
+        progressed = _json(asdict(done))
+        parts = (
+            ("run", content, done.run),
+            ("state", state, done.state),
+            ("progress", progressed, _digest(progressed)),
+        )
+        with self._clearly():
+            database = self._database
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                if not self._tables():
+                    for statement in _SCHEMA.strip().split("\n"):
+                        database.execute(statement)
+                    database.execute(f"PRAGMA application_id = {_APPLICATION}")
+                    database.execute(f"PRAGMA user_version = {VERSION}")
+                database.executemany("INSERT INTO records VALUES (?, ?, ?)", rows)
+                database.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", parts)
+                database.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    database.execute("ROLLBACK")
+                raise
+        empty_log(database)
+        return done
+
+    def _check_place(self) -> None:
+        """Whether the file that is open is still the one under its name."""
+        try:
+            now = os.stat(self.path)
+        except OSError:
+            now = None
+        if now is None or (now.st_dev, now.st_ino) != self._place:
+            raise TrackerError(f"{self.path}: deleted or replaced while it was in use; nothing more is written to it")
+
+    def records(self) -> tuple[Record, ...]:
+        """All Records, in the order they were committed."""
+        return self.read().records
+
+    def run(self) -> Run:
+        """What a reader wants to know."""
+        return self.read().run(self.path)
+
+    def read(self) -> Content:
+        """Everything in the file as of one moment, checked."""
+        with self._clearly():
+            self._database.execute("BEGIN")
+            try:
+                parts = self._parts()
+                rows = self._database.execute("SELECT place, record, digest FROM records ORDER BY place").fetchall()
+            finally:
+                self._database.execute("COMMIT")
+            progress = Progress(**json.loads(parts["progress"]))
+            if (progress.state, progress.run) != (_digest(parts["state"]), _digest(parts["run"])):
+                raise TrackerError(f"{self.path}: damaged, its parts are of different moments")
+            records, chain = [], ""
+            for expected, (place, line, digest) in enumerate(rows):
+                chain = _digest(chain.encode(), str(line).encode())
+                if place != expected or digest != chain:
+                    raise TrackerError(f"{self.path}: damaged, Record {expected} is not what was written")
+                records.append(Record.from_json(line))
+            if len(records) != progress.records or chain != progress.chain:
+                raise TrackerError(
+                    f"{self.path}: damaged, {progress.records} Records were written, {len(records)} left"
+                )
+            size = sum(len(str(line).encode()) for _, line, _ in rows)
+            sizes = {"records": size, **{name: len(part) for name, part in parts.items()}}
+            return Content(progress, json.loads(parts["run"]), tuple(records), parts["state"], sizes)
+
+    def _parts(self) -> dict[str, bytes]:
+        rows = self._database.execute("SELECT name, content, digest FROM parts").fetchall()
+        parts = {}
+        for name, content, digest in rows:
+            if not isinstance(content, bytes) or digest != _digest(content):
+                raise TrackerError(f"{self.path}: damaged, its part {name!r} does not match its digest")
+            parts[name] = content
+        if sorted(parts) != sorted(_PARTS):
+            raise TrackerError(f"{self.path}: damaged, it holds the parts {sorted(parts)} instead of {sorted(_PARTS)}")
+        return parts
+
+    def _tables(self) -> set[str]:
+        return {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+    def _check_kind(self) -> None:
+        tables = self._tables()
+        (kind,) = self._database.execute("PRAGMA application_id").fetchone()
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        if not tables and kind in (0, _APPLICATION):
+            if self.readonly:
+                raise TrackerError(f"{self.path}: empty, no window has been committed to it yet")
+            return
+        if kind != _APPLICATION:
+            raise TrackerError(f"{self.path}: a database, but not a driftline tracker file")
+        if version != VERSION:
+            raise TrackerError(f"{self.path}: written as version {version}, this driftline reads version {VERSION}")
+        if tables != {"parts", "records"}:
+            raise TrackerError(f"{self.path}: damaged, its tables are {sorted(tables)}")
+        found = self._database.execute("PRAGMA quick_check(1)").fetchone()
+        if found != ("ok",):
+            raise TrackerError(f"{self.path}: damaged ({found[0]})")
+
+    @contextmanager
+    def _clearly(self) -> Iterator[None]:
+        """What SQLite and JSON have to say, as errors of ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise TrackerError(f"{self.path}: {in_words(error)}") from None
+        except (RecordError, json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError) as error:
+            raise TrackerError(f"{self.path}: damaged ({error})") from None
+
+
+def read_run(path: str | os.PathLike[str]) -> Run:
+    """What a tracker file tells, while a writer may be at work."""
+    with Tracker(path, readonly=True) as tracker:
+        return tracker.run()
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False).encode()
+
+
+def _digest(*parts: bytes) -> str:
+    total = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        total.update(part)
+    return total.hexdigest()

@@ -1,0 +1,252 @@
+"""A step of a log-linear model: exact, alone for each original, growing features where the drift asks for them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from driftline import inference
+from driftline.fitting import (
+    ConvexFit,
+    Design,
+    Features,
+    LogLinear,
+    ModuleFactory,
+    Objective,
+    Psi,
+    Stacked,
+    bridge_constant,
+    constraint_residual,
+    design_of,
+    fit_convex,
+    fit_features,
+    fit_features_lbfgs,
+    is_separable,
+    log_linear_design,
+    unnormalised,
+)
+from driftline.recursion import _screening as screening
+from driftline.recursion._state import (
+    Position,
+    Settings,
+    Step,
+    arrive,
+    has_past,
+    is_network,
+    penalty_for,
+    reach,
+    standardizer_of,
+)
+
+__all__ = ["NEWTON_FEATURES", "convex_step", "start_features"]
+
+NEWTON_FEATURES = 1500  # beyond, a factorisation costs more than L-BFGS
+_ROUNDS = 4  # of adding features, in one step
+_KNOWN = 6000  # rows that know how features relate
+_EXTREME = 1e8  # standard deviations whose fourth power still fits in single precision
+
+
+def start_features(z: Tensor, model: str | ModuleFactory) -> Features:
+    """The features a model begins with, centred and scaled on standardised rows (n, D)."""
+    if is_network(model) or model == "linear":
+        return fit_features(z, squares=False)
+    if model != "quadratic-full":
+        return fit_features(z)
+    if z.shape[1] > screening.PAIR_COLUMNS:
+        raise ValueError(
+            f"model='quadratic-full' holds all products of columns, too many for {z.shape[1]} columns "
+            f"(at most {screening.PAIR_COLUMNS}): use 'auto', which picks the products that move"
+        )
+    return fit_features(z, pairs=torch.triu_indices(z.shape[1], z.shape[1], 1, device=z.device).T.contiguous())
+
+
+def convex_step(position: Position, window: Tensor, settings: Settings, seed: int) -> Step:
+    """Fit the increment from a position's window to the next one."""
+    problem = _problem(position, window, settings)
+    objective, penalised = _with_penalty(position.psi, position.window, window, settings)
+    small = problem.features.size < NEWTON_FEATURES
+    if penalised or not small or not is_separable(unnormalised(objective)):
+        return _lbfgs_step(position, window, problem, objective, settings)
+
+    solved = _newton(problem, unnormalised(objective), settings)
+    note, evidence = "", None
+    if settings.model == "auto":
+        solved, evidence, note = _adapt(solved, position, unnormalised(objective), settings, seed)
+    features, fit = solved.problem.features, solved.fit
+    at = problem.features.positions(features)
+    past, lag = position.uncertainty if problem.continues else None, reach(problem.z_den, settings)
+    num, den = solved.design_num, solved.design_den
+    before: Design = num
+    if past is not None:
+        past = inference.placed(past, at, features.size + 1)
+    elif isinstance(position.psi, Stacked) and position.uncertainty is not None:
+        past, before = _carried(position, num)
+    uncertainty = inference.advance(past, before, num, den, fit, position.lag, lag)
+    fit = fit._replace(info=fit.info._replace(held_out=fit.info.loss + inference.optimism(uncertainty)))
+    coef = fit.coef[:-1].clone()
+    coef[at] += problem.coef
+    psi = LogLinear(standardizer_of(position.psi), features, coef)
+    arrived = arrive(position, window, psi, float(fit.coef[-1]), settings, lag)
+    if settings.normalizer == "telescoped" and (problem.first or past is not None):
+        arrived = arrived._replace(uncertainty=uncertainty)  # complete: all windows since the original are in it
+    log_num = _plus(num.dot(fit.coef), problem.offset_num)
+    log_den = _plus(den.dot(fit.coef), problem.offset_den)
+    return Step(arrived._replace(evidence=evidence), fit.info, log_num, log_den, _informed(fit), note)
+
+
+def _carried(position: Position, now: Design) -> tuple[inference.Uncertainty, Design]:
+    """Errors so far in new features, and the design of the window stood on in the old ones.
+
+    Of the original's means nothing is known in the new features.
+    """
+    before = design_of(position.psi, position.window)
+    assert before is not None  # what has an uncertainty is linear in something
+    assert position.uncertainty is not None
+    rows, every = now.shape[0], max(1, now.shape[0] // max(_KNOWN, 20 * now.shape[1]))
+    onto = inference.projection(now.take(0, rows, every), before.take(0, rows, every))
+    past = inference.transported(position.uncertainty, onto)
+    unknown = past.covariance.new_zeros(now.shape[1], now.shape[1])
+    return past._replace(origin=unknown, origin_spread=unknown), before
+
+
+def _plus(values: Tensor, offset: Tensor | None) -> Tensor:
+    return values if offset is None else values + offset
+
+
+class _Problem(NamedTuple):
+    """A log-linear step: features, the coefficients so far, both windows standardised, what is fixed on them.
+
+    A psi of the same kind is continued by adding to its coefficients; any other is an offset, only its output counts.
+    """
+
+    features: Features
+    coef: Tensor
+    z_num: Tensor
+    z_den: Tensor
+    offset_num: Tensor | None
+    offset_den: Tensor | None
+    continues: bool
+    first: bool
+
+
+def _problem(position: Position, window: Tensor, settings: Settings) -> _Problem:
+    psi, standardizer = position.psi, standardizer_of(position.psi)
+    z_num, z_den = standardizer(position.window), standardizer(window)
+    _check_extremes(z_den, window)
+    first = not has_past(psi)
+    if isinstance(psi, LogLinear) and _same_kind(psi.features, settings.model):
+        return _Problem(psi.features, psi.coef, z_num, z_den, None, None, True, first)
+    features = start_features(z_num, settings.model)
+    coef = z_num.new_zeros(features.size)
+    if first:
+        return _Problem(features, coef, z_num, z_den, None, None, False, True)
+    return _Problem(features, coef, z_num, z_den, -psi(position.window), -psi(window), False, False)
+
+
+def _check_extremes(z: Tensor, window: Tensor) -> None:
+    """Refuse what single-precision Gram matrices cannot hold, by name."""
+    if float(z.abs().max()) > _EXTREME:
+        j = int(z.abs().amax(0).argmax())
+        i = int(z[:, j].abs().argmax())
+        raise ValueError(
+            f"window: column {j} holds {float(window[i, j]):.3g} in row {i}, {float(z[i, j].abs()):.1g} standard "
+            "deviations away from the original: a wrong unit, or an outlier to be removed"
+        )
+
+
+def _same_kind(features: Features, model: str | ModuleFactory) -> bool:
+    """Whether coefficients of these features can be added to by that model."""
+    if model == "auto":
+        return features.squares
+    pairs, d = features.pairs.shape[0], features.columns
+    wanted = d * (d - 1) // 2 if model == "quadratic-full" else 0
+    return features.squares == (model != "linear") and pairs == wanted and features.bias.shape[0] == 0
+
+
+def _informed(fit: ConvexFit) -> int:
+    """Parameters the rows say something about: not those of columns that do not vary."""
+    return int((fit.hessian.diagonal() > 2.0 * fit.weight).sum())
+
+
+class _Solved(NamedTuple):
+    problem: _Problem
+    design_num: Design
+    design_den: Design
+    fit: ConvexFit
+
+
+def _newton(problem: _Problem, objective: Objective, settings: Settings) -> _Solved:
+    design_num, design_den = (log_linear_design(problem.features, z) for z in (problem.z_num, problem.z_den))
+    fit = fit_convex(
+        design_num,
+        design_den,
+        objective,
+        offset_num=problem.offset_num,
+        offset_den=problem.offset_den,
+        ridge=settings.ridge,
+    )
+    return _Solved(problem, design_num, design_den, fit)
+
+
+def _adapt(
+    solved: _Solved, position: Position, objective: Objective, settings: Settings, seed: int
+) -> tuple[_Solved, screening.Evidence, str]:
+    """Add the features that the fit's scores ask for and fit again, until they ask for none."""
+    evidence = position.evidence if position.evidence is not None else screening.start(solved.problem.z_num)
+    past = None if position.uncertainty is None else position.uncertainty.score
+    notes: list[str] = []
+    for attempt in range(_ROUNDS):
+        problem, fit = solved.problem, solved.fit
+        proposal = screening.propose(
+            problem.features, evidence, problem.z_num, problem.z_den, fit.score_num, fit.score_den, past,
+            seed=seed + attempt,
+        )  # fmt: skip
+        if not proposal.reason:
+            return solved, proposal.evidence, "; ".join(notes)
+        if proposal.forget:
+            evidence = proposal.evidence
+        notes.append(f"added {proposal.reason}")
+        wider = problem.features.extend(problem.z_num, proposal.pairs, proposal.weight, proposal.bias)
+        solved = _newton(problem._replace(features=wider), objective, settings)
+    problem, fit = solved.problem, solved.fit
+    last = screening.propose(
+        problem.features, evidence, problem.z_num, problem.z_den, fit.score_num, fit.score_den, past, seed=seed
+    )
+    return solved, last.evidence, "; ".join(notes)
+
+
+def _lbfgs_step(
+    position: Position, window: Tensor, problem: _Problem, objective: Objective, settings: Settings
+) -> Step:
+    """Many features, or a loss that couples the rows; it need not determine the constant, which is solved for alone."""
+    features, z_num, z_den = problem.features, problem.z_num, problem.z_den
+    fit = fit_features_lbfgs(
+        features,
+        z_num,
+        z_den,
+        objective,
+        offset_num=problem.offset_num,
+        offset_den=problem.offset_den,
+        ridge=settings.ridge,
+    )
+    log_num = _plus(features.score(z_num, fit.coef[:-1]), problem.offset_num)
+    log_den = _plus(features.score(z_den, fit.coef[:-1]), problem.offset_den)
+    constant = bridge_constant(log_num, log_den, settings.objective)
+    psi = LogLinear(standardizer_of(position.psi), features, problem.coef + fit.coef[:-1])
+    arrived = arrive(position, window, psi, constant, settings)
+    return Step(arrived, fit.info, log_num + constant, log_den + constant, features.size + 1)
+
+
+def _with_penalty(psi: Psi, previous: Tensor, window: Tensor, settings: Settings) -> tuple[Objective, bool]:
+    """The objective, with the paper's constraint penalty where one is set and there is a past; whether it has one."""
+    penalty, base = penalty_for(settings, window.shape[0]), settings.objective
+    if not penalty or not has_past(psi):
+        return base, False
+    prev_num, prev_den = psi(previous), psi(window)
+
+    def penalised(log_num: Tensor, log_den: Tensor) -> Tensor:
+        return base(log_num, log_den) + penalty * (constraint_residual(log_den, prev_num, prev_den) - 1.0) ** 2
+
+    return penalised, True

@@ -1,0 +1,117 @@
+"""Actions: what a person may do after a verdict, as steps with the command to type where there is one."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from driftline.monitor import Record
+from driftline.report._histories import History
+from driftline.report._verdicts import Verdict, carriers
+from driftline.report._words import count, joined, named, number, percent
+
+__all__ = ["Action", "actions", "worth"]
+
+_FEW = 0.1  # share of the rows that weights must be worth to retrain with them
+_LEAST = 100.0  # and so many rows
+_OFF = 0.2  # mean of the weights away from 1: they miss that part of the original
+
+
+@dataclass(frozen=True)
+class Action:
+    """One step: what, why, and the command if there is one."""
+
+    title: str
+    text: str
+    command: str = ""
+
+
+def worth(record: Record) -> str:
+    """What the weights are worth for retraining: ``"good"``, ``"poor"`` or ``"unknown"``."""
+    size, ratio = record.effective_sample_size, record.diagnostics.get("mean_ratio", math.nan)
+    if not math.isfinite(size) or record.rows == 0:
+        return "unknown"
+    if size < max(_LEAST, _FEW * record.rows) or abs(ratio - 1.0) > 2.0 * _OFF:
+        return "poor"
+    return "good"
+
+
+def actions(history: History, found: Verdict, path: str, now: Mapping[str, Any]) -> list[Action]:
+    """What to do, the first step first."""
+    last = history.last
+    if last is None:
+        return [Action("Wait", "The first verdict comes with the next complete window.")]
+    steps = [] if found.trust == "good" else [_mend(found)]
+    if found.state == "blind":
+        return steps
+    if found.state in ("normal", "unsure"):
+        if found.trust == "good" and found.state == "unsure":
+            steps.append(Action("Take larger windows", "The interval is too wide to tell drift from none."))
+        if steps:
+            return steps
+        return [*steps, Action("Nothing", "Go on watching; the model and the original can stay as they are.")]
+    steps.append(_look(last, now))
+    if found.state == "warning":
+        wait = "A warning is ten times as frequent by chance as an alarm: wait for the next windows before acting."
+        if history.settings.warning is not None:
+            wait = "Warnings come more often by chance than alarms: wait for the next windows before acting."
+        return [*steps, Action("Then wait", wait)]
+    return [*steps, _retrain(history, last, path), _renew(path)]
+
+
+def _mend(found: Verdict) -> Action:
+    return Action(
+        "Mind the doubt first",
+        f"{found.trust_sentence} Larger windows, windows that follow each other more closely, or dropping a broken "
+        "column usually mend it; the notes below have the details.",
+    )
+
+
+def _look(last: Record, now: Mapping[str, Any]) -> Action:
+    parts = carriers(last)
+    if not parts:
+        return Action(
+            "Look at the columns", "No single column stands out: many moved a little, or their relations did."
+        )
+    names = joined([named(p.column) for p in parts])
+    missing = [p.column for p in parts if float((now.get(p.column) or {}).get("missing") or 0.0) > 0.05]
+    hint = f" {joined([named(name) for name in missing])} has missing values now." if missing else ""
+    return Action(
+        f"Look at {names}",
+        "Compare then and now above. A changed unit, a broken sensor or join, or a new category is mended at the "
+        f"source; the divergence falls again by itself once the data is as it was.{hint}",
+    )
+
+
+def _retrain(history: History, last: Record, path: str) -> Action:
+    size, rows = last.effective_sample_size, last.rows
+    state, option = worth(last), "" if history.alone else f" --original {shlex.quote(history.reference.name)}"
+    command = f"driftline weights {_file(path)} current.csv --out weighted.csv{option}"
+    text = (
+        "Current rows are the ones to learn from. If the model must keep serving the population of the original as "
+        "well, pass the weights as sample_weight: they make current rows count as the original's would. "
+    )
+    if state == "unknown":
+        return Action("Retrain if the change is real", text, command)
+    valued = f"{count(rows, 'row')} of the last window are worth {number(size, 0)} that way ({percent(size / rows)})"
+    if state == "poor":
+        text += f"But the {valued}: too few, or the original lies too far away. Collect rows that resemble it instead."
+        return Action("Retrain without weights if the change is real", text)
+    return Action("Retrain if the change is real", f"{text}The {valued}.", command)
+
+
+def _renew(path: str) -> Action:
+    return Action(
+        "Then take a new reference",
+        "Once the new state is the one to compare with (a model retrained on it, a new season), add it as a further "
+        "original: alarms against it start afresh, the old one stays.",
+        f"driftline reference add {_file(path)} --name NAME",
+    )
+
+
+def _file(path: str) -> str:
+    return shlex.quote(PurePath(path).name or "run.driftline")

@@ -1,0 +1,264 @@
+"""Charts over time, as SVG written by hand: divergence, step and worth of the weights on one horizontal axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from driftline.alarms import Signal
+from driftline.inference import Estimate
+from driftline.monitor import Record
+from driftline.report._histories import History, is_abrupt
+from driftline.report._plots import Frame, Series, Size, frame, svg
+from driftline.report._svg import Markup, path, px, tag
+from driftline.report._timelines import segments, thinned
+from driftline.report._verdicts import level
+from driftline.report._words import between, measure, number, percent, precise, unit, window_name
+
+__all__ = [
+    "NARROW", "WIDE", "divergence_chart", "drift_frame", "gathered", "scale_note", "step_chart", "step_frame",
+    "step_note", "weights_chart",
+]  # fmt: skip
+
+WIDE = Size(860, 300, points=260, dots=130, across=11, up=5)
+NARROW = Size(400, 250, points=110, dots=60, across=6, up=5)
+_NEAR = 9.0  # pixels between markers that can be told apart
+
+
+def gathered(history: History, size: Size) -> str:
+    """What a chart leaves out where windows are many; empty if it shows each of them."""
+    if len(history.records) > size.points:
+        return (
+            f"{len(history.records):,} windows are too many to draw one by one: of neighbours the line keeps the "
+            "least and the largest value, a band the widest interval. Marks are where alarms began."
+        )
+    return "Marks are where alarms began." if len(history.measured) > size.dots and history.runs(Signal.ALARM) else ""
+
+
+def scale_note(history: History) -> str:
+    """What to know about the vertical axis of the divergence; empty if it is an ordinary one."""
+    return _bent(drift_frame(history, WIDE))
+
+
+def step_note(history: History) -> str:
+    """The same for the steps."""
+    return _bent(step_frame(history, WIDE))
+
+
+def _bent(place: Frame) -> str:
+    if math.isinf(place.y.bend):
+        return ""
+    return f"The vertical scale is logarithmic beyond about {number(place.y.bend)}, since values lie far apart."
+
+
+def divergence_chart(history: History, size: Size, ident: str) -> Markup:
+    """The divergence with band, limits and markers; skipped windows are grey, and the line breaks there."""
+    series, place = _drift_series(history), drift_frame(history, size)
+    records, points = history.records, place.timeline.places
+    limits = [
+        *_broken(place, [r.warning_limit for r in records], "warning-limit"),
+        *_broken(place, [r.alarm_limit for r in records], "limit"),
+    ]
+    began = [
+        tag("circle", cx=place.x(p), cy=place.y(0.0), r=4, class_="began")
+        for p, r in zip(points, records, strict=True)
+        if r.status == "original"
+    ]
+    return svg(
+        size, ident, f"{measure(history.kind)} over time", _told(history),
+        place.grid(), place.skipped(records), _tolerance(place, history.settings.tolerance), *limits,
+        place.band(series), place.line(series), *began, _markers(place, series), _strip(place, history),
+        place.axis(), place.hits(series),
+    )  # fmt: skip
+
+
+def step_chart(history: History, size: Size, ident: str) -> Markup:
+    """How far each window lies from the one before."""
+    records, series, place = history.records, _step_series(history), step_frame(history, size)
+    values = [v for v in series.values if math.isfinite(v)]
+    most = f"The largest step is {number(max(values))} nats." if values else "No step has been measured."
+    return svg(
+        place.size, ident, "KL(current‖previous window) over time", most,
+        place.grid(), place.skipped(records), place.band(series), place.line(series), _markers(place, series),
+        place.axis(), place.hits(series),
+    )  # fmt: skip
+
+
+def weights_chart(history: History, size: Size, ident: str) -> Markup:
+    """The effective sample size of the weights, as a share of the rows."""
+    records, nothing = history.records, math.nan
+    shares = [r.effective_sample_size / r.rows if r.status == "measured" and r.rows else nothing for r in records]
+    says = [
+        f"{_where(r, history)}: {number(r.effective_sample_size, 0)} of {r.rows:,} rows ({percent(s)})"
+        for r, s in zip(records, shares, strict=True)
+    ]
+    values = [100.0 * s for s in shares]
+    series = Series(values, values, values, [""] * len(values), says)
+    size = Size(size.width, 0.62 * size.height, size.points, size.dots, size.across, 4)
+    place = frame(history, size, (0.0, 100.0), 100.0, "% of the rows")
+    last = history.last
+    told = "" if last is None else f"At the end {number(last.effective_sample_size, 0)} of {last.rows:,} rows."
+    return svg(
+        size, ident, "Effective sample size of the weights over time", told,
+        place.grid(), place.skipped(records), place.filled(series), place.line(series), _markers(place, series),
+        place.axis(), place.hits(series),
+    )  # fmt: skip
+
+
+def _step_series(history: History) -> Series:
+    records = history.records
+    estimates = [r.step if r.status == "measured" else None for r in records]
+    marks = ["alarm" if is_abrupt(r) else "" for r in records]
+    says = [f"{_where(r, history)}: step {_said(e, ' nats')}" for r, e in zip(records, estimates, strict=True)]
+    return _series(estimates, marks, says)
+
+
+def step_frame(history: History, size: Size) -> Frame:
+    """Axes that hold the steps."""
+    series = _step_series(history)
+    size = Size(size.width, 0.62 * size.height, size.points, size.dots, size.across, 4)
+    return frame(history, size, _reach(series), _typical(series, [history.settings.tolerance]), "nats")
+
+
+def _drift_series(history: History) -> Series:
+    records = history.records
+    estimates = [r.drift if r.status == "measured" else None for r in records]
+    marks = [str(r.signal) if r.signal != Signal.NORMAL else "" for r in records]
+    says = []
+    for record, estimate in zip(records, estimates, strict=True):
+        reason = f"\n{record.reason}" if record.reason else ""
+        says.append(f"{_where(record, history)}: {_said(estimate, unit(history.kind), record)}{reason}")
+    return _series(estimates, marks, says)
+
+
+def drift_frame(history: History, size: Size) -> Frame:
+    """Axes that hold the divergence, its limits and the tolerance."""
+    series, limits = _drift_series(history), [r.alarm_limit for r in history.records]
+    typical = [v for v in limits if math.isfinite(v)]
+    # limits of a noisy window may lie far beyond all else: they are cut
+    values = [*_reach(series), history.settings.tolerance, *([median(typical)] if typical else [])]
+    return frame(
+        history, size, values, _typical(series, [*limits, history.settings.tolerance]), unit(history.kind).strip()
+    )
+
+
+def _series(estimates: Sequence[Estimate | None], marks: list[str], says: list[str]) -> Series:
+    nothing = math.nan
+    values = [nothing if e is None else e.value for e in estimates]
+    low = [nothing if e is None else e.low for e in estimates]
+    high = [nothing if e is None else e.high for e in estimates]
+    return Series(values, low, high, marks, says)
+
+
+def _reach(series: Series) -> list[float]:
+    return [*series.values, *series.low, *series.high]
+
+
+def _typical(series: Series, others: Sequence[float]) -> float:
+    """The size most values have; what lies far beyond it bends the scale."""
+    sizes = [abs(v) for v in series.values if math.isfinite(v)]
+    limits = [v for v in others if math.isfinite(v)]
+    return max(median(sizes) if sizes else 0.0, median(limits) if limits else 0.0)
+
+
+def _where(record: Record, history: History) -> str:
+    text = window_name(record, history.settings)
+    return text[0].upper() + text[1:]
+
+
+def _said(estimate: Estimate | None, unit_name: str, record: Record | None = None) -> str:
+    if estimate is None:
+        began = record is not None and record.status == "original"
+        return "the original" if began else "no estimate"
+    span = between(estimate)
+    return f"{precise(estimate)}{unit_name}" + (f" ({level(estimate)} interval {span})" if span else " (no interval)")
+
+
+def _tolerance(place: Frame, tolerance: float) -> Markup:
+    y = px(place.y(tolerance))
+    return tag("path", d=f"M{px(place.left)} {y}H{px(place.right)}", class_="tolerance")
+
+
+def _broken(place: Frame, values: list[float], name: str) -> list[Markup]:
+    """A line that ends where there is no value; of a single window a dash as wide as the window."""
+    found = []
+    for part in segments(place.records, values):
+        if len(part) == 1:
+            a, b = place.timeline.spans[part[0]]
+            points = [(place.x(a), place.within(values[part[0]])), (place.x(b), place.within(values[part[0]]))]
+        else:
+            kept = thinned(part, values, place.groups(part))
+            points = [(place.x(place.timeline.places[i]), place.within(values[i])) for i in kept]
+        found.append(tag("path", d=path(points), class_=name))
+    return found
+
+
+@dataclass(frozen=True)
+class _Mark:
+    x: float
+    y: float
+    kind: str
+
+
+def _markers(place: Frame, series: Series) -> Markup:
+    """Each window if they are few; otherwise where a signal began, and windows without neighbours."""
+    found = []
+    alone = {part[0] for part in segments(place.records, series.values) if len(part) == 1}
+    few = sum(math.isfinite(v) for v in series.values) <= place.size.dots
+    for i, value in enumerate(series.values):
+        if not math.isfinite(value):
+            continue
+        kind, before = series.marks[i], series.marks[i - 1] if i else ""
+        if few or i in alone or (kind == "alarm" and before != "alarm"):
+            found.append(_Mark(place.x(place.timeline.places[i]), place.y(value), kind))
+    if not few:
+        found = _apart(found)
+    order = {"": 0, "warning": 1, "alarm": 2}
+    return tag("g", *(_shape(mark) for mark in sorted(found, key=lambda m: order[m.kind])))
+
+
+def _apart(marks: list[_Mark]) -> list[_Mark]:
+    kept: list[_Mark] = []
+    for mark in marks:
+        if not kept or mark.x - kept[-1].x >= _NEAR or (mark.kind and not kept[-1].kind):
+            kept.append(mark)
+    return kept
+
+
+def _shape(mark: _Mark) -> Markup:
+    x, y = mark.x, mark.y
+    if mark.kind == "alarm":
+        return tag(
+            "path", d=f"M{px(x - 4.6)} {px(y + 3.6)}L{px(x + 4.6)} {px(y + 3.6)}L{px(x)} {px(y - 5)}Z", class_="alarm"
+        )
+    if mark.kind == "warning":
+        return tag("rect", x=x - 3.2, y=y - 3.2, width=6.4, height=6.4, class_="warning")
+    return tag("circle", cx=x, cy=y, r=2.4, class_="dot")
+
+
+def _strip(place: Frame, history: History) -> Markup:
+    """When alarms and warnings stood, as a strip along the axis: alarms twice as high as warnings."""
+    found, spans = [], {r.window: span for r, span in zip(place.records, place.timeline.spans, strict=True)}
+    for signal, height in ((Signal.WARNING, 3.5), (Signal.ALARM, 7.0)):
+        for first, last in history.runs(signal):
+            a, b = spans[first.window][0], spans[last.window][1]
+            width = max(place.x(b) - place.x(a), 1.5)
+            found.append(
+                tag("rect", x=place.x(a), y=place.bottom - height, width=width, height=height, class_=f"stood {signal}")
+            )
+    return tag("g", *found)
+
+
+def _told(history: History) -> str:
+    """The chart in words, for those who cannot see it."""
+    measured = history.measured
+    if not measured:
+        return "No window has been measured yet."
+    top = max(measured, key=lambda r: r.drift.value if r.drift is not None else -math.inf)
+    last, name, alarms = measured[-1], unit(history.kind), history.runs(Signal.ALARM)
+    text = f"{len(measured)} windows. Highest in {window_name(top, history.settings)}: {_said(top.drift, name)}. "
+    text += f"Last, {window_name(last, history.settings)}: {_said(last.drift, name)}."
+    began = ", ".join(window_name(first, history.settings) for first, _ in alarms[:10])
+    return text + (f" Alarms began in: {began}{' and later' if len(alarms) > 10 else ''}." if alarms else " No alarm.")

@@ -1,0 +1,220 @@
+"""The figure: a run in one PNG that stands alone in a message; its title is the verdict in short."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import textwrap
+import warnings
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+
+from driftline._plotting import COLORS, canvas, plain
+from driftline.alarms import Signal
+from driftline.inference import Estimate
+from driftline.monitor import Run
+from driftline.report._charts import WIDE, drift_frame, step_frame
+from driftline.report._histories import History, ReportError, histories, is_abrupt
+from driftline.report._outputs import write_whole
+from driftline.report._scales import Scale, short, value_ticks
+from driftline.report._timelines import Timeline, segments, timeline
+from driftline.report._verdicts import Verdict, level, verdict
+from driftline.report._words import measure, named, number, percent, shortened, unit
+
+__all__ = ["draw", "write_png"]
+
+_BLUE, _VERMILION, _ORANGE = COLORS[0], COLORS[1], COLORS[3]
+_DOTS = 200  # windows that have a dot each
+_TITLE = {
+    "alarm": "#a34700",
+    "warning": "#7d5600",
+    "blind": "#7d5600",
+    "unsure": "#7d5600",
+    "normal": "#00694d",
+    "waiting": "#4c545c",
+}
+
+
+def write_png(path: str | os.PathLike[str], run: Run, original: str | None = None) -> None:
+    """Write a run as one PNG: divergence with band, limits and alarms, steps, and the columns that moved.
+
+    Arguments:
+        path: of the file; what is there is replaced, as a whole or not at all.
+        run: from :attr:`driftline.Monitor.run` or :func:`driftline.monitor.read_run`.
+        original: which one; the first of the run if None.
+    """
+    found = histories(run, original)
+    if not found or not found[0].records:
+        raise ReportError("no window is complete yet, so there is nothing to draw")
+    data = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a name in a script the font has not
+        draw(found[0], run.source).savefig(data, format="png", dpi=150)
+    write_whole(path, data.getvalue())
+
+
+def draw(history: History, source: str = "") -> Figure:
+    """The figure of one original's way."""
+    judged = verdict(history)
+    last = history.last
+    parts = [] if last is None else list(last.columns)
+    figure, axes = canvas(3 if parts else 2, 1, width=9.6, height=(6.6 + 0.27 * len(parts)) if parts else 6.0)
+    bars = 0.6 + 0.3 * len(parts)
+    figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.06, hspace=0.04)
+    axes[0, 0].get_gridspec().set_height_ratios([3.3, 1.4, bars][: len(axes)])
+    line = timeline(history.records, history.settings)
+    _drift(axes[0, 0], history, line)
+    _steps(axes[1, 0], history, line)
+    if parts:
+        _columns(axes[2, 0], history)
+    title = "\n".join(textwrap.wrap(judged.short, 84, max_lines=2, placeholder=" …"))
+    figure.suptitle(
+        title, x=0.01, ha="left", fontsize=12.5, fontweight="bold", color=_TITLE[judged.state], parse_math=False
+    )
+    _footnote(figure, judged, source)
+    return figure
+
+
+def _footnote(figure: Figure, judged: Verdict, source: str) -> None:
+    told = "" if judged.trust == "good" else textwrap.shorten(judged.trust_sentence, 150, placeholder=" …") + "\n"
+    text = f"{told}driftline, {shortened(source, 110)}" if source else f"{told}driftline"
+    figure.supxlabel(text, x=0.01, ha="left", fontsize=8, color="#5a626b", parse_math=False)
+
+
+def _dates(places: Sequence[float], line: Timeline) -> list[Any]:
+    return [datetime.fromtimestamp(p, UTC) for p in places] if line.by_time else list(places)
+
+
+def _frame(axes: Axes, history: History, line: Timeline) -> None:
+    """Skipped windows grey, the same horizontal axis for all."""
+    plain(axes)
+    low, high = _dates([line.low, line.high], line)
+    axes.set_xlim(low, high)
+    if line.by_time:
+        locator = AutoDateLocator(minticks=3, maxticks=9)  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    for record, span in zip(history.records, line.spans, strict=True):
+        if record.status == "skipped":
+            a, b = _dates(span, line)
+            axes.axvspan(a, b, color="#8892a0", alpha=0.16, linewidth=0)
+
+
+def _series(axes: Axes, history: History, line: Timeline, estimates: list[Estimate | None]) -> None:
+    """Values with their band, broken where nothing was measured."""
+    values = [math.nan if e is None else e.value for e in estimates]
+    x = _dates(line.places, line)
+    few = sum(map(math.isfinite, values)) <= _DOTS
+    for part in segments(history.records, values):
+        at, some = [x[i] for i in part], [estimates[i] for i in part]
+        low = [e.low for e in some if e is not None]
+        high = [e.high for e in some if e is not None]
+        if len(part) > 1:
+            axes.fill_between(at, low, high, color=_BLUE, alpha=0.18, linewidth=0)
+        else:
+            axes.vlines(at, low, high, color=_BLUE, alpha=0.3, linewidth=3)
+        marker = "." if few or len(part) == 1 else None
+        axes.plot(at, [values[i] for i in part], color=_BLUE, linewidth=1.5, marker=marker, markersize=4)
+
+
+def _drift(axes: Axes, history: History, line: Timeline) -> None:
+    records, kind = history.records, history.kind
+    _frame(axes, history, line)
+    x = _dates(line.places, line)
+    estimates = [r.drift if r.status == "measured" else None for r in records]
+    _series(axes, history, line, estimates)
+    limits = [r.alarm_limit for r in records]
+    _limit(axes, history, line, limits, color=_VERMILION, linewidth=1.1, label="alarm limit")
+    warned = [r.warning_limit for r in records]
+    _limit(axes, history, line, warned, color=_ORANGE, linewidth=1.1, linestyle=":", label="warning limit")
+    tolerance = history.settings.tolerance
+    axes.axhline(tolerance, color="#5a626b", linewidth=1.0, linestyle="--", label=f"tolerance {number(tolerance)}")
+    few = len(history.measured) <= _DOTS
+    for signal, marker, color in ((Signal.WARNING, "s", _ORANGE), (Signal.ALARM, "^", _VERMILION)):
+        at = [i for i, r in enumerate(records) if r.signal == signal and math.isfinite(_value(estimates[i]))]
+        if not few:
+            at = [i for i in at if i == 0 or records[i - 1].signal != signal]
+        axes.scatter(
+            [x[i] for i in at], [_value(estimates[i]) for i in at], marker=marker, s=26, zorder=4, linewidths=1.2,
+            color=color if signal == Signal.ALARM else "white", edgecolors="none" if signal == Signal.ALARM else color,
+            label=str(signal) if at else None,
+        )  # fmt: skip
+    _vertical(axes, drift_frame(history, WIDE).y)
+    began = [i for i, r in enumerate(records) if r.status == "original"]
+    axes.plot(
+        [x[i] for i in began], [0.0] * len(began), "o", color=_BLUE, markerfacecolor="white", clip_on=False, zorder=5
+    )
+    band = next((f", {level(e)} interval" for e in estimates if e is not None), "")
+    axes.set_title(f"{measure(kind)} [{unit(kind).strip() or 'no unit'}]{band}", loc="left", fontsize=9.5)
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.985), fontsize=8, frameon=False, ncols=5, borderaxespad=0.0,
+                columnspacing=1.2, handlelength=1.8)  # fmt: skip
+
+
+def _limit(axes: Axes, history: History, line: Timeline, values: list[float], label: str, **style: Any) -> None:
+    """A line that breaks where nothing was decided; of a single window as wide as the window."""
+    for part in segments(history.records, values):
+        places = list(line.spans[part[0]]) if len(part) == 1 else [line.places[i] for i in part]
+        heights = [values[i] for i in part] * (3 - min(len(part), 2))
+        axes.plot(_dates(places, line), heights, label=label, **style)
+        label = "_"  # named once
+
+
+def _value(estimate: Estimate | None) -> float:
+    return math.nan if estimate is None else estimate.value
+
+
+def _vertical(axes: Axes, scale: Scale) -> None:
+    """The same scale as on the page."""
+    if math.isfinite(scale.bend):
+        axes.set_yscale("asinh", linear_width=scale.bend)
+        ticks = value_ticks(scale, 6)
+        axes.set_yticks([v for v, _ in ticks], [label for _, label in ticks])
+        axes.minorticks_off()
+    axes.set_ylim(scale.low, scale.high)
+
+
+def _steps(axes: Axes, history: History, line: Timeline) -> None:
+    _frame(axes, history, line)
+    estimates = [r.step if r.status == "measured" else None for r in history.records]
+    _series(axes, history, line, estimates)
+    x = _dates(line.places, line)
+    at = [i for i, r in enumerate(history.records) if is_abrupt(r) and math.isfinite(_value(estimates[i]))]
+    axes.scatter(
+        [x[i] for i in at],
+        [_value(estimates[i]) for i in at],
+        marker="^",
+        s=26,
+        color=_VERMILION,
+        edgecolors="white",
+        zorder=4,
+    )
+    _vertical(axes, step_frame(history, WIDE).y)
+    axes.set_title("step: KL(current‖previous window) [nats]", loc="left", fontsize=9.5)
+    axes.set_xlabel(line.label, fontsize=8)
+
+
+def _columns(axes: Axes, history: History) -> None:
+    plain(axes)
+    last = history.last
+    assert last is not None
+    parts = list(last.columns)[::-1]
+    at = range(len(parts))
+    values = [p.contribution.value if math.isfinite(p.contribution.value) else 0.0 for p in parts]
+    axes.barh(at, values, color=_BLUE, height=0.6)
+    for k, part in enumerate(parts):
+        e = part.contribution
+        if math.isfinite(e.low) and math.isfinite(e.high):
+            axes.plot([e.low, e.high], [k, k], color="#1a1d21", linewidth=1.3)
+        end = max(v for v in (e.high, e.value, 0.0) if math.isfinite(v))
+        axes.annotate(percent(part.share), (end, k), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8)
+    axes.set_yticks(list(at), [named(p.column, 28) for p in parts], parse_math=False)
+    axes.margins(x=0.08)
+    axes.xaxis.set_major_formatter(lambda value, _: short(value))
+    axes.grid(visible=False, axis="y")
+    axes.set_title("which columns moved: part in KL both ways [nats] and share", loc="left", fontsize=9.5)

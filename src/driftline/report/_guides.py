@@ -1,0 +1,83 @@
+"""Guides: the settings of a run, and how its numbers are to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from driftline.monitor import Run, Settings
+from driftline.report._svg import Markup, esc, tag
+from driftline.report._timelines import cadence
+from driftline.report._words import measure, number, percent, unit
+
+__all__ = ["guide", "settings"]
+
+_MEANING = {
+    "reverse_kl": "the mean log of how much more likely a current row is now than it was then",
+    "kl": "the mean log of how much more likely a row of the original was then than it is now",
+}
+
+
+def settings(run: Run) -> Markup:
+    """What defines the run."""
+    pairs = [("source", run.source), ("tracker file", run.path), ("created", run.created)]
+    for key, value in run.settings.to_dict().items():
+        if value is not None and value != []:
+            pairs.append((key, ", ".join(map(str, value)) if isinstance(value, list) else str(value)))
+    skipped = run.encoder.get("skipped")
+    if isinstance(skipped, dict):
+        pairs += [(f"not watched: {column}", str(why)) for column, why in skipped.items()]
+    return _folded("Settings of the run", pairs)
+
+
+def guide(run: Run) -> Markup:
+    """How the numbers are to be read."""
+    chosen = run.settings
+    length = cadence(chosen)
+    told = [
+        ("divergence", _divergence(chosen)),
+        (
+            "interval",
+            f"Holds the true value in {percent(chosen.level)} of cases, with the noise of all windows on the way. "
+            "What the model cannot express it does not know.",
+        ),
+        (
+            "tolerance",
+            f"Drift that does not matter: {number(chosen.tolerance)}{unit(chosen.divergences[0])}, chosen when the "
+            "run began.",
+        ),
+        (
+            "alarm",
+            "Raised where the value is higher than chance makes of drift at the tolerance. A stream that stays there "
+            f"raises a false one in {number(chosen.run_length)} windows on average. The limit lies above the "
+            "tolerance by the noise of that window. An abrupt change from one window to the next raises an alarm too.",
+        ),
+        (
+            "share",
+            "A column's part in the drift. Of columns that depend on each other it says which explain the drift, not "
+            "which caused it.",
+        ),
+        (
+            "window",
+            f"{length[0].upper()}{length[1:]}. Each is compared with the one before and the comparisons are added up, "
+            "so that the original itself need not be kept.",
+        ),
+    ]
+    return _folded("How to read the numbers", told)
+
+
+def _divergence(chosen: Settings) -> str:
+    kind = chosen.divergences[0]
+    text = f"How different current rows are from those of the original: {measure(kind)}"
+    if kind in _MEANING:
+        text += (
+            f", {_MEANING[kind]}. One normal column that moves by 1 standard deviation is 0.5 nats away, by 2 it is 2"
+        )
+    return (
+        f"{text}. 0 is no drift. Noise is subtracted, so that without drift the value scatters around 0 and may be a "
+        "little negative."
+    )
+
+
+def _folded(title: str, pairs: Sequence[tuple[str, str]]) -> Markup:
+    entries = "".join(tag("dt", esc(name)) + tag("dd", esc(text)) for name, text in pairs)
+    return tag("details", tag("summary", esc(title)), tag("dl", entries))

@@ -1,0 +1,119 @@
+"""History: the Records of one original, sorted into what a report asks for, and which of them are in doubt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from driftline.alarms import Signal
+from driftline.monitor import Record, Reference, Run, Settings
+
+__all__ = ["History", "ReportError", "doubts", "histories", "is_abrupt"]
+
+_RECENT = 10  # windows after which a doubted step is no longer held against an estimate
+_WEIGHTS = 0.03  # of what weights should be worth; heavy tails cost some of it, but not that much
+
+
+class ReportError(ValueError):
+    """There is nothing to report on by that name, or no file to write it to."""
+
+
+@dataclass(frozen=True)
+class History:
+    """One original's way.
+
+    Attributes:
+        reference: the original.
+        records: all of its Records, in order.
+        settings: of the run.
+        alone: whether it is the only original of the run.
+    """
+
+    reference: Reference
+    records: tuple[Record, ...]
+    settings: Settings
+    alone: bool
+
+    @property
+    def measured(self) -> tuple[Record, ...]:
+        """Those with an estimate."""
+        return tuple(r for r in self.records if r.status == "measured" and r.drift is not None)
+
+    @property
+    def last(self) -> Record | None:
+        """The last one with an estimate."""
+        return next((r for r in reversed(self.records) if r.status == "measured" and r.drift is not None), None)
+
+    @property
+    def kind(self) -> str:
+        """The divergence that the alarm looks at."""
+        last = self.last
+        return self.settings.divergences[0] if last is None else next(iter(last.divergences))
+
+    @property
+    def signal(self) -> Signal:
+        """What stands after the last window."""
+        return self.records[-1].signal if self.records else Signal.NORMAL
+
+    def runs(self, signal: Signal) -> list[tuple[Record, Record]]:
+        """First and last window of each time that a signal stood."""
+        found = []
+        for stood, group in groupby(self.records, key=lambda r: r.signal):
+            if stood == signal:
+                part = list(group)
+                found.append((part[0], part[-1]))
+        return found
+
+    @property
+    def since(self) -> Record | None:
+        """The window that brought the signal which stands now."""
+        runs = self.runs(self.signal)
+        return runs[-1][0] if runs else None
+
+    @property
+    def doubted(self) -> tuple[Record, ...]:
+        """Of the last measured windows, those whose step the estimator had reasons not to trust."""
+        return tuple(r for r in self.measured[-_RECENT:] if r.doubts)
+
+
+def is_abrupt(record: Record) -> bool:
+    """Whether the step to this window was beyond its limit."""
+    return record.step is not None and record.step.value > record.step_limit
+
+
+def doubts(record: Record) -> list[str]:
+    """Reasons not to trust an estimate, in words."""
+    found = list(record.doubts)
+    drift = record.drift
+    if drift is not None and not math.isfinite(drift.value):
+        found.insert(0, "the estimate is not a finite number")
+    elif drift is not None and not math.isfinite(drift.std_error):
+        found.insert(0, "the estimate has no error bar, so nothing could be decided")
+    elif _contradicted(record):
+        size = f"{record.effective_sample_size:,.0f} of {record.rows:,} rows"
+        found.append(f"the weights are worth {size}, far fewer than they would be after a drift as small as that")
+    return found
+
+
+def _contradicted(record: Record) -> bool:
+    """Whether the weights speak of a far larger drift than the divergence: of normals, D nats leave exp(-2 D)."""
+    kind, drift = next(iter(record.divergences.items()), ("", None))
+    if drift is None or kind not in ("kl", "reverse_kl") or not record.rows:
+        return False
+    return record.effective_sample_size / record.rows < _WEIGHTS * math.exp(-2.0 * min(max(drift.value, 0.0), 350.0))
+
+
+def histories(run: Run, original: str | None = None) -> list[History]:
+    """One for each original of a run, in the order they joined, or the one that is named."""
+    names = [reference.name for reference in run.references]
+    if original is not None and original not in names:
+        known = ", ".join(repr(name) for name in names) or "none yet"
+        raise ReportError(f"original {original!r} is not in this run: it has {known}")
+    wanted: Sequence[Reference] = [r for r in run.references if original in (None, r.name)]
+    by_name: dict[str, list[Record]] = {r.name: [] for r in wanted}
+    for record in run.records:
+        if record.original in by_name:
+            by_name[record.original].append(record)
+    return [History(r, tuple(by_name[r.name]), run.settings, len(names) == 1) for r in wanted]

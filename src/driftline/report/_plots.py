@@ -1,0 +1,188 @@
+"""Plots: a frame with axes in which lines, bands and marks over time are drawn, as SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from driftline.monitor import Record
+from driftline.report._histories import History
+from driftline.report._scales import Scale, buckets, scale_for, value_ticks
+from driftline.report._svg import Markup, area, esc, path, px, tag
+from driftline.report._timelines import Timeline, envelope, segments, thinned, timeline
+
+__all__ = ["Frame", "Series", "Size", "frame", "svg"]
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a drawing: pixels, how many groups of windows it can show, up to how many windows have a dot, ticks."""
+
+    width: float
+    height: float
+    points: int
+    dots: int
+    across: int
+    up: int
+
+
+@dataclass(frozen=True)
+class Series:
+    """One value a window with its interval (nan where there is none), its mark, and what it says when pointed at."""
+
+    values: list[float]
+    low: list[float]
+    high: list[float]
+    marks: list[str]
+    says: list[str]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where things go."""
+
+    size: Size
+    records: tuple[Record, ...]
+    timeline: Timeline
+    y: Scale
+    unit: str
+
+    left, top = 50.0, 24.0
+
+    @property
+    def right(self) -> float:
+        """Of the plot."""
+        return self.size.width - 12.0
+
+    @property
+    def bottom(self) -> float:
+        """Of the plot."""
+        return self.size.height - 42.0
+
+    @cached_property
+    def x(self) -> Scale:
+        """The horizontal scale."""
+        return Scale(self.timeline.low, self.timeline.high, self.left + 6.0, self.right - 6.0)
+
+    def within(self, value: float) -> float:
+        """The height of a value, cut at the top."""
+        return max(self.y(value), self.top)
+
+    def grid(self) -> Markup:
+        """Horizontal lines with their numbers, and the unit above them."""
+        found = [tag("text", esc(self.unit), x=self.left - 8, y=11.0, class_="unit", text_anchor="start", dx=-36)]
+        for value, label in value_ticks(self.y, self.size.up):
+            y = self.y(value)
+            kind = "zero" if value == 0 else "grid"
+            found.append(tag("path", d=f"M{px(self.left)} {px(y)}H{px(self.right)}", class_=kind))
+            found.append(tag("text", esc(label), x=self.left - 7, y=y + 4, text_anchor="end"))
+        return tag("g", *found)
+
+    def axis(self) -> Markup:
+        """The horizontal axis."""
+        found = [tag("path", d=f"M{px(self.left)} {px(self.bottom)}H{px(self.right)}", class_="axis")]
+        for value, label in self.timeline.ticks(self.size.across):
+            x = self.x(value)
+            half = 3.4 * len(label)
+            anchor = "end" if x + half > self.size.width else "start" if x - half < 0 else "middle"
+            found.append(tag("path", d=f"M{px(x)} {px(self.bottom)}v4", class_="axis"))
+            found.append(tag("text", esc(label), x=x, y=self.bottom + 17, text_anchor=anchor))
+        middle = 0.5 * (self.left + self.right)
+        found.append(
+            tag("text", esc(self.timeline.label), x=middle, y=self.bottom + 36, class_="unit", text_anchor="middle")
+        )
+        return tag("g", *found)
+
+    def skipped(self, records: Sequence[Record]) -> Markup:
+        """Windows in which nothing was measured, shaded; neighbours as one."""
+        found: list[tuple[float, float]] = []
+        for record, (a, b) in zip(records, self.timeline.spans, strict=True):
+            if record.status != "skipped":
+                continue
+            x, end = self.x(a), max(self.x(b), self.x(a) + 1.5)
+            if found and x - found[-1][1] < 0.5:
+                found[-1] = (found[-1][0], end)
+            else:
+                found.append((x, end))
+        height = self.bottom - self.top
+        return tag("g", *(tag("rect", x=a, y=self.top, width=b - a, height=height, class_="skipped") for a, b in found))
+
+    def _points(self, positions: list[int], values: Sequence[float]) -> list[tuple[float, float]]:
+        return [(self.x(self.timeline.places[i]), self.y(values[i])) for i in positions]
+
+    def groups(self, part: list[int]) -> int:
+        """Into how many groups of neighbours a part of the windows is gathered."""
+        return math.ceil(len(part) / math.ceil(len(self.records) / self.size.points))
+
+    def line(self, series: Series) -> Markup:
+        """The values, broken where windows were skipped."""
+        parts = segments(self.records, series.values)
+        kept = [thinned(part, series.values, self.groups(part)) for part in parts if len(part) > 1]
+        return tag("g", *(tag("path", d=path(self._points(part, series.values)), class_="line") for part in kept))
+
+    def band(self, series: Series) -> Markup:
+        """The intervals; of a group of windows the widest reach."""
+        ends = [
+            v if math.isfinite(v) and math.isfinite(w) else math.nan
+            for v, w in zip(series.low, series.high, strict=True)
+        ]
+        found = []
+        for part in segments(self.records, ends):
+            groups = envelope(part, series.low, series.high, self.groups(part))
+            lower, upper = [], []
+            for first, last, low, high in groups:
+                for i in {first: None, last: None}:
+                    x = self.x(self.timeline.places[i])
+                    lower.append((x, self.y(low)))
+                    upper.append((x, self.y(high)))
+            found.append(tag("path", d=area(lower, upper), class_="band"))
+        return tag("g", *found)
+
+    def filled(self, series: Series) -> Markup:
+        """The region below the line."""
+        zero = self.y(0.0)
+        found = []
+        for part in segments(self.records, series.values):
+            points = self._points(thinned(part, series.values, self.groups(part)), series.values)
+            found.append(tag("path", d=area([(x, zero) for x, _ in points], points), class_="band"))
+        return tag("g", *found)
+
+    def hits(self, series: Series) -> Markup:
+        """Invisible regions that say what is there when pointed at."""
+        found = []
+        for group in buckets(len(self.records), self.size.points):
+            a, b = self.timeline.spans[group[0]][0], self.timeline.spans[group[-1]][1]
+            said = series.says[group[0]] if len(group) == 1 else _together(series, self.records, group, self.unit)
+            found.append(
+                tag(
+                    "rect", tag("title", esc(said)), x=self.x(a), y=self.top, class_="hit",
+                    width=max(self.x(b) - self.x(a), 1.0), height=self.bottom - self.top,
+                )
+            )  # fmt: skip
+        return tag("g", *found)
+
+
+def _together(series: Series, records: Sequence[Record], group: range, unit: str) -> str:
+    values = [series.values[i] for i in group if math.isfinite(series.values[i])]
+    said = f"Windows {records[group[0]].window:,} to {records[group[-1]].window:,}"
+    if not values:
+        return f"{said}: nothing measured"
+    return f"{said}: {min(values):.3g} to {max(values):.3g} {unit}"
+
+
+def frame(history: History, size: Size, values: Sequence[float], typical: float, unit: str) -> Frame:
+    """The frame in which all those values have room."""
+    place = timeline(history.records, history.settings)
+    bottom = size.height - 42.0
+    return Frame(size, history.records, place, scale_for(values, typical, bottom, Frame.top), unit)
+
+
+def svg(size: Size, ident: str, title: str, told: str, *layers: Markup) -> Markup:
+    """Layers on top of each other, the first at the bottom, with a name and their content in words."""
+    return tag(
+        "svg", tag("title", esc(title), id=f"{ident}-t"), tag("desc", esc(told), id=f"{ident}-d"), *layers,
+        viewBox=f"0 0 {px(size.width)} {px(size.height)}", role="img",
+        aria_labelledby=f"{ident}-t", aria_describedby=f"{ident}-d",
+    )  # fmt: skip

@@ -1,0 +1,179 @@
+"""Sections: the parts of the page about one original, each a function from its history to markup."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from driftline.report._actions import Action, worth
+from driftline.report._charts import (
+    NARROW,
+    WIDE,
+    divergence_chart,
+    gathered,
+    scale_note,
+    step_chart,
+    step_note,
+    weights_chart,
+)
+from driftline.report._histories import History
+from driftline.report._plots import Size
+from driftline.report._svg import Markup, esc, key, tag
+from driftline.report._verdicts import Verdict, level
+from driftline.report._words import between, count, joined, measure, named, number, percent, precise, shift, unit
+
+__all__ = ["act", "course", "opening", "symbol", "weights"]
+
+Drawing = Callable[[History, Size, str], Markup]
+
+_WEIGHTS = (
+    "Weights (original / current) make current rows count as the original's would, for retraining with "
+    "sample_weight. The further the data has moved, the fewer rows carry them: the effective sample size says how "
+    "many equally weighted rows of the original they are worth."
+)
+_WORTH = {
+    "good": "enough to retrain with, if the model is to be good on the original's population.",
+    "poor": "too few to retrain with, as a handful of rows would decide. Retrain without weights, or with rows that "
+    "resemble the original.",
+    "unknown": "not known for the last window.",
+}
+_SYMBOLS = {
+    "alarm": '<path d="M7 0.8 13.6 12.8H0.4Z"/>',
+    "warning": '<path d="M7 0.4 13.6 7 7 13.6 0.4 7Z"/>',
+    "normal": '<circle cx="7" cy="7" r="6"/>',
+}
+
+
+def symbol(state: str) -> Markup:
+    """A shape for each state, so that colour is not needed."""
+    ring = '<path d="M7 0.6a6.4 6.4 0 1 1 0 12.8a6.4 6.4 0 1 1 0-12.8m0 2.6a3.8 3.8 0 1 0 0 7.6a3.8 3.8 0 1 0 0-7.6"/>'
+    return tag("svg", _SYMBOLS.get(state, ring), viewBox="0 0 14 14", aria_hidden="true")
+
+
+def opening(history: History, found: Verdict, steps: list[Action], ident: str) -> Markup:
+    """The verdict and, at a glance, the numbers behind it."""
+    badge = tag("span", symbol(found.state), esc(found.label), class_="badge")
+    follow = ""
+    if steps:
+        link = tag("a", esc(f"{steps[0].title} ↓"), href=f"#{ident}-act")
+        first = "What to do first: " if len(steps) > 1 else "What to do: "
+        follow = tag("p", first, link, class_="next")
+    block = tag("div", badge, _headline(found), follow, class_=f"verdict state {found.state}")
+    return block + _tiles(history, found)
+
+
+def _headline(found: Verdict) -> Markup:
+    """The sentence, its beginning in bold."""
+    first, colon, rest = found.sentence.partition(": ")
+    return tag("h1", tag("strong", esc(first + colon)), esc(rest)) if colon else tag("h1", esc(first))
+
+
+def _tiles(history: History, found: Verdict) -> Markup:
+    last = history.last
+    if last is None or last.drift is None:
+        return ""
+    drift, kind, size = last.drift, history.kind, last.effective_sample_size
+    span, moved = between(drift), shift(drift.value, kind)
+    interval = f"{level(drift)} interval {span}" if span else "no interval"
+    tiles = [(f"{precise(drift)}{unit(kind)}", f"{measure(kind)}, {interval}")]
+    if math.isfinite(moved):
+        digits = 0 if moved >= 100 else 2
+        tiles.append((f"{number(moved, digits)} SD", "shift of one normal column that would be as far"))
+    if last.columns and math.isfinite(last.columns[0].share) and drift.value > 0.0:
+        top = last.columns[0]
+        tiles.append((named(top.column, 22), f"moved most: {percent(top.share)} of the drift"))
+    if math.isfinite(size) and last.rows:
+        tiles.append((percent(size / last.rows), f"of the rows is what the weights are worth ({number(size, 0)})"))
+    trust = {"good": "Yes", "care": "With care", "poor": "No"}[found.trust]
+    tiles.append((trust, "can the estimate be trusted?"))
+    return tag("div", *(tag("div", tag("b", esc(b)), tag("small", esc(s)), class_="tile") for b, s in tiles),
+               class_="tiles")  # fmt: skip
+
+
+def _both(draw: Drawing, history: History, ident: str, noted: bool = False) -> Markup:
+    """A chart for wide pages and one for narrow ones, of which the style shows one; a note says what is left out."""
+    sizes = (("wide", WIDE), ("narrow", NARROW))
+    parts = []
+    for name, size in sizes:
+        note = gathered(history, size) if noted else ""
+        caption = tag("p", esc(note), class_="caption") if note else ""
+        parts.append(tag("div", draw(history, size, f"{ident}-{name}"), caption, class_=name))
+    return tag("figure", *parts)
+
+
+def _legend(history: History) -> Markup:
+    last, settings = history.last, history.settings
+    interval = "" if last is None or last.drift is None else level(last.drift)
+    band = '<path d="M0 3H26V11H0Z" class="band"/><path d="M1 7H25" class="line"/>'
+    keys = [
+        key(band, f"divergence, {interval} interval"),
+        key('<path d="M0 7H26" class="tolerance"/>', f"tolerance, {number(settings.tolerance)}{unit(history.kind)}"),
+        key('<path d="M0 7H26" class="limit"/>', "alarm limit"),
+        key('<path d="M0 7H26" class="warning-limit"/>', "warning limit"),
+        key('<path d="M8.4 11.6H17.6L13 2Z" class="alarm"/>', "alarm"),
+        key('<rect x="9.8" y="3.8" width="6.4" height="6.4" class="warning"/>', "warning"),
+        key('<circle cx="13" cy="7" r="4" class="began"/>', "the original"),
+    ]
+    if any(r.status == "skipped" for r in history.records):
+        keys.append(key('<path d="M2 0H24V14H2Z" class="skipped"/>', "nothing measured (no rows, or too few)"))
+    return tag("ul", *keys, class_="legend")
+
+
+def course(history: History, ident: str) -> Markup:
+    """Divergence over time, and the steps it is made of."""
+    if not history.records:
+        return ""
+    title, chart = tag("h2", "How far the data has moved"), _both(divergence_chart, history, f"{ident}-d", noted=True)
+    if not history.measured:
+        text = "There is no divergence to draw yet; windows without enough rows are grey."
+        return tag("section", title, tag("p", esc(text)), chart, class_="card")
+    rows = count(history.reference.rows, "row")
+    where = f"The original has {rows} in window {history.reference.window:,}"
+    about = f"{measure(history.kind)} of each window. {where}; 0 means no drift."
+    strip = (
+        "The strip on the axis shows when alarms (full height) and warnings (half) stood. Point at a chart for numbers."
+    )
+    notes = " ".join(filter(None, [_others(history), scale_note(history), strip]))
+    steps = (
+        "How far each window lies from the one before: KL(current‖previous). A peak is an abrupt change; a triangle "
+        "marks one that the alarm named. "
+        f"{step_note(history)}"
+    )
+    return tag(
+        "section", title, tag("p", esc(about), class_="soft"), _legend(history), chart,
+        tag("p", esc(notes), class_="caption"), tag("h3", "Step by step", class_="second"),
+        tag("p", esc(steps), class_="soft"), _both(step_chart, history, f"{ident}-s"), class_="card",
+    )  # fmt: skip
+
+
+def _others(history: History) -> str:
+    """The last window in further measures."""
+    last = history.last
+    others = [] if last is None else list(last.divergences.items())[1:]
+    told = [
+        f"{measure(kind)} {precise(e)}{unit(kind)}" + (f" ({between(e)})" if between(e) else "") for kind, e in others
+    ]
+    return f"In other measures the last window reads {joined(told)}." if told else ""
+
+
+def weights(history: History, ident: str) -> Markup:
+    """What the weights back to the original are worth."""
+    last = history.last
+    if last is None or not any(math.isfinite(r.effective_sample_size) for r in history.measured):
+        return ""
+    size, rows = last.effective_sample_size, last.rows
+    known = math.isfinite(size) and rows > 0
+    told = f"Now {number(size, 0)} of {count(rows, 'row')} ({percent(size / rows)}): " if known else "This is "
+    return tag(
+        "section", tag("h2", "What the weights are worth"), tag("p", esc(_WEIGHTS), class_="soft"),
+        tag("p", esc(told + _WORTH[worth(last)])), _both(weights_chart, history, f"{ident}-e"), class_="card",
+    )  # fmt: skip
+
+
+def act(steps: list[Action], ident: str) -> Markup:
+    """What to do."""
+    items = []
+    for step in steps:
+        command = tag("pre", tag("code", esc(step.command))) if step.command else ""
+        items.append(tag("li", tag("strong", esc(f"{step.title}.")), " ", esc(step.text), command))
+    return tag("section", tag("h2", "What to do"), tag("ol", *items, class_="steps"), class_="card", id=f"{ident}-act")

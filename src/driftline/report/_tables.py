@@ -1,0 +1,101 @@
+"""Tables and notes: the last windows, and what was noted about windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from driftline.monitor import Record
+from driftline.report._histories import History
+from driftline.report._svg import Markup, esc, tag
+from driftline.report._words import between, count, day, moment, percent, precise, unit
+
+__all__ = ["notes", "windows"]
+
+_LAST = 12  # windows in the table
+_MOST_NOTES = 100
+_MOST_PLACES = 8  # windows named for one note
+
+
+def windows(history: History) -> Markup:
+    """The last windows as a table."""
+    shown = history.records[-_LAST:][::-1]
+    if not shown:
+        return ""
+    by_time = any(record.start for record in shown)
+    names = ["window", "begins", "rows", f"divergence{_in(unit(history.kind))}", "interval", "step [nats]", "signal",
+             "weights worth", "moved most"]  # fmt: skip
+    numbers = ("rows", "divergence", "step", "weights worth")
+    head = [tag("th", esc(n), scope="col", class_="n" if n.startswith(numbers) else None) for n in names]
+    body = [_cells(record) for record in shown]
+    if not by_time:
+        head.pop(1)
+        for cells in body:
+            cells.pop(1)
+    table = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *(tag("tr", *cells) for cells in body)))
+    told = f"The newest first; the tracker file holds all {count(len(history.records), 'window')}."
+    scroll = tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="The last windows")
+    return tag("section", tag("h2", "The last windows"), tag("p", esc(told), class_="soft"), scroll, class_="card")
+
+
+def _in(name: str) -> str:
+    return f" [{name.strip()}]" if name else ""
+
+
+def _cells(record: Record) -> list[Markup]:
+    drift, step = record.drift, record.step
+    state = str(record.signal) if record.status == "measured" else record.status
+    worth = record.effective_sample_size / record.rows if record.rows and record.status == "measured" else None
+    at, top = moment(record.start), record.columns[0] if record.columns else None
+    return [
+        tag("th", f"{record.window:,}", scope="row"),
+        tag("td", esc(day(at)) if at else "–"),
+        tag("td", f"{record.rows:,}", class_="n"),
+        tag("td", esc(precise(drift)) if drift else "–", class_="n"),
+        tag("td", esc(between(drift) or "none") if drift else "–"),
+        tag("td", esc(precise(step)) if step else "–", class_="n"),
+        tag("td", esc(state), class_=f"signal {state}", title=record.reason or None),
+        tag("td", esc(percent(worth)) if worth is not None else "–", class_="n"),
+        tag("td", tag("bdi", esc(top.column)) + f" {esc(percent(top.share))}" if top else "–", class_="name"),
+    ]
+
+
+def notes(history: History) -> Markup:
+    """What was noted about windows: the same note once, with the windows it was made for; the latest first."""
+    places: dict[str, list[int]] = {}
+    for record in history.records:
+        for note in (*record.doubts, *record.notes):
+            places.setdefault(note, []).append(record.window)
+        if record.status == "skipped" and not record.notes:
+            places.setdefault(record.reason or "nothing was measured", []).append(record.window)
+    late = sum(record.late_rows for record in history.records)
+    if not places and not late:
+        return tag("details", tag("summary", "Notes on windows ", tag("small", "none")), tag("p", "Nothing was noted."))
+    items = []
+    if late:
+        came = [r.window for r in history.records if r.late_rows]
+        items.append(
+            tag(
+                "li",
+                esc(f"{count(late, 'row')} came after their window had been closed and were left out: {_list(came)}."),
+            )
+        )
+    ordered = sorted(places.items(), key=lambda item: -item[1][-1])
+    items += [tag("li", tag("strong", esc(_list(where))), esc(f": {note}")) for note, where in ordered[:_MOST_NOTES]]
+    if len(ordered) > _MOST_NOTES:
+        items.append(tag("li", esc(f"and {len(ordered) - _MOST_NOTES:,} earlier notes, which the tracker file holds")))
+    told = tag("small", esc(f"{count(len(places) + bool(late), 'kind')} of them"))
+    return tag("details", tag("summary", "Notes on windows ", told), tag("ul", *items, class_="notes"))
+
+
+def _list(numbers: Sequence[int]) -> str:
+    """``window 3``, ``windows 3, 5 to 9 and 12``, ``windows 3, 5, ... (40 in all)``."""
+    runs: list[list[int]] = []
+    for n in numbers:
+        if runs and n == runs[-1][-1] + 1:
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    parts = [f"{r[0]:,}" if len(r) == 1 else f"{r[0]:,} to {r[-1]:,}" for r in runs]
+    if len(parts) > _MOST_PLACES:
+        parts = [*parts[: _MOST_PLACES - 1], f"… {parts[-1]} ({len(numbers):,} in all)"]
+    return f"window{'' if len(numbers) == 1 else 's'} {', '.join(parts)}"

@@ -1,0 +1,113 @@
+"""Timelines: where on the horizontal axis each window lies, and which of them follow each other without a gap."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from driftline.monitor import Record, Settings
+from driftline.report._scales import Tick, buckets, time_ticks, window_ticks
+from driftline.report._words import moment
+
+__all__ = ["Timeline", "cadence", "envelope", "thinned", "timeline"]
+
+_UNITS = {"s": "second", "min": "minute", "h": "hour", "d": "day", "w": "week", "mo": "month"}
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The horizontal axis.
+
+    Attributes:
+        by_time: whether places are seconds since 1970 (UTC), not numbers of windows.
+        places: of the windows, the middle of each.
+        spans: from where to where each reaches.
+        label: of the axis.
+    """
+
+    by_time: bool
+    places: tuple[float, ...]
+    spans: tuple[tuple[float, float], ...]
+    label: str
+
+    @property
+    def low(self) -> float:
+        """Where it begins."""
+        return min(a for a, _ in self.spans)
+
+    @property
+    def high(self) -> float:
+        """Where it ends."""
+        return max(b for _, b in self.spans)
+
+    def ticks(self, most: int) -> list[Tick]:
+        """Places with names."""
+        if self.by_time:
+            return time_ticks(self.low, self.high, most)
+        return window_ticks(self.low, self.high, most)
+
+
+def cadence(settings: Settings) -> str:
+    """How long a window is: ``5,000 rows``, ``a week``, ``15 minutes``."""
+    found = re.fullmatch(r"([0-9]+)([a-z]+)", settings.every or "")
+    if found is None:
+        return f"{settings.window:,} rows"
+    number, word = int(found[1]), _UNITS[found[2]]
+    return f"{'an' if word == 'hour' else 'a'} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def timeline(records: Sequence[Record], settings: Settings) -> Timeline:
+    """By time if every window knows its own, by number otherwise; at least one window is needed."""
+    spans = []
+    for record in records:
+        start, end = moment(record.start), moment(record.end)
+        if start is None or end is None or end < start:
+            break
+        spans.append((start.timestamp(), end.timestamp()))
+    if len(spans) == len(records) and max(b for _, b in spans) > min(a for a, _ in spans):
+        places = tuple(0.5 * (a + b) for a, b in spans)
+        return Timeline(True, places, tuple(spans), f"time in UTC, windows of {cadence(settings)}")
+    places = tuple(float(record.window) for record in records)
+    return Timeline(False, places, tuple((p - 0.5, p + 0.5) for p in places), f"window, {cadence(settings)} each")
+
+
+def segments(records: Sequence[Record], values: Sequence[float]) -> list[list[int]]:
+    """Windows with a value that follow each other, as lists of positions; a window without one ends a list."""
+    found: list[list[int]] = []
+    for i, value in enumerate(values):
+        if not math.isfinite(value):
+            continue
+        follows = found and found[-1][-1] == i - 1 and records[i].window == records[i - 1].window + 1
+        if follows:
+            found[-1].append(i)
+        else:
+            found.append([i])
+    return found
+
+
+def thinned(positions: list[int], values: Sequence[float], most: int) -> list[int]:
+    """Of each group of neighbours the first, the least, the largest and the last: a line looks the same with these.
+
+    >>> thinned(list(range(100)), [0.0] * 50 + [9.0] + [0.0] * 49, 4)
+    [0, 24, 25, 49, 50, 51, 74, 75, 99]
+    """
+    if len(positions) <= most:
+        return positions
+    kept: set[int] = set()
+    for group in buckets(len(positions), most):
+        part = [positions[k] for k in group]
+        kept |= {part[0], part[-1], min(part, key=lambda i: values[i]), max(part, key=lambda i: values[i])}
+    return sorted(kept)
+
+
+def envelope(
+    positions: list[int], low: Sequence[float], high: Sequence[float], most: int
+) -> list[tuple[int, int, float, float]]:
+    """First and last position of each group of neighbours, with the least low and the largest high among them."""
+    found = []
+    for group in buckets(len(positions), most):
+        part = [positions[k] for k in group]
+        found.append((part[0], part[-1], min(low[i] for i in part), max(high[i] for i in part)))
+    return found

@@ -1,0 +1,241 @@
+"""Verdict: a run told in a sentence: whether to worry, since when, how far, by which columns, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from driftline.alarms import Signal
+from driftline.inference import Estimate
+from driftline.monitor import Moved, Record
+from driftline.report._histories import History, doubts
+from driftline.report._words import (
+    between,
+    count,
+    joined,
+    measure,
+    named,
+    number,
+    percent,
+    precise,
+    shift,
+    unit,
+    window_name,
+)
+
+__all__ = ["Verdict", "carriers", "distance", "level", "verdict", "whence"]
+
+_APART = 6.0  # standard deviations of one normal column, from which on hardly a row could be from either time
+_WORTH_NAMING = 0.1  # share of a column that is named in a sentence
+_MOST_NAMED = 3
+_ROUGH = 5.0  # tolerances (or limits, if larger) that an interval may reach up to and still speak of no drift
+_LEAST_ROUGH = 0.5  # nats, one standard deviation of one column
+_LABELS = {
+    "blind": "Undecided", "normal": "No alarm", "unsure": "No alarm, but unsure", "warning": "Warning",
+    "alarm": "Alarm",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a person needs who reads nothing else.
+
+    Attributes:
+        state: ``"waiting"`` (nothing measured yet), ``"blind"`` (nothing could be decided), ``"normal"``, ``"unsure"``
+            (no alarm, but the estimate is in doubt or too rough to rule drift out), ``"warning"`` or ``"alarm"``.
+        label: the state in a word or two.
+        short: a title.
+        sentence: all of it in one sentence.
+        trust: ``"good"``, ``"care"`` (an earlier step is in doubt) or ``"poor"`` (the last one is).
+        trust_sentence: why.
+    """
+
+    state: str
+    label: str
+    short: str
+    sentence: str
+    trust: str
+    trust_sentence: str
+
+
+def verdict(history: History) -> Verdict:
+    """The verdict on one original's way."""
+    last = history.last
+    if last is None or last.drift is None:
+        return _waiting(history)
+    trust, why = _trust(history, last)
+    blind = not math.isfinite(last.drift.std_error) and history.signal == Signal.NORMAL
+    state = "blind" if blind else str(history.signal)
+    if state == "normal" and (trust != "good" or _rough(history, last.drift)):
+        state = "unsure"
+    opening = _opening(history, state)
+    doubt = " (not to be trusted)" if trust == "poor" else " (unsure)" if state == "unsure" else ""
+    short = _short(history, last, opening) + doubt
+    return Verdict(state, _LABELS[state], short, _sentence(history, last, opening, why), trust, why)
+
+
+def whence(history: History) -> str:
+    """From what drift is measured, in a sentence."""
+    name = history.reference.name
+    return "its original" if history.alone or name == "original" else f"the original {named(name)}"
+
+
+def level(estimate: Estimate) -> str:
+    """``95 %``, on one line."""
+    return f"{100.0 * estimate.level:.4g}\xa0%"
+
+
+def distance(estimate: Estimate, kind: str) -> str:
+    """A divergence in plain words; empty if there are none for it."""
+    moved = shift(estimate.value, kind)
+    if math.isnan(moved):
+        return ""
+    if moved >= _APART:
+        far = "so far that hardly any row could come from both times"
+        return (
+            far
+            if math.isinf(moved)
+            else f"{far} (one normal column would have moved by {number(moved, 0)} standard deviations)"
+        )
+    digits = 2 if moved < 0.995 else 1
+    return f"as far as if one normal column had moved by {number(moved, digits)} standard deviations"
+
+
+def carriers(record: Record) -> list[Moved]:
+    """The columns that carry most of a drift: at most three, the first in any case if it is sure to have moved."""
+    found: list[Moved] = []
+    for part in record.columns:
+        sure = not math.isfinite(part.contribution.low) or part.contribution.low > 0.0
+        if not sure or not math.isfinite(part.share) or len(found) == _MOST_NAMED:
+            break
+        if found and (part.share < _WORTH_NAMING or sum(p.share for p in found) > 0.9):
+            break
+        found.append(part)
+    return found
+
+
+def _waiting(history: History) -> Verdict:
+    records = history.records
+    skipped = [r for r in records if r.status == "skipped"]
+    if not records:
+        text, short = "No window is complete yet, so there is nothing to compare.", "no window yet"
+    elif skipped:
+        short = "nothing measured yet"
+        text = (
+            f"Nothing has been measured yet: since tracing began with {window_name(records[0], history.settings)}, "
+            f"{_all(len(skipped))} held no rows or too few, so it is not known whether the data has drifted."
+        )
+    else:
+        short = "the original is in, nothing to compare yet"
+        text = (
+            f"Tracing began with {window_name(records[0], history.settings)} of {count(records[0].rows, 'row')}; "
+            "no later window is complete yet, so there is nothing to compare."
+        )
+    return Verdict("waiting", "Waiting", f"Waiting: {short}", text, "good", "There is no estimate to judge yet.")
+
+
+def _all(skipped: int) -> str:
+    return "the one window that followed" if skipped == 1 else f"all {skipped:,} windows that followed"
+
+
+def _opening(history: History, state: str) -> str:
+    """The state and since when it stands."""
+    since, settings = history.since, history.settings
+    if state in ("alarm", "warning") and since is not None:
+        return f"{state.capitalize()} since {window_name(since, settings)}"
+    if state == "blind":
+        return "Nothing can be decided"
+    past = history.runs(Signal.ALARM)
+    if past:
+        ended = window_name(past[-1][1], settings)
+        many = "an earlier alarm" if len(past) == 1 else f"the last of {len(past):,}"
+        return f"No alarm now, {many} ended with {ended}"
+    return f"No alarm in {count(len(history.measured), 'window')}"
+
+
+def _rough(history: History, drift: Estimate) -> bool:
+    """Whether the interval holds no drift as well as far more than is tolerated."""
+    last = history.last
+    limit = math.nan if last is None else last.warning_limit
+    quiet = limit if math.isfinite(limit) and history.settings.tolerance <= 0.0 else history.settings.tolerance
+    return drift.low <= 0.0 and drift.high > max(_ROUGH * quiet, _LEAST_ROUGH)
+
+
+def _columns(record: Record) -> str:
+    """Which columns carry it, for the sentence."""
+    parts = carriers(record)
+    if not record.columns:
+        return "which columns carry it is not known"
+    if not parts:
+        return "no column stands out"
+    names = joined([f"{named(p.column)} ({percent(p.share)})" for p in parts])
+    whole = sum(p.share for p in parts)
+    if len(parts) == 1:
+        return f"{names} carries {'nearly all' if whole > 0.9 else 'most' if whole > 0.5 else 'the largest part'} of it"
+    return f"{names} carry {'nearly all' if whole > 0.9 else 'most' if whole > 0.5 else 'the largest parts'} of it"
+
+
+def _how_far(history: History, last: Record) -> str:
+    """How far, with interval and plain words."""
+    drift, kind, bound = last.drift, history.kind, history.settings.tolerance
+    assert drift is not None
+    span = between(drift)
+    span = f" ({level(drift)} interval {span})" if span else " (no interval)"
+    reading = f"{precise(drift)}{unit(kind)}{span} from {whence(history)}"
+    if math.isfinite(drift.low) and drift.low <= 0.0 and drift.value <= max(bound, 0.0):
+        if _rough(history, drift):
+            return (
+                f"the data reads {reading}, which says little: it may lie up to {number(drift.high)}{unit(kind)} away"
+            )
+        return f"the data reads {reading}, which is within what chance makes of no drift"
+    words = distance(drift, kind)
+    place = ""
+    if history.signal == Signal.NORMAL and math.isfinite(drift.std_error):
+        over = drift.value > bound
+        tolerated = f"{number(bound)}{unit(kind)}"
+        place = (
+            f"beyond the tolerance of {tolerated}, but not surely" if over else f"within the tolerance of {tolerated}"
+        )
+    return ", ".join(filter(None, [f"the data is {reading}", place, words]))
+
+
+def _sentence(history: History, last: Record, opening: str, trust: str) -> str:
+    drift = last.drift
+    assert drift is not None
+    parts = [f"{opening}: {_how_far(history, last)}"]
+    if history.signal == Signal.ALARM and last.reason.startswith("back below"):
+        parts[0] += ", and back below the limits in the last window"
+    elif history.signal == Signal.ALARM and not drift.value > last.alarm_limit:  # not the divergence, something else
+        parts.append(f"the alarm is about this: {last.reason}")
+    if not (math.isfinite(drift.low) and drift.low <= 0.0):
+        parts.append(_columns(last))
+    after = [r for r in history.records if r.window > last.window]
+    if after:
+        known = window_name(last, history.settings)
+        parts.append(f"this is as of {known}, {count(len(after), 'later window')} had too few rows or none")
+    return f"{'; '.join(parts)}; {trust[0].lower()}{trust[1:]}"
+
+
+def _trust(history: History, last: Record) -> tuple[str, str]:
+    found, doubted = doubts(last), history.doubted
+    if found:
+        more = f" (and {count(len(found) - 1, 'further reason')})" if len(found) > 1 else ""
+        return "poor", f"The estimate is not to be trusted: {found[0]}{more}."
+    if doubted:
+        first = window_name(doubted[0], history.settings)
+        were = "was in doubt, that" if len(doubted) == 1 else "were in doubt, the first"
+        return "care", (
+            f"The estimate needs care: {len(doubted):,} of the latest steps {were} of {first}, and later estimates "
+            "build on earlier ones."
+        )
+    return "good", "Nothing speaks against trusting the estimate."
+
+
+def _short(history: History, last: Record, opening: str) -> str:
+    drift = last.drift
+    assert drift is not None
+    opening = opening.split(",")[0] if opening.startswith("No alarm now") else opening
+    text = f"{opening}: {precise(drift)}{unit(history.kind) or ' ' + measure(history.kind)} from {whence(history)}"
+    parts = carriers(last) if not drift.low <= 0.0 else []
+    mostly = "mostly" if sum(p.share for p in parts) > 0.5 else "first of all"
+    return f"{text}, {mostly} {joined([named(p.column, 24) for p in parts])}" if parts else text

@@ -1,0 +1,205 @@
+"""Words: numbers, shares, times, windows and names as a person reads them, in sentences and on axes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from statistics import NormalDist
+
+import numpy as np
+
+from driftline.inference import Estimate
+from driftline.monitor import Record, Settings
+
+__all__ = [
+    "MONTHS",
+    "between",
+    "count",
+    "day",
+    "joined",
+    "measure",
+    "moment",
+    "named",
+    "number",
+    "percent",
+    "precise",
+    "shift",
+    "shortened",
+    "unit",
+    "window_name",
+]
+
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MEASURES = {
+    "reverse_kl": ("KL(current‖original)", " nats"), "kl": ("KL(original‖current)", " nats"),
+    "js": ("Jensen-Shannon divergence", " nats"), "hellinger": ("squared Hellinger distance", ""),
+    "pearson": ("Pearson χ²", ""), "neyman": ("Neyman χ²", ""), "total_variation": ("total variation", ""),
+}  # fmt: skip
+_LARGE = 1e9  # from here on with an exponent
+_SMALL = 5e-5  # below, a divergence is 0 for any purpose
+
+
+def measure(kind: str) -> str:
+    """The name of a divergence as the literature has it."""
+    return _MEASURES.get(kind, (kind, ""))[0]
+
+
+def unit(kind: str) -> str:
+    """`` nats``, or nothing for a divergence without unit."""
+    return _MEASURES.get(kind, (kind, ""))[1]
+
+
+def number(value: float, decimals: int | None = None) -> str:
+    """Three digits, or so many decimals; a real minus sign, thousands apart.
+
+    >>> number(0.84321), number(-0.00312), number(1234567.8), number(1e-7), number(float("nan"))
+    ('0.843', '−0.00312', '1,234,568', '0', 'unknown')
+    """
+    if not math.isfinite(value):
+        return "unknown" if math.isnan(value) else "beyond all numbers"
+    size = abs(value)
+    if size >= _LARGE:
+        text = f"{size:.2e}".replace("e+", "e")
+    elif decimals is not None:
+        text = f"{size:,.{decimals}f}"
+    elif size < _SMALL:
+        text = "0"
+    else:
+        text = f"{size:,.0f}" if size >= 1000 else f"{size:.3g}"
+    return text if value >= 0 or not re.search("[1-9]", text) else f"−{text}"
+
+
+def count(value: int, noun: str, plural: str = "") -> str:
+    """``1 window``, ``2,000 windows``."""
+    return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
+
+
+def percent(share: float) -> str:
+    r"""A share in percent, with a digit more where it is small; number and sign stay on one line.
+
+    >>> percent(0.6234), percent(0.004), percent(0.0), percent(1.0)
+    ('62\xa0%', '0.4\xa0%', '0\xa0%', '100\xa0%')
+    """
+    if not math.isfinite(share):
+        return "unknown"
+    if 0.0 < share < 0.0005:
+        return "under 0.1\xa0%"
+    digits = 1 if 0.0 < abs(share) < 0.0095 else 0
+    return f"{number(100.0 * share, digits)}\xa0%"
+
+
+def _decimals(estimate: Estimate) -> int | None:
+    """So many that the error bar has about two digits."""
+    width = estimate.std_error
+    if not math.isfinite(width) or width <= 0.0:
+        return None
+    wanted = 1 - math.floor(math.log10(width))
+    sensible = 3 - math.floor(math.log10(max(abs(estimate.value), 1e-9)))  # four digits are enough for any reader
+    return min(max(min(wanted, sensible), 0), 4)
+
+
+def precise(estimate: Estimate) -> str:
+    """The value, with as many digits as its error bar supports.
+
+    >>> precise(Estimate(0.84321, 0.02, 0.80, 0.88, 0.95)), precise(Estimate(0.84321, float("nan"), 0, 0, 0.95))
+    ('0.843', '0.843')
+    """
+    return number(estimate.value, _decimals(estimate))
+
+
+def between(estimate: Estimate) -> str:
+    """``0.804 to 0.882``; empty if there is no interval."""
+    if not (math.isfinite(estimate.low) and math.isfinite(estimate.high)):
+        return ""
+    decimals = _decimals(estimate)
+    return f"{number(estimate.low, decimals)} to {number(estimate.high, decimals)}"
+
+
+def _js_of(distance: float) -> float:
+    """The Jensen-Shannon divergence of two normals so many standard deviations apart, by quadrature."""
+    x = np.linspace(-8.0, 8.0 + distance, 4001)
+    # the midpoint's weight of each, one in logs, so that far tails keep their digits
+    one, other = -0.5 * x**2, -0.5 * (x - distance) ** 2
+    middle = np.logaddexp(one, other) - math.log(2.0)
+    inside = 0.5 * (np.exp(one) * (one - middle) + np.exp(other) * (other - middle))
+    return float(inside.sum() * (x[1] - x[0]) / math.sqrt(2.0 * math.pi))
+
+
+def shift(value: float, kind: str) -> float:
+    """By how many standard deviations one normal column would have to move to be this divergence away.
+
+    ``inf`` where the divergence has reached its bound, ``nan`` where it is no number or of an unknown kind.
+
+    >>> shift(0.5, "reverse_kl"), round(shift(shift(0.0, "js"), "js"), 3), shift(1.0, "hellinger")
+    (1.0, 0.0, inf)
+    """
+    value = max(value, 0.0)
+    if kind in ("kl", "reverse_kl"):
+        return math.sqrt(2.0 * value)
+    if kind in ("pearson", "neyman"):
+        return math.sqrt(math.log1p(value))
+    if kind == "hellinger":
+        return math.inf if value >= 1.0 else math.sqrt(-8.0 * math.log1p(-value))
+    if kind == "total_variation":
+        return math.inf if value >= 1.0 else 2.0 * NormalDist().inv_cdf(0.5 + 0.5 * value)
+    if kind == "js":
+        distances = np.linspace(0.0, 8.0, 81)
+        return float(np.interp(value, [_js_of(d) for d in distances], distances, right=math.inf))
+    return math.nan
+
+
+def named(name: str, longest: int = 40) -> str:
+    """A name for a sentence: shortened in the middle, in quotes unless it is one plain word.
+
+    >>> named("price"), named("unit price"), named("x" * 60, 9)
+    ('price', '“unit price”', 'xxxx…xxxx')
+    """
+    name = " ".join(name.split()) or name
+    plain = re.fullmatch(r"\w[\w.-]*", name) is not None
+    name = shortened(name, longest)
+    return name if plain else f"“{name}”"
+
+
+def shortened(text: str, longest: int) -> str:
+    """Without its middle, if it is longer than that."""
+    half = longest // 2
+    return text if len(text) <= longest else f"{text[:half]}…{text[-half:]}"
+
+
+def joined(parts: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+
+
+def moment(text: str | None) -> datetime | None:
+    """An ISO 8601 time in UTC, where naive ones are; None if it is none."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def day(at: datetime, clock: bool = False) -> str:
+    """``3 Mar 2014``, with the time of day if wanted or if it is not midnight."""
+    text = f"{at.day} {MONTHS[at.month - 1]} {at.year}"
+    seconds = f":{at.second:02}" if at.second else ""
+    return f"{text} {at.hour:02}:{at.minute:02}{seconds}" if clock or at.hour or at.minute or at.second else text
+
+
+def window_name(record: Record, settings: Settings) -> str:
+    """How a sentence calls a window: ``the week of 3 Mar 2014 (window 9)``, or ``window 9``."""
+    at, every = moment(record.start), settings.every or ""
+    if at is None:
+        return f"window {record.window:,}"
+    if every == "1mo":
+        text = f"{MONTHS[at.month - 1]} {at.year}"
+    elif every == "1w":
+        text = f"the week of {day(at)}"
+    else:
+        text = day(at, clock=every.endswith(("s", "min", "h")))
+    return f"{text} (window {record.window:,})"

@@ -1,0 +1,263 @@
+"""Rows into windows by time: what is late, what is empty and what is finished depends on each row, not on batches."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from driftline.monitor import Settings
+from driftline.sources._batches import Batch, Position, SourceError, Window
+from driftline.sources._calendar import Every, iso, span
+from driftline.sources._concat import join
+from driftline.sources._times import MISSING, times_of
+
+__all__ = ["Clock"]
+
+logger = logging.getLogger("driftline.monitor.windows")
+_LAST = np.iinfo(np.int64).max
+_SUSPECT = 1000  # late rows, with none on time between them, that a person should know of
+_YEAR = 31_556_952 * 10**9
+_FAR = 1000  # windows that a row may be ahead of those before it; at least a year, at most 20 years or 10 windows
+_AGREED = 100  # rows one after the other that are far ahead: time has gone on
+
+
+@dataclass
+class _Open:
+    """A window that rows may still come for, and the position of its first row."""
+
+    first: Position
+    pieces: list[Batch]
+
+
+class Clock:
+    """Takes batches, gives the windows that are finished by them.
+
+    With ``newest`` the latest time up to a row, windows that end before ``newest - lateness`` are closed at that row. A
+    row whose window is closed already is late: left out, and counted with the oldest window that is open then. Windows
+    come in order; those without rows between two others come as one, without rows. After each, the position is the
+    first row of any later window, so that reading again from there, with rows of earlier windows left out, leads to the
+    same windows.
+
+    A row that is very far ahead of those before it would close all windows up to it: it is an error where the schema is
+    strict, and otherwise left out as one without a readable time. Where 100 such rows follow each other, the last of
+    them counts: there was a gap.
+
+    Arguments:
+        position: to go on from.
+        new: the rows after it do not come again; those that come for windows before it are late.
+    """
+
+    def __init__(self, settings: Settings, position: Position | None = None, *, new: bool = False) -> None:
+        if settings.every is None or settings.time_column is None:
+            raise ValueError("windows by time need time_column and every")
+        self._every = Every(settings.every)
+        self._lateness = span(settings.lateness)
+        self._column = settings.time_column
+        self._strict = settings.schema == "strict"
+        self._end = position or Position(None, 0, 0, "")
+        self._newest = MISSING if self._end.newest is None else min(self._end.newest, _LAST)
+        self._next = self._end.next_window
+        if new and self._next is not None:
+            self._newest = self._closing(self._next)
+        self._open: dict[int, _Open] = {}
+        self._indices: list[int] = []  # heap of what is open
+        self._firsts: list[tuple[int, int]] = []  # heap of (rows before its first, index); closed ones are passed over
+        self._late: Counter[int] = Counter()
+        self._untimed: Counter[int] = Counter()
+        self._empty = pa.table({})
+        self._sort: tuple[bool, bool] = (False, False)
+        self._late_run = 0
+        self._ahead_run = 0
+        length = self._every.start(1) - self._every.start(0)
+        self._furthest = min(max(_FAR * length, _YEAR), max(20 * _YEAR, 10 * length), _LAST)
+        self.waiting = 0
+
+    @property
+    def late(self) -> int:
+        """Rows that were late, or without a readable time, and are counted with no window given so far."""
+        return self._late.total() + self._untimed.total()
+
+    def add(self, batch: Batch) -> Iterator[Window]:
+        """Take the next rows; give the windows that are finished by them."""
+        times, agreed = self._plausible(times_of(batch, self._column, strict=self._strict), batch)
+        known = times != MISSING
+        newest = np.maximum.accumulate(np.concatenate([[self._newest], times]))
+        indices, oldest = np.full(len(times), MISSING), np.full(len(times), MISSING)
+        indices[known] = self._every.index(times[known])
+        begun = newest[1:] != MISSING
+        # not below the first time there is
+        oldest[begun] = self._every.index(np.maximum(newest[1:][begun], MISSING + 1 + self._lateness) - self._lateness)
+        before = newest[:-1].copy()
+        before[agreed] = times[agreed]  # read again from there, they are not far ahead
+        total = self._end.total
+        self._empty, self._sort = batch.table.slice(0, 0), (batch.untyped, batch.sparse)
+        self._warn(known & (indices < oldest), int(newest[-1]), batch)
+        cuts = [0, *(np.flatnonzero(np.diff(oldest)) + 1).tolist(), len(times)]
+        for start, stop in pairwise(cuts):
+            floor = int(oldest[start])
+            some = slice(start, stop)
+            kept = self._count(indices[some], known[some], floor)
+            self._keep(batch, start + np.flatnonzero(kept), indices, before, total)
+            yield from self._close(floor)
+        self._newest = int(newest[-1])
+        rows = batch.table.num_rows
+        self._end = Position(batch.file, batch.row + rows, total + rows, batch.head)
+
+    def flush(self) -> Iterator[Window]:
+        """Close everything, as if time had gone on."""
+        yield from self._close(_LAST)
+
+    def rest(self) -> list[pa.Table]:
+        """Rows of windows that are open, the oldest first."""
+        return [piece.table for index in sorted(self._open) for piece in self._open[index].pieces]
+
+    def _plausible(self, times: NDArray[np.int64], batch: Batch) -> tuple[NDArray[np.int64], list[int]]:
+        """Times without those that are far ahead of the rows before, and the rows at which so many agreed as to count.
+
+        Each row is judged by those that counted before it, so that batches do not matter.
+        """
+        newest = np.maximum.accumulate(np.concatenate([[self._newest], times]))[:-1]
+        limit = np.where(newest == MISSING, _LAST, np.minimum(newest, _LAST - self._furthest) + self._furthest)
+        ahead = np.flatnonzero(times > limit)
+        if not ahead.size:
+            if (times != MISSING).any():
+                self._ahead_run = 0
+            return times, []
+        times, agreed = times.copy(), []
+        first = int(ahead[0])
+        if (times[:first] != MISSING).any():
+            self._ahead_run = 0
+        top = int(newest[first])
+        for row, time in enumerate(times[first:].tolist(), first):
+            if time == MISSING:
+                continue
+            if time - top <= self._furthest:
+                self._ahead_run = 0
+            elif self._strict:
+                raise SourceError(self._far(time, top, batch.place(row)))
+            else:
+                self._ahead_run += 1
+                if self._ahead_run < _AGREED:
+                    times[row] = MISSING
+                    continue
+                self._ahead_run = 0
+                agreed.append(row)
+                logger.warning("%d rows up to %s are far ahead of those before: a gap", _AGREED, batch.place(row))
+            top = max(top, time)
+        return times, agreed
+
+    def _far(self, time: int, newest: int, place: str) -> str:
+        years = (time - newest) / _YEAR
+        return (
+            f"time column {self._column!r}: {iso(time)} in {place} is {years:.3g} years ahead of the rows before it "
+            f"({iso(newest)}): a wrong time, or a gap; leave the row out, or choose schema='lenient'"
+        )
+
+    def _count(self, indices: NDArray[np.int64], known: NDArray[np.bool_], floor: int) -> NDArray[np.bool_]:
+        """Count rows that are late or have no time; which of the others belong to windows still to come."""
+        late = known & (indices < floor)
+        if self._next is None or floor >= self._next:  # otherwise they were counted before an interruption
+            self._late[floor] += int(late.sum())
+            self._untimed[floor] += int((~known).sum())
+        kept = known & ~late
+        return kept if self._next is None else kept & (indices >= self._next)
+
+    def _keep(
+        self, batch: Batch, rows: NDArray[np.int64], indices: NDArray[np.int64], newest: NDArray[np.int64], total: int
+    ) -> None:
+        if not len(rows):
+            return
+        rows = rows[np.argsort(indices[rows], kind="stable")]
+        groups = np.split(rows, np.flatnonzero(np.diff(indices[rows])) + 1)
+        for group in groups:
+            first, last, index = int(group[0]), int(group[-1]), int(indices[group[0]])
+            if index not in self._open:
+                before = None if newest[first] == MISSING else int(newest[first])
+                place = Position(batch.file, batch.row + first, total + first, batch.head, before)
+                self._open[index] = _Open(place, [])
+                heapq.heappush(self._indices, index)
+                heapq.heappush(self._firsts, (place.total, index))
+            if last - first + 1 == len(group):
+                piece = batch.part(first, len(group))
+            else:
+                piece = replace(batch, table=batch.table.take(group), row=batch.row + first)
+            self._open[index].pieces.append(piece)
+            self.waiting += len(group)
+
+    def _close(self, floor: int) -> Iterator[Window]:
+        """Windows below the floor, and those without rows between them and the next one with rows."""
+        while self._indices:
+            index = self._indices[0]
+            if self._next is not None and self._next < index <= floor:
+                yield self._gap(self._next, index)
+            elif index < floor:
+                yield self._window(index)
+            else:
+                return
+
+    def _gap(self, start: int, stop: int) -> Window:
+        count = stop - start
+        note = f"no rows for {count} window{'' if count == 1 else 's'}"
+        position = self._done(stop)
+        return self._made(self._empty, position.total, position, start, stop, note)
+
+    def _window(self, index: int) -> Window:
+        heapq.heappop(self._indices)
+        done = self._open.pop(index)
+        table, note = join(done.pieces, strict=self._strict)
+        self.waiting -= table.num_rows
+        return self._made(table, done.first.total, self._done(index + 1), index, index + 1, note)
+
+    def _made(self, table: pa.Table, first: int, position: Position, start: int, stop: int, note: str) -> Window:
+        late, untimed = _taken(self._late, stop), _taken(self._untimed, stop)
+        left = f"{untimed} row{'' if untimed == 1 else 's'} without a readable time left out" if untimed else ""
+        return Window(
+            table,
+            first,
+            position,
+            iso(self._every.start(start)),
+            iso(self._every.start(stop)),
+            late,
+            "; ".join(filter(None, (note, left))),
+            *self._sort,
+        )
+
+    def _done(self, index: int) -> Position:
+        """Where to go on when the next window to come is this one."""
+        self._next = index
+        while self._firsts and self._firsts[0][1] not in self._open:
+            heapq.heappop(self._firsts)
+        if self._firsts:
+            return replace(self._open[self._firsts[0][1]].first, next_window=index)
+        # everything was flushed: time counts as gone on, so that rows that still come for these windows are late
+        self._newest = max(self._newest, self._closing(index))
+        return replace(self._end, newest=self._newest, next_window=index)
+
+    def _closing(self, index: int) -> int:
+        """The earliest time that closes all windows before this one."""
+        return max(self._newest, min(self._every.start(index) + self._lateness, _LAST))
+
+    def _warn(self, late: NDArray[np.bool_], newest: int, batch: Batch) -> None:
+        """Warn when nothing but late rows comes: one time that is far ahead closes all windows before it."""
+        before = self._late_run
+        on_time = np.flatnonzero(~late)
+        self._late_run = before + late.size if not on_time.size else late.size - 1 - int(on_time[-1])
+        if before < _SUSPECT <= self._late_run:
+            row = batch.place(late.size - 1)
+            said = "the last %d rows up to %s are all late: one before them is from %s"
+            logger.warning(said, self._late_run, row, iso(newest))
+
+
+def _taken(counts: Counter[int], stop: int) -> int:
+    """What was counted for windows before this one; it is not counted again."""
+    due: list[Any] = [index for index in counts if index < stop]
+    return sum(counts.pop(index) for index in due)

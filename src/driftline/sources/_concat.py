@@ -1,0 +1,121 @@
+"""Pieces of batches as one table: of equal columns, or with what is missing in some made null, as the schema allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from driftline.sources._batches import Batch, SourceError
+
+__all__ = ["join"]
+
+_MANY = 16  # pieces that are worth copying into one
+_EXACT = 2.0**53  # whole numbers up to here are exact as floats
+
+
+def join(pieces: Sequence[Batch], *, strict: bool) -> tuple[pa.Table, str]:
+    """The rows of all pieces, in order, and a note if something had to be done for that.
+
+    Columns that some pieces lack are an error where ``strict``, and null with a note otherwise. In sparse pieces (JSON
+    lines) they are null without a word; columns without any value are left out there, and numbers that are all whole
+    are integers: the table depends on its own rows, not on those they were read with.
+
+    >>> pieces = [Batch(pa.table({"x": [1]}), "a", 0), Batch(pa.table({"x": [2.5]}), "b", 0)]
+    >>> join(pieces, strict=True)[0].to_pydict()
+    {'x': [1.0, 2.5]}
+    """
+    note = ""
+    tables = [piece.table for piece in pieces]
+    if any(table.schema != tables[0].schema for table in tables[1:]):
+        sparse = all(piece.sparse for piece in pieces)
+        if not sparse:
+            note = _compare(pieces, strict)
+        tables, retyped = _alike(pieces, strict)
+        note = "; ".join(filter(None, (note, retyped)))
+    try:
+        table = pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise SourceError(f"rows{_between(pieces)} do not fit into one table: {error}") from None
+    if len(tables) > _MANY:
+        table = table.combine_chunks()
+    return (_canonical(table) if pieces[0].sparse else table), note
+
+
+def _compare(pieces: Sequence[Batch], strict: bool) -> str:
+    """What is missing where, in words."""
+    every = dict.fromkeys(name for piece in pieces for name in piece.table.column_names)
+    lacking = [(name, piece) for name in every for piece in pieces if name not in piece.table.column_names]
+    if not lacking:
+        return ""
+    name, piece = lacking[0]
+    other = next(p for p in pieces if name in p.table.column_names)
+    if strict:
+        raise SourceError(f"column {name!r} is in {_called(other)}, but not in {_called(piece)}")
+    names = ", ".join(dict.fromkeys(repr(name) for name, _ in lacking))
+    return f"not in all rows: column {names}"
+
+
+def _alike(pieces: Sequence[Batch], strict: bool) -> tuple[list[pa.Table], str]:
+    """Tables whose types can be united: values in place of dictionaries, text in place of what differs (lenient)."""
+    tables = [piece.table for piece in pieces]
+    retyped = []
+    for name in dict.fromkeys(name for table in tables for name in table.column_names):
+        types = [table.schema.field(name).type if name in table.column_names else pa.null() for table in tables]
+        if _unite(types):
+            continue
+        tables = [
+            _cast(t, name, k.value_type) if pa.types.is_dictionary(k) else t for t, k in zip(tables, types, strict=True)
+        ]
+        types = [k.value_type if pa.types.is_dictionary(k) else k for k in types]
+        if _unite(types):
+            continue
+        i = next(i for i in range(1, len(types) + 1) if not _unite(types[: i + 1]))
+        if strict or pieces[0].sparse:
+            j = next(j for j in range(i) if not _unite([types[j], types[i]]))
+            raise SourceError(
+                f"column {name!r} holds {types[j]} in {_called(pieces[j])}, but {types[i]} in {_called(pieces[i])}"
+            )
+        tables = [_cast(t, name, pa.string()) if name in t.column_names else t for t in tables]
+        retyped.append(repr(name))
+    return tables, f"not of one type: column {', '.join(retyped)}" if retyped else ""
+
+
+def _unite(types: Sequence[pa.DataType]) -> bool:
+    try:
+        pa.unify_schemas([pa.schema([("x", kind)]) for kind in types], promote_options="permissive")
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def _cast(table: pa.Table, name: str, kind: pa.DataType) -> pa.Table:
+    i = table.column_names.index(name)
+    try:
+        return table.set_column(i, name, table.column(i).cast(kind))
+    except pa.ArrowException as error:
+        raise SourceError(f"column {name!r}: {error}") from None
+
+
+def _canonical(table: pa.Table) -> pa.Table:
+    """Without what only comes from the rows that these were read together with."""
+    for name in list(table.column_names):
+        column = table.column(name)
+        if column.null_count == len(column):
+            table = table.drop_columns([name])
+        elif pa.types.is_floating(column.type):
+            values = pc.drop_null(column).to_numpy()
+            if np.all((np.abs(values) < _EXACT) & (values == np.floor(values))):
+                table = _cast(table, name, pa.int64())
+    return table
+
+
+def _called(piece: Batch) -> str:
+    return f"rows from {piece.row + 1} on" if piece.file is None else repr(piece.file)
+
+
+def _between(pieces: Sequence[Batch]) -> str:
+    files = list(dict.fromkeys(piece.file for piece in pieces if piece.file is not None))
+    return f" of {files[0]!r} to {files[-1]!r}" if files else ""

@@ -1,0 +1,213 @@
+"""Files in order: one, those of a directory or those of a pattern; read through once, or followed as they grow."""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from driftline.sources._batches import Batch, Position, SourceError, is_same_file
+from driftline.sources._readers import ColumnarFile, TextFile, count_rows, format_of
+
+__all__ = ["Files", "natural_order"]
+
+logger = logging.getLogger("driftline.monitor.sources")
+_PATIENCE = 60  # looks at a file that cannot be read and does not change, before that is an error
+_MAGIC = re.compile(r"[*?\[]")
+
+
+def natural_order(name: str) -> tuple[list[str | int], str]:
+    """Key that sorts numbers within names by value.
+
+    >>> sorted(["part-10.csv", "part-2.csv"], key=natural_order)
+    ['part-2.csv', 'part-10.csv']
+    """
+    parts = re.split(r"([0-9]+)", name)  # text and numbers take turns, so that like is compared with like
+    return [int(part) if i % 2 else part for i, part in enumerate(parts)], name
+
+
+class Files:
+    """Files as one stream of rows, in natural order of their names.
+
+    Arguments:
+        where: a file, a directory, or a pattern such as ``logs/*.csv``.
+        follow: at the end, wait for more rows or files. A file is done with when there is one after it.
+        poll: seconds between two looks.
+        format: of all of them; told by their suffix if None.
+    """
+
+    def __init__(self, where: str, *, follow: bool = False, poll: float = 1.0, format: str | None = None) -> None:
+        self._where = where
+        self._follow = follow
+        self._poll = poll
+        self._format = format
+        self._single = os.path.isfile(where)
+        self._pattern = not self._single and not os.path.isdir(where)
+        if self._pattern and not _MAGIC.search(where):
+            raise SourceError(f"{where!r}: there is no such file or directory")
+        self._root = os.path.dirname(_MAGIC.split(where)[0] if self._pattern else where) if self._fixed else where
+        names = self.names()
+        if not names and not follow:
+            raise SourceError(f"{where!r} holds no file to read: known are CSV, TSV, JSON lines, Parquet, Arrow")
+        self.name = where if self._single else f"{where} ({len(names)} file{'' if len(names) == 1 else 's'})"
+
+    @property
+    def _fixed(self) -> bool:
+        return self._single or self._pattern
+
+    @property
+    def rows(self) -> int | None:
+        """Rows of all files, where their metadata tell and no more are to come."""
+        counts = [] if self._follow else [count_rows(self._path(n), self._format_of(n)) for n in self.names()]
+        known = [count for count in counts if count is not None]
+        return sum(known) if known and len(known) == len(counts) else None
+
+    def names(self) -> list[str]:
+        """Names of the files there are now, in the order of reading."""
+        names = [os.path.basename(self._where)] if self._single else sorted(self._listed(), key=natural_order)
+        formats = sorted({self._format_of(name) for name in names})
+        if len(formats) > 1:
+            raise SourceError(
+                f"{self._where!r} holds files of different formats ({', '.join(formats)}): "
+                "choose some by a pattern such as '*.csv'"
+            )
+        return names
+
+    def resumes(self, position: Position) -> bool:
+        """Whether the rows after this position come again; otherwise those that come are new."""
+        return self._start(position) is not None
+
+    def batches(self, position: Position | None = None) -> Iterator[Batch]:
+        """All rows from the position on, in order."""
+        start = None if position is None else self._start(position)
+        name = None
+        if start is not None:
+            name = start[0]
+            yield from self._file(*start)
+        elif position is not None and position.file is not None:
+            name = self._gone(position.file)
+        while True:
+            coming = self._after(name)
+            if coming:
+                name = coming[0]
+                yield from self._file(name, 0)
+            elif not self._follow:
+                return
+            else:
+                self._wait()
+
+    def _start(self, position: Position) -> tuple[str, int] | None:
+        """File and row to go on with; None if that file is not there."""
+        name, names = position.file, self.names()
+        if name is None:
+            return None
+        if name not in names:  # a single file may have been renamed
+            same = self._single and position.head and self._begins_as(names[0], position.head)
+            return (names[0], position.row) if same else None
+        if position.head and not self._begins_as(name, position.head):
+            raise SourceError(f"{name!r} is not the file that was being read: it begins with other bytes")
+        return name, position.row
+
+    def _gone(self, name: str) -> str | None:
+        """After which file to go on when that one is gone."""
+        if self._single:
+            logger.warning("%r was being read before; all rows of %r are new", name, self._where)
+            return None
+        logger.warning("%r, which was being read, is gone: going on with the files after it", name)
+        return name
+
+    def _file(self, name: str, row: int) -> Iterator[Batch]:
+        format = self._format_of(name)
+        try:
+            reader = self._reader(name, format, row)
+            for table in self._tables(name, reader):
+                yield Batch(table, name, row, reader.head, format in ("csv", "tsv"), format == "jsonl")
+                row += table.num_rows
+        except OSError as error:
+            raise SourceError(f"{name!r} cannot be read: {error.strerror or error}") from None
+
+    def _reader(self, name: str, format: str, row: int) -> TextFile | ColumnarFile:
+        path = self._path(name)
+        if format in ("parquet", "arrow"):
+            return ColumnarFile(path, repr(name), format, row, marked=self._follow)
+        reader = TextFile(path, repr(name), format, row)
+        if reader.packed and self._follow:
+            raise SourceError(f"{name!r} is compressed: such a file cannot be followed")
+        if os.path.getsize(path) == 0 and not self._follow:
+            if self._single:
+                raise SourceError(f"{name!r} is empty")
+            logger.warning("%r is empty", name)
+        return reader
+
+    def _tables(self, name: str, reader: TextFile | ColumnarFile) -> Iterator[pa.Table]:
+        """All there is in a file and, when followed, all that comes until there is a file after it."""
+        looks, seen = 0, None
+        while True:
+            last = not self._follow or bool(self._after(name))  # before reading: what came first is read first
+            try:
+                yield from reader.read()
+                if last:
+                    break
+            except FileNotFoundError:
+                if self._single or not self._follow:
+                    raise
+                logger.log(logging.DEBUG if looks else logging.WARNING, "%r is gone while it was followed", name)
+                looks += 1
+                if last:
+                    break
+            except SourceError as error:
+                if isinstance(reader, TextFile) or not self._follow:
+                    raise
+                # still being written, as it seems
+                state = os.stat(self._path(name))
+                looks = looks + 1 if (state.st_size, state.st_mtime_ns) == seen else 0
+                seen = state.st_size, state.st_mtime_ns
+                if looks >= _PATIENCE:
+                    raise
+                logger.info("%s; trying again", error)
+            self._wait()
+        yield from reader.finish()
+
+    def _listed(self) -> Iterator[str]:
+        if self._pattern:
+            paths = [path for path in glob.glob(self._where, recursive=True) if os.path.isfile(path)]
+            names = [Path(os.path.relpath(path, self._root or ".")).as_posix() for path in paths]
+            yield from (name for name in names if not name.endswith(".tmp"))
+            return
+        try:
+            with os.scandir(self._root) as entries:
+                files = [entry.name for entry in entries if entry.is_file()]
+        except OSError as error:
+            raise SourceError(f"{self._where!r} cannot be read: {error.strerror or error}") from None
+        for name in files:
+            format = format_of(name)
+            if not name.startswith(".") and format is not None and self._format in (None, format):
+                yield name
+
+    def _after(self, name: str | None) -> list[str]:
+        names = self.names()
+        return names if name is None else [n for n in names if natural_order(n) > natural_order(name)]
+
+    def _format_of(self, name: str) -> str:
+        found = self._format or format_of(name)
+        if found is None:
+            raise SourceError(f"{name!r}: its name does not tell its format; say format='csv', for example")
+        return found
+
+    def _path(self, name: str) -> Path:
+        return Path(self._root, name)
+
+    def _begins_as(self, name: str, head: str) -> bool:
+        try:
+            return is_same_file(self._path(name), head)
+        except OSError as error:
+            raise SourceError(f"{name!r} cannot be read: {error.strerror or error}") from None
+
+    def _wait(self) -> None:
+        time.sleep(self._poll)

@@ -1,0 +1,73 @@
+"""Frames of other libraries as Arrow tables: pandas, polars, and what else narwhals or Arrow's own interface reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import narwhals as nw
+import pyarrow as pa
+
+from driftline.sources._batches import SourceError, checked_table
+
+__all__ = ["as_table", "is_frame"]
+
+
+def is_frame(data: Any) -> bool:
+    """Whether this is one frame, rather than several of them."""
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        return True
+    if isinstance(data, pa.RecordBatchReader):
+        return False
+    try:
+        wrapped = nw.from_native(data, pass_through=True, allow_series=True)
+    except Exception:  # a frame with something wrong about it, which as_table will say
+        return True
+    if isinstance(wrapped, nw.Series):
+        return False
+    return isinstance(wrapped, nw.DataFrame | nw.LazyFrame) or (
+        hasattr(data, "__arrow_c_stream__") and not hasattr(data, "__next__")
+    )
+
+
+def as_table(frame: Any, name: str = "the frame") -> pa.Table:
+    """A frame's columns; an index, as pandas has it, is left out.
+
+    >>> import pandas as pd
+    >>> as_table(pd.DataFrame({"x": [1, 2]}, index=["a", "b"])).to_pydict()
+    {'x': [1, 2]}
+    """
+    if isinstance(frame, pa.RecordBatch):
+        frame = pa.Table.from_batches([frame])
+    if not isinstance(frame, pa.Table):
+        if not is_frame(frame):
+            raise SourceError(f"{name} is {_described(frame)}")
+        frame = _converted(frame, name)
+    return checked_table(frame, name)
+
+
+def _converted(frame: Any, name: str) -> pa.Table:
+    try:
+        wrapped = nw.from_native(frame, pass_through=True)
+        if isinstance(wrapped, nw.LazyFrame):
+            raise SourceError(f"{name} is a lazy frame of {type(frame).__module__}: collect it first")
+        if isinstance(wrapped, nw.DataFrame):
+            return nw.maybe_reset_index(wrapped).to_arrow()
+        return pa.table(frame)
+    except SourceError:
+        raise
+    except Exception as error:  # of any library a frame may be from
+        said = "; ".join(map(str, error.args)) or type(error).__name__
+        raise SourceError(f"{name} cannot be made an Arrow table: {said}") from error
+
+
+def _described(data: Any) -> str:
+    """What something is that is no frame, and what to do."""
+    kind = type(data).__name__
+    if isinstance(data, Mapping):
+        return f"a {kind}, not a frame: make one of it with pandas.DataFrame(...) or pyarrow.table(...)"
+    if hasattr(data, "__array__"):
+        return f"a {kind}, not a frame: columns need names, make one of it with pandas.DataFrame(..., columns=[...])"
+    if isinstance(data, str | bytes):
+        return f"text ({data[:40]!r}), not a frame: for many files, give a directory or a pattern such as 'logs/*.csv'"
+    return f"a {kind}, not a frame of pandas, polars or pyarrow"

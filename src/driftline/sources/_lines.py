@@ -1,0 +1,102 @@
+"""Text that arrives in blocks, cut where records end: at line ends that are not inside quotes."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from driftline.sources._batches import SourceError
+
+__all__ = ["Cutter", "whole_records"]
+
+LONGEST = 1 << 26  # bytes that one record may have; a quote that is never closed would swallow the rest of a file
+_QUOTE, _NEWLINE, _RETURN = b'"'[0], b"\n"[0], b"\r"[0]
+
+
+def whole_records(data: bytes, delimiter: bytes | None) -> int:
+    """How many of the bytes are whole records, beginning with the first.
+
+    Arguments:
+        delimiter: of fields, which may be quoted; None where a line is a record (JSON lines).
+
+    >>> whole_records(b'1,"two\\nlines"\\n2,"cut\\noff', b",")
+    14
+    """
+    end = data.rfind(b"\n") + 1
+    if delimiter is None or end == 0 or b'"' not in data:
+        return end
+    bytes_ = np.frombuffer(data, np.uint8)
+    quotes = np.flatnonzero(bytes_ == _QUOTE)
+    newlines = np.flatnonzero(bytes_ == _NEWLINE)
+    if _in_pairs(bytes_, quotes, delimiter[0]):
+        inside = np.searchsorted(quotes, newlines) % 2 == 1
+    else:
+        inside = _inside(data, newlines, delimiter)
+    outside = newlines[~inside]
+    return int(outside[-1]) + 1 if len(outside) else 0
+
+
+def _in_pairs(data: np.ndarray, quotes: np.ndarray, delimiter: int) -> bool:
+    """Whether every quote opens a field, closes one, or is doubled within one: then counting them is enough."""
+    edge = np.zeros(256, bool)
+    edge[[delimiter, _NEWLINE, _RETURN, _QUOTE]] = True
+    opening, closing = quotes[0::2], quotes[1::2]
+    before, after = opening[opening > 0] - 1, closing[closing < len(data) - 1] + 1
+    return bool(edge[data[before]].all() and edge[data[after]].all())
+
+
+def _inside(data: bytes, newlines: np.ndarray, delimiter: bytes) -> np.ndarray:
+    """Which line ends are inside quoted fields, where other fields hold quotes too, such as ``5" pipe``."""
+    field = re.compile(rb"(?:\A|(?<=[\r\n" + re.escape(delimiter) + rb']))"[^"]*(?:""[^"]*)*(?:"|\Z)')
+    spans = np.array([match.span() for match in field.finditer(data)], np.int64).reshape(-1, 2)
+    before = np.searchsorted(spans[:, 0], newlines, side="right") - 1
+    return np.asarray((before >= 0) & (newlines < np.append(spans[:, 1], 0)[before]))
+
+
+class Cutter:
+    """Takes blocks, gives whole records, keeps the rest until more has come.
+
+    ``line`` is the number of the line, from 1, that the records given last begin with.
+    """
+
+    def __init__(self, name: str, delimiter: bytes | None) -> None:
+        self._name = name
+        self._delimiter = delimiter
+        self._rest = bytearray()
+        self._fresh = True
+        self._next_line = 1
+        self.line = 1
+
+    def push(self, block: bytes) -> bytes:
+        """Whole records, as far as there are any by now."""
+        self._rest += block
+        end = whole_records(bytes(self._rest), self._delimiter) if b"\n" in block else 0
+        if end == 0 and len(self._rest) > LONGEST:
+            raise SourceError(
+                f"{self._name}: the record that begins in line {self._next_line} does not end within "
+                f"{LONGEST >> 20} MB: is a quote not closed, or is this no text file?"
+            )
+        return self._take(end)
+
+    def finish(self) -> bytes:
+        """The rest, which a last line without a line end is."""
+        rest = bytes(self._rest)
+        if self._delimiter is not None and whole_records(rest + b"\n", self._delimiter) <= len(rest) > 0:
+            raise SourceError(
+                f"{self._name}: a quote is opened in line {self._unclosed(rest)} or later, and not closed"
+            )
+        return self._take(len(rest))
+
+    def _unclosed(self, rest: bytes) -> int:
+        return self._next_line + rest.count(b"\n", 0, whole_records(rest, self._delimiter))
+
+    def _take(self, end: int) -> bytes:
+        records = bytes(self._rest[:end])
+        del self._rest[:end]
+        self.line = self._next_line
+        self._next_line += records.count(b"\n")
+        if self._fresh and records:
+            self._fresh = False
+            records = records.removeprefix(b"\xef\xbb\xbf")  # a byte order mark, as spreadsheets write it
+        return records

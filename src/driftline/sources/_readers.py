@@ -1,0 +1,245 @@
+"""Readers of one file each: CSV, JSON lines, Parquet, Arrow IPC; in batches, from any row on."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from driftline.sources._batches import SourceError, checked_table, fingerprint, is_same_file
+from driftline.sources._text import CsvParser, JsonParser, TextReader
+
+__all__ = [
+    "BATCH_ROWS",
+    "FORMATS",
+    "ColumnarFile",
+    "TextFile",
+    "count_rows",
+    "format_of",
+    "ipc_stream",
+    "known_format",
+    "text_reader",
+]
+
+BATCH_ROWS = 1 << 16
+BLOCK = 1 << 22  # bytes of text that are parsed at once
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
+_SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+_ALIASES = {suffix[1:]: name for suffix, name in _SUFFIXES.items()}
+_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+# what pyarrow raises on altered bytes, besides its own
+_DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError)
+
+
+def known_format(name: str) -> str:
+    """A format's own name, from that or a usual suffix.
+
+    >>> known_format("ndjson")
+    'jsonl'
+    """
+    found = _ALIASES.get(name.lower().lstrip("."))
+    if found is None:
+        raise SourceError(f"format={name!r} is unknown: choose from {', '.join(FORMATS)}")
+    return found
+
+
+def format_of(name: str) -> str | None:
+    """What a file's name says about its format; None if nothing.
+
+    >>> format_of("part-1.csv.gz"), format_of("notes.txt")
+    ('csv', None)
+    """
+    stem, suffix = os.path.splitext(name.lower())
+    packed = suffix == ".gz"
+    found = _SUFFIXES.get(os.path.splitext(stem)[1] if packed else suffix)
+    return None if packed and found in ("parquet", "arrow") else found
+
+
+def text_reader(name: str, format: str, skip: int = 0) -> TextReader:
+    """For CSV, TSV and JSON lines."""
+    if format == "jsonl":
+        return TextReader(name, JsonParser(name), skip)
+    return TextReader(name, CsvParser(name, b"\t" if format == "tsv" else b","), skip)
+
+
+class TextFile:
+    """A text file, plain or gzipped: read to its present end, and on from there if it has grown.
+
+    ``head`` is its fingerprint, ``packed`` whether it is gzipped.
+    """
+
+    def __init__(self, path: Path, name: str, format: str, skip: int) -> None:
+        self._path = path
+        self._name = name
+        self._reader = text_reader(name, format, skip)
+        self._offset = 0
+        self.head = fingerprint(path)
+        with open(path, "rb") as file:
+            self.packed = file.read(2) == b"\x1f\x8b"
+
+    def read(self) -> Iterator[pa.Table]:
+        """Rows that are whole by now and were not read before."""
+        size = os.stat(self._path).st_size
+        if size < self._offset or (size > self._offset and not is_same_file(self._path, self.head)):
+            raise SourceError(f"{self._name} has shrunk or was replaced while it was read: it may only grow")
+        if size == self._offset:
+            return
+        self.head = fingerprint(self._path)
+        with open(self._path, "rb") as raw:
+            if self.packed:
+                yield from self._unpack(raw)
+                self._offset = size
+                return
+            raw.seek(self._offset)
+            while block := raw.read(BLOCK):
+                self._offset += len(block)
+                yield from self._reader.feed(block)
+
+    def finish(self) -> Iterator[pa.Table]:
+        """What remains: a last line without a line end."""
+        yield from self._reader.feed(b"", final=True)
+
+    def _unpack(self, raw: BinaryIO) -> Iterator[pa.Table]:
+        with gzip.open(raw) as file:
+            while True:
+                try:
+                    block = file.read(BLOCK)
+                except (OSError, EOFError, zlib.error) as error:
+                    raise SourceError(f"{self._name} is damaged: {error}") from None
+                if not block:
+                    return
+                yield from self._reader.feed(block)
+
+
+class ColumnarFile:
+    """A Parquet or Arrow IPC file, read by row groups or record batches; once, since it does not grow.
+
+    After an error ``read`` may be called again and goes on with the row it has come to.
+
+    Arguments:
+        marked: an Arrow stream must have its end mark, since without that more may follow.
+    """
+
+    packed = False
+
+    def __init__(self, path: Path, name: str, format: str, skip: int, *, marked: bool = False) -> None:
+        self._path = path
+        self._name = name
+        self._format = format
+        self._marked = marked
+        self._done = skip
+        self._complete = False
+        self.head = fingerprint(path)
+
+    def read(self) -> Iterator[pa.Table]:
+        """Rows from the present one on; none if all were read."""
+        if self._complete:
+            return
+        self.head = fingerprint(self._path)
+        tables = self._parquet() if self._format == "parquet" else self._ipc()
+        while True:
+            try:
+                table = next(tables, None)
+            except SourceError:
+                raise
+            except _DAMAGE as error:
+                raise SourceError(f"{self._name} cannot be read as {self._format}: {_said(error)}") from None
+            if table is None:
+                self._complete = True
+                return
+            table = checked_table(table, self._name)
+            self._done += table.num_rows
+            yield table
+
+    def finish(self) -> Iterator[pa.Table]:
+        """Nothing remains: the file was complete."""
+        yield from ()
+
+    def _parquet(self) -> Iterator[pa.Table]:
+        # read as it is needed: pre_buffer would hold the whole file in the end, no buffer size whole row groups
+        file = pq.ParquetFile(self._path, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
+        with file:
+            groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+            first, skip = 0, self._done
+            while first < len(groups) and groups[first] <= skip:
+                skip -= groups[first]
+                first += 1
+            if skip and first == len(groups):
+                raise self._too_short(skip)
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=list(range(first, len(groups)))):
+                if skip < batch.num_rows:
+                    yield pa.Table.from_batches([batch.slice(skip)])
+                skip = max(0, skip - batch.num_rows)
+
+    def _ipc(self) -> Iterator[pa.Table]:
+        skip = self._done
+        with pa.OSFile(str(self._path)) as file:
+            start = file.read(6)
+            if start[:4] == b"FEA1":
+                raise SourceError(f"{self._name} is a Feather file of version 1: write it again with a newer library")
+            if self._marked and start != b"ARROW1":
+                file.seek(max(0, file.size() - len(_END_OF_STREAM)))
+                if file.read(len(_END_OF_STREAM)) != _END_OF_STREAM:
+                    raise SourceError(f"{self._name} is an Arrow stream without its end")
+            file.seek(0)
+            for batch in _record_batches(pa.ipc.open_file(file)) if start == b"ARROW1" else pa.ipc.open_stream(file):
+                for offset in range(skip, batch.num_rows, BATCH_ROWS):
+                    yield pa.Table.from_batches([batch.slice(offset, BATCH_ROWS)])
+                skip = max(0, skip - batch.num_rows)
+            if skip:
+                raise self._too_short(skip)
+
+    def _too_short(self, rows: int) -> SourceError:
+        return SourceError(f"{self._name} is not the file that was being read: it has {rows} rows too few")
+
+
+def _record_batches(file: Any) -> Iterator[Any]:
+    for i in range(file.num_record_batches):
+        yield file.get_batch(i)
+
+
+def ipc_stream(stream: BinaryIO, name: str) -> Iterator[pa.Table]:
+    """Tables of an Arrow IPC stream that comes through a pipe."""
+    try:
+        batches = pa.ipc.open_stream(stream)
+        while True:
+            try:
+                batch = batches.read_next_batch()
+            except StopIteration:
+                return
+            yield checked_table(pa.Table.from_batches([batch]), name)
+    except SourceError:
+        raise
+    except _DAMAGE as error:
+        raise SourceError(f"{name} cannot be read as an Arrow stream: {_said(error)}") from None
+
+
+def count_rows(path: Path, format: str) -> int | None:
+    """Rows of a file where its own metadata tell (Parquet); None otherwise."""
+    if format != "parquet":
+        return None
+    try:
+        return cast(int, pq.read_metadata(path).num_rows)
+    except _DAMAGE:
+        return None
+
+
+def _said(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0] or type(error).__name__

@@ -1,0 +1,267 @@
+"""Text formats: CSV, whose columns stay text, and JSON lines, whose values have types."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import Any, NoReturn, Protocol
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from driftline.sources._batches import SourceError
+from driftline.sources._lines import Cutter
+
+__all__ = ["NULLS", "CsvParser", "JsonParser", "TextReader"]
+
+NULLS = ("", "NA", "N/A", "nan", "NaN", "null", "None")
+_WORDS = {bool: "true or false", int: "a number", float: "a number", str: "text"}
+_NESTED = (list, dict)
+
+
+class _Parser(Protocol):
+    delimiter: bytes | None
+
+    def begin(self, records: bytes, line: int) -> int:
+        """How many bytes at the beginning are a header."""
+
+    def count(self, records: bytes, line: int) -> int:
+        """How many rows these records are."""
+
+    def parse(self, records: bytes, line: int) -> pa.Table:
+        """These records as a table."""
+
+
+class TextReader:
+    """Blocks of one text in, tables out; ``skip`` rows at its beginning are left out.
+
+    >>> reader = TextReader("a.csv", CsvParser("a.csv"), skip=1)
+    >>> [table.to_pylist() for table in reader.feed(b"x,y\\n1,a\\n2,b\\n3")]
+    [[{'x': '2', 'y': 'b'}]]
+    >>> [table.to_pylist() for table in reader.feed(b",c", final=True)]
+    [[{'x': '3', 'y': 'c'}]]
+    """
+
+    def __init__(self, name: str, parser: _Parser, skip: int = 0) -> None:
+        self._name = name
+        self._parser = parser
+        self._cutter = Cutter(name, parser.delimiter)
+        self._begun = False
+        self._skip = skip
+
+    def feed(self, block: bytes, *, final: bool = False) -> Iterator[pa.Table]:
+        """Rows that are whole by now; all of them if the text ends here."""
+        yield from self._tables(self._cutter.push(block))
+        if final:
+            yield from self._tables(self._cutter.finish())
+            if self._skip:
+                raise SourceError(f"{self._name} is not the file that was being read: it has {self._skip} rows too few")
+
+    def _tables(self, records: bytes) -> Iterator[pa.Table]:
+        line = self._cutter.line
+        if not self._begun:
+            line += records.count(b"\n", 0, _blank(records))
+            records = records[_blank(records) :]
+            if records:
+                header = self._parser.begin(records, line)
+                self._begun = True
+                line += records.count(b"\n", 0, header)
+                records = records[header:]
+        if _blank(records) == len(records):
+            return
+        if self._skip:
+            rows = self._parser.count(records, line)
+            if rows <= self._skip:
+                self._skip -= rows
+                return
+        table = self._parser.parse(records, line).slice(self._skip)
+        self._skip = 0
+        if table.num_rows:
+            yield table
+
+
+class CsvParser:
+    """Comma- or tab-separated records; the first is the header. Every column is text, what is in NULLS is null."""
+
+    def __init__(self, name: str, delimiter: bytes = b",") -> None:
+        self.delimiter: bytes | None = delimiter
+        self._name = name
+        self._separator = delimiter.decode()
+        self._columns: list[str] = []
+
+    def begin(self, records: bytes, line: int) -> int:
+        """Take the column names."""
+        end = _first_record(records)
+        text = _decoded(records[:end], self._name, line)
+        try:
+            names = next(csv.reader(io.StringIO(text, newline=""), delimiter=self._separator, strict=True))
+        except (csv.Error, StopIteration) as error:
+            raise SourceError(f"{self._name}: line {line} is no header: {error}") from None
+        if self._separator == "," and len(names) == 1:
+            self._refuse_other(text)
+        names = [name or f"column {i + 1}" for i, name in enumerate(names)]
+        twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+        if twice is not None:
+            raise SourceError(f"{self._name} has more than one column {twice!r}: rename one of them")
+        self._columns = names
+        return end
+
+    def _refuse_other(self, header: str) -> None:
+        for sign, called in (("\t", "tabs"), (";", "semicolons"), ("|", "'|'")):
+            if sign in header:
+                advice = "read it with format='tsv'" if sign == "\t" else "columns must be separated by commas or tabs"
+                raise SourceError(f"{self._name}: the header has {called} but no comma: {advice}")
+
+    def count(self, records: bytes, line: int) -> int:
+        """Rows, by parsing no more than is needed for that."""
+        return int(self._read(records, line, self._columns[:1]).num_rows)
+
+    def parse(self, records: bytes, line: int) -> pa.Table:
+        """Rows, as text or null."""
+        return self._read(records, line, self._columns)
+
+    def _read(self, records: bytes, line: int, columns: list[str]) -> pa.Table:
+        try:
+            return pa_csv.read_csv(
+                pa.BufferReader(records),
+                # one block, so that rows stay in order of lines whatever the threads do
+                pa_csv.ReadOptions(column_names=self._columns, block_size=len(records) + 1),
+                pa_csv.ParseOptions(delimiter=self._separator, newlines_in_values=True),
+                pa_csv.ConvertOptions(
+                    column_types=dict.fromkeys(self._columns, pa.string()),
+                    include_columns=columns,
+                    strings_can_be_null=True,
+                    null_values=list(NULLS),
+                ),
+            )
+        except pa.ArrowException as error:
+            self._explain(records, line, error)
+
+    def _explain(self, records: bytes, line: int, error: Exception) -> NoReturn:
+        text = _decoded(records, self._name, line)
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=self._separator)
+        before, wanted = 0, len(self._columns)
+        try:
+            for row in rows:
+                if row and len(row) != wanted:
+                    raise SourceError(f"{self._name}: line {line + before} has {len(row)} fields, the header {wanted}")
+                before = rows.line_num
+        except csv.Error as why:
+            raise SourceError(f"{self._name}: line {line + before}: {why}") from None
+        last = line + text.rstrip("\n").count("\n")
+        raise SourceError(f"{self._name}: lines {line} to {last} cannot be read: {error}") from None
+
+
+class JsonParser:
+    """One JSON object a line, its values numbers, text, true, false or null; a key that is not there is a null.
+
+    A column of arrays or objects is handed on as their JSON in bytes, which nobody takes for text: it can be left out.
+    """
+
+    delimiter: bytes | None = None
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def begin(self, records: bytes, line: int) -> int:
+        """There is no header."""
+        if records.lstrip()[:1] == b"[":
+            raise SourceError(f"{self._name} begins with a JSON array: one object a line is wanted, as in JSON lines")
+        return 0
+
+    def count(self, records: bytes, line: int) -> int:
+        """Rows, without looking into them."""
+        return sum(1 for text in records.split(b"\n") if text.strip())
+
+    def parse(self, records: bytes, line: int) -> pa.Table:
+        """Rows, with the type each column's values have."""
+        lines = [(line + i, t) for i, t in enumerate(_decoded(records, self._name, line).split("\n")) if t.strip()]
+        rows = [self._object(text, number) for number, text in lines]
+        columns = dict.fromkeys(key for row in rows for key in row)
+        numbers = [number for number, _ in lines]
+        arrays = [self._array(name, [row.get(name) for row in rows], numbers) for name in columns]
+        return pa.table(arrays, names=list(columns))
+
+    def _object(self, text: str, line: int) -> dict[str, Any]:
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise SourceError(f"{self._name}: line {line} is not JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise SourceError(f'{self._name}: line {line} is not a JSON object such as {{"a": 1}}')
+        return row
+
+    def _array(self, name: str, values: list[Any], lines: list[int]) -> pa.Array:
+        kinds = set(map(type, values)) - {type(None)}
+        if kinds and kinds <= set(_NESTED):
+            return pa.array([None if v is None else self._dumped(v, name, lines) for v in values], pa.binary())
+        words = {_WORDS.get(kind) for kind in kinds}
+        if None in words or len(words) > 1:
+            self._explain(name, values, lines)
+        if int in kinds and not all(-(2**53) <= v <= 2**53 for v in values if v is not None):
+            # beyond that, not every whole number is a float, and Arrow would refuse to mix the two
+            small = float not in kinds and all(-(2**63) <= v < 2**63 for v in values if v is not None)
+            values = values if small else [None if v is None else _as_float(v) for v in values]
+        try:
+            return pa.array(values)
+        except (pa.ArrowException, ValueError) as error:  # such as half a surrogate pair
+            raise self._refused(name, lines, error) from None
+
+    def _dumped(self, value: Any, name: str, lines: list[int]) -> bytes:
+        try:
+            return json.dumps(value).encode()
+        except RecursionError as error:
+            raise self._refused(name, lines, error) from None
+
+    def _refused(self, name: str, lines: list[int], error: Exception) -> SourceError:
+        return SourceError(f"{self._name}: column {name!r} in lines {lines[0]} to {lines[-1]}: {error}")
+
+    def _explain(self, name: str, values: list[Any], lines: list[int]) -> NoReturn:
+        first: tuple[str, int] | None = None
+        for value, line in zip(values, lines, strict=True):
+            if value is None:
+                continue
+            word = _WORDS.get(type(value), "an array or an object")
+            if first is None:
+                first = word, line
+            elif word != first[0]:
+                raise SourceError(
+                    f"{self._name}: line {line}: {name!r} is {word}, but {first[0]} in line {first[1]}: {value!r}"
+                )
+        raise AssertionError("unreachable")  # pragma: no cover
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _blank(records: bytes) -> int:
+    """How many bytes at the beginning are nothing but line ends."""
+    return len(records) - len(records.lstrip(b"\r\n"))
+
+
+def _first_record(records: bytes) -> int:
+    """Where the first record ends: at the first line end after as many quotes as close those before."""
+    end = records.find(b"\n") + 1
+    while end and records.count(b'"', 0, end) % 2:
+        end = records.find(b"\n", end) + 1
+    return end or len(records)
+
+
+def _decoded(records: bytes, name: str, line: int) -> str:
+    try:
+        return records.decode()
+    except UnicodeDecodeError as error:
+        if line == 1 and records.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise SourceError(f"{name} is UTF-16; convert it first: iconv -f utf-16 -t utf-8") from None
+        at = line + records.count(b"\n", 0, error.start)
+        byte = records[error.start]
+        raise SourceError(
+            f"{name}: line {at} is not UTF-8 (byte 0x{byte:02x}); convert it first: iconv -f latin1 -t utf-8"
+        ) from None

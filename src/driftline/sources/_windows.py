@@ -1,0 +1,94 @@
+"""Windows: rows from a source, so many at a time or by time, each with the position to go on from after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from driftline.monitor import Settings
+from driftline.sources._batches import Batch, Position, Source, Window
+from driftline.sources._clock import Clock
+from driftline.sources._concat import join
+
+__all__ = ["Window", "Windows"]
+
+
+class Windows:
+    """The windows of a source, from a position on, however its rows come in batches.
+
+    Arguments:
+        settings: ``window`` rows, or ``time_column``, ``every`` and ``lateness``; ``schema``.
+        position: of the last window that was dealt with; from the beginning if None.
+        flush: at the end of the input, give what there is of the unfinished window too.
+
+    Attributes:
+        waiting: rows of unfinished windows, after the last batch.
+        late: rows that came after their window had been closed, or without a time, and are counted in no window yet.
+
+    >>> import pyarrow as pa
+    >>> from driftline.sources import open_source
+    >>> windows = Windows(open_source(pa.table({"x": range(25)})), Settings(window=10))
+    >>> [(window.first_row, window.table.num_rows) for window in windows], windows.waiting
+    ([(0, 10), (10, 10)], 5)
+    """
+
+    def __init__(
+        self, source: Source, settings: Settings, position: Position | None = None, flush: bool = False
+    ) -> None:
+        self._source = source
+        self._settings = settings
+        self._position = position
+        self._flush = flush
+        self._rest: list[pa.Table] = []
+        self.waiting = self.late = 0
+
+    def __iter__(self) -> Iterator[Window]:
+        return self._by_rows(self._settings.window) if self._settings.window is not None else self._by_time()
+
+    def rest(self) -> list[pa.Table]:
+        """Rows that have been read and are in no window given so far, the oldest first."""
+        return self._rest
+
+    def _by_rows(self, size: int) -> Iterator[Window]:
+        pieces: list[Batch] = []
+        held = self.waiting = 0
+        first = 0 if self._position is None else self._position.total
+        for batch in self._source.batches(self._position):
+            start, rows = 0, batch.table.num_rows
+            while held + rows - start >= size:
+                end = start + size - held
+                pieces.append(batch.part(start, end - start))
+                self.waiting, self._rest = rows - end, [batch.table.slice(end)]
+                yield self._window(pieces, first, size)
+                start, first, held, pieces = end, first + size, 0, []
+            if start < rows:
+                pieces.append(batch.part(start))
+                held += rows - start
+            self.waiting, self._rest = held, [piece.table for piece in pieces]
+        if self._flush and held:
+            self.waiting, self._rest = 0, []
+            yield self._window(pieces, first, held)
+
+    def _window(self, pieces: list[Batch], first: int, rows: int) -> Window:
+        table, note = join(pieces, strict=self._settings.schema == "strict")
+        last = pieces[-1]
+        position = Position(last.file, last.row + last.table.num_rows, first + rows, last.head)
+        return Window(table, first, position, note=note, untyped=last.untyped, sparse=last.sparse)
+
+    def _by_time(self) -> Iterator[Window]:
+        position = self._position
+        clock = Clock(self._settings, position, new=position is not None and not self._source.resumes(position))
+        self.waiting = 0
+        for batch in self._source.batches(position):
+            yield from self._told(list(clock.add(batch)), clock)
+        if self._flush:
+            yield from self._told(list(clock.flush()), clock)
+
+    def _told(self, windows: list[Window], clock: Clock) -> Iterator[Window]:
+        open_now = clock.rest()
+        for i, window in enumerate(windows):
+            self._rest = [later.table for later in windows[i + 1 :]] + open_now
+            self.waiting = sum(table.num_rows for table in self._rest)
+            yield window
+        self._rest, self.waiting, self.late = open_now, clock.waiting, clock.late

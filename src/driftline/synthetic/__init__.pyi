@@ -1,0 +1,4 @@
+from ._shop import Shop as Shop
+from ._streams import CorrelationStream as CorrelationStream
+from ._streams import GaussianStream as GaussianStream
+from ._streams import MixtureStream as MixtureStream

@@ -1,0 +1,294 @@
+"""TableEncoder: tables of mixed columns as arrays, fitted on the first window, then frozen, written as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from driftline.tables._categories import CategoricalColumn
+from driftline.tables._cells import (
+    Floats,
+    TableError,
+    Unreadable,
+    column_names,
+    column_of,
+    counted,
+    example,
+    family_of,
+    filled,
+    pa,
+    read_labels,
+)
+from driftline.tables._columns import BooleanColumn, Column, DatetimeColumn, is_text
+from driftline.tables._kinds import EMPTY, Wishes, freeze, unreadable
+from driftline.tables._numeric import NumericColumn
+
+__all__ = ["Encoded", "TableEncoder", "TableError"]
+
+_FORMAT, _VERSION = "driftline-table", 1
+_KINDS: dict[str, type[Column]] = {
+    kind.kind: kind for kind in (NumericColumn, CategoricalColumn, BooleanColumn, DatetimeColumn)
+}
+_SHOWN = 5  # names in a message
+
+
+class Encoded(NamedTuple):
+    """Rows as finite numbers (n, D), and what a person should know about them."""
+
+    values: Floats
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TableEncoder:
+    """How tables become arrays; made by :meth:`fit`, never changed.
+
+    Numbers are robustly standardised and softly limited, categories one-hot, missing values told by indicators; the
+    columns of the array stay the same whatever later windows hold. What is kept of the first window is in
+    :meth:`describe`: quantiles, frequent values, no rows.
+
+    Attributes:
+        columns: those that are watched, as they were frozen.
+        skipped: those that are not, and why.
+        schema: ``"strict"``: later windows with other columns, types or unreadable values are an error;
+            ``"lenient"``: those are missing values, or left out, and noted.
+        chosen: whether the columns were named, so that others do not matter.
+        untyped: whether text in tables stands for other types too, as in CSV files.
+
+    >>> table = pa.table({"age": [20.0, 30.0, None, 40.0] * 10, "colour": ["red", "blue", "red", "red"] * 10})
+    >>> encoder = TableEncoder.fit(table)
+    >>> encoder.names
+    ['age', 'age missing', 'colour=blue', 'colour=other', 'colour missing']
+    >>> encoder.transform(table).values[:3].round(2).tolist()
+    [[-0.67, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0]]
+    >>> encoder.transform(pa.table({"age": [25] * 40, "colour": ["red", "teal"] * 20})).notes
+    ("colour: 20 rows hold values that were rare or not there at first (0 % then, 50 % now), such as 'teal'",)
+    >>> TableEncoder.from_dict(encoder.to_dict()) == encoder
+    True
+    """
+
+    columns: tuple[Column, ...]
+    skipped: Mapping[str, str]
+    schema: str = "strict"
+    chosen: bool = False
+    untyped: bool = False
+
+    @classmethod
+    def fit(
+        cls,
+        table: Any,
+        *,
+        columns: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        numeric: Sequence[str] = (),
+        categorical: Sequence[str] = (),
+        datetime: Sequence[str] = (),
+        time_column: str | None = None,
+        schema: str = "strict",
+        untyped: bool = False,
+    ) -> Self:
+        """Decide on each column's kind and freeze what it needs.
+
+        Arguments:
+            table: the first window, a ``pyarrow.Table``.
+            columns: only these are watched; all if empty.
+            drop: columns that are left out.
+            numeric, categorical: columns whose kind is given, not guessed.
+            datetime: parts of dates and times to watch: hour, weekday, day, month.
+            time_column: the rows' times, left out unless parts are asked for.
+            schema: what to do about later windows that differ, see above.
+            untyped: all columns are text, as from a CSV file, and their kinds are guessed from it.
+        """
+        names = column_names(table)
+        if schema not in ("strict", "lenient"):
+            raise TableError(f"schema={schema!r} is unknown: choose 'strict' or 'lenient'")
+        wishes = Wishes(
+            tuple(columns), tuple(drop), tuple(numeric), tuple(categorical), tuple(dict.fromkeys(datetime)),
+            time_column, schema == "lenient", untyped,
+        )  # fmt: skip
+        wishes.check(names)
+        if table.num_rows == 0:
+            raise TableError("the first window has no rows: kinds of columns cannot be told")
+        kept, skipped = _frozen(table, names, wishes)
+        return cls(kept, skipped, schema, bool(wishes.columns), untyped)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the encoded columns, all different."""
+        found: dict[str, None] = {}
+        for _, name in self._labels():
+            again, unique = 2, name
+            while unique in found:
+                unique, again = f"{name} ({again})", again + 1
+            found[unique] = None
+        return list(found)
+
+    @property
+    def groups(self) -> dict[str, list[int]]:
+        """Positions of the encoded columns that belong together, by raw column; parts of dates are groups of theirs."""
+        found: dict[str, list[int]] = {}
+        for at, (group, _) in enumerate(self._labels()):
+            found.setdefault(group, []).append(at)
+        return found
+
+    def _labels(self) -> list[tuple[str, str]]:
+        return [label for column in self.columns for label in column.labels()]
+
+    def transform(self, table: Any, *, untyped: bool | None = None) -> Encoded:
+        """Rows of a window as numbers.
+
+        Arguments:
+            table: a ``pyarrow.Table``; the order of its columns does not matter.
+            untyped: whether its text may stand for other types; None is as it was when fitted.
+        """
+        notes = self._check_columns(table) + self._filled(table)
+        out = np.zeros((table.num_rows, len(self._labels())))
+        at = 0
+        for column in self.columns:
+            cells, family, told = self._cells(table, column, untyped)
+            block = out[:, at : (at := at + len(column.labels()))]
+            reading = _guarded(column.name, lambda c=column, x=cells, f=family, b=block: c.encode(x, f, b))
+            notes += told
+            if reading.bad is not None:
+                notes.append(self._tolerated(column, reading.bad, read_labels(cells, family)))
+            notes += reading.notes
+        return Encoded(out, tuple(notes))
+
+    def summarise(self, table: Any, *, untyped: bool | None = None) -> dict[str, dict[str, Any]]:
+        """Histograms of a window's columns in the bins of the first one; see :mod:`driftline.tables._summaries`."""
+        self._check_columns(table)
+        found: dict[str, dict[str, Any]] = {}
+        for column in self.columns:
+            cells, family, _ = self._cells(table, column, untyped)
+            found |= _guarded(column.name, lambda c=column, x=cells, f=family: c.summary(x, f))
+        return found
+
+    def _tolerated(self, column: Column, bad: Unreadable, labels: Any) -> str:
+        if self.schema == "strict":
+            raise TableError(unreadable(column.name, column.holds, bad))
+        what = "value is" if len(bad.at) == 1 else "values are"
+        shown = example(counted(labels.take(pa.array(bad.at))))
+        return f"{column.name}: {len(bad.at)} {what} not {column.holds}{shown}; counted as missing"
+
+    def _filled(self, table: Any) -> list[str]:
+        """Notes on columns that are left out since they were empty at first, and are no longer."""
+        notes = []
+        for name in (n for n, why in self.skipped.items() if why in EMPTY and n in table.column_names):
+            rows = _guarded(name, lambda name=name: filled(column_of(table, name)))
+            if rows:
+                have = "row has" if rows == 1 else "rows have"
+                notes.append(f"{name}: had {self.skipped[name]} and is not watched; {rows} {have} one now")
+        return notes
+
+    def _check_columns(self, table: Any) -> list[str]:
+        """Notes on columns that are new; an error in a strict schema."""
+        names = column_names(table)
+        if self.schema == "strict":
+            missing = [column.name for column in self.columns if column.name not in names]
+            if missing:
+                raise TableError(f"column {missing[0]!r} is missing" + _and_others(missing))
+        known = {*self.skipped, *(column.name for column in self.columns)}
+        new = [name for name in names if name not in known]
+        if not new or self.chosen:
+            return []
+        if self.schema == "strict":
+            raise TableError(
+                f"column {new[0]!r} is new{_and_others(new)}: it was not in the first window; schema='lenient' leaves "
+                "such columns out, or name those to watch with columns"
+            )
+        return [f"new, left out: {', '.join(map(repr, new[:_SHOWN]))}{_and_others(new[_SHOWN - 1 :])}"]
+
+    def _cells(self, table: Any, column: Column, untyped: bool | None) -> tuple[Any, str, list[str]]:
+        """A column's cells, the family to read them as, and what is odd about it."""
+        name, nothing = column.name, pa.chunked_array([pa.nulls(table.num_rows)])
+        if name not in table.column_names:
+            return nothing, "null", [f"{name}: the column is missing, all rows counted as missing values"]
+        cells = column_of(table, name)
+        try:
+            family = family_of(cells, name)
+        except TableError:
+            family = "other"
+        text = self.untyped if untyped is None else untyped
+        if family == "null" or family in column.families or (text and family == "text"):
+            return cells, family, []
+        changed = f"now holds {table.schema.field(name).type} values, at first {' or '.join(column.families)}"
+        if self.schema == "strict":
+            raise TableError(f"column {name!r} {changed}: convert it, or choose schema='lenient'")
+        if family not in column.reads:
+            return nothing, "null", [f"{name}: {changed}; all rows counted as missing values"]
+        return cells, family, [f"{name}: {changed}"]
+
+    def describe(self) -> list[dict[str, str]]:
+        """For people: each column, its kind, and what is kept about it; of columns that are not watched, why."""
+        watched = [{"column": c.name, "kind": c.kind, "kept": c.kept()} for c in self.columns]
+        return watched + [{"column": n, "kind": "not watched", "kept": why} for n, why in self.skipped.items()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "format": _FORMAT, "version": _VERSION, "schema": self.schema, "chosen": self.chosen,
+            "untyped": self.untyped, "columns": [c.to_dict() for c in self.columns], "skipped": dict(self.skipped),
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """Back from JSON; what is no encoder raises :class:`~driftline.tables.TableError`."""
+        known = ("format", "version", "schema", "chosen", "untyped", "columns", "skipped")
+        if not isinstance(data, Mapping) or set(data) != set(known) or data["format"] != _FORMAT:
+            raise TableError("not a table encoder of driftline")
+        if data["version"] != _VERSION:
+            raise TableError(f"a table encoder of version {data['version']!r}, this driftline reads {_VERSION}")
+        columns, skipped = data["columns"], data["skipped"]
+        if not isinstance(columns, list) or not columns or not all(isinstance(c, Mapping) for c in columns):
+            raise TableError("the encoder's columns are not a list of columns")
+        if not isinstance(skipped, Mapping) or not all(is_text(x) for pair in skipped.items() for x in pair):
+            raise TableError("the encoder's skipped columns are not names with reasons")
+        if data["schema"] not in ("strict", "lenient"):
+            raise TableError(f"schema={data['schema']!r} is unknown")
+        if not all(isinstance(data[flag], bool) for flag in ("chosen", "untyped")):
+            raise TableError("the encoder's flags are not true or false")
+        made = tuple(_columns(columns))
+        names = [column.name for column in made]
+        if len(set(names)) < len(names) or set(names) & set(skipped):
+            raise TableError("the encoder holds a column twice")
+        return cls(made, dict(skipped), data["schema"], data["chosen"], data["untyped"])
+
+
+def _frozen(table: Any, names: list[str], wishes: Wishes) -> tuple[tuple[Column, ...], dict[str, str]]:
+    """The columns to watch, and why the others are not."""
+    kept, skipped = [], {}
+    for name in names:
+        found = _guarded(name, lambda name=name: freeze(table, name, wishes))
+        if isinstance(found, Column):
+            kept.append(found)
+        else:
+            skipped[name] = found
+    if not kept:
+        reasons = "; ".join(f"{n!r}: {why}" for n, why in list(skipped.items())[:_SHOWN])
+        raise TableError(f"no column can be watched: {reasons or 'the table has none'}")
+    if wishes.datetime and not any(isinstance(c, DatetimeColumn) for c in kept):
+        raise TableError(f"datetime={wishes.datetime}: no column that is watched holds dates or times")
+    return tuple(kept), skipped
+
+
+def _columns(parts: list[Mapping[str, Any]]) -> Iterator[Column]:
+    for part in parts:
+        kind = part.get("kind")
+        if not isinstance(kind, str) or kind not in _KINDS:
+            raise TableError(f"{kind!r} is no kind of column: known are {', '.join(_KINDS)}")
+        yield _KINDS[kind].from_dict(part)
+
+
+def _guarded(name: str, action: Any) -> Any:
+    """What Arrow itself refuses, such as text that is not UTF-8, with the column's name."""
+    try:
+        return action()
+    except (pa.ArrowException, UnicodeError) as error:
+        raise TableError(f"column {name!r} cannot be read: {error}") from None
+
+
+def _and_others(names: list[str]) -> str:
+    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""

@@ -1,0 +1,218 @@
+"""What kind a column is: decided on the first window, then frozen. Text is refused, clocks and counters left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from driftline.tables._categories import CategoricalColumn
+from driftline.tables._cells import (
+    Floats,
+    TableError,
+    Unreadable,
+    column_of,
+    counted,
+    family_of,
+    pc,
+    quoted,
+    read_booleans,
+    read_labels,
+    read_numbers,
+    read_times,
+)
+from driftline.tables._columns import PARTS, BooleanColumn, Column, DatetimeColumn
+from driftline.tables._numeric import NumericColumn
+
+__all__ = ["EMPTY", "Wishes", "freeze", "unreadable"]
+
+EMPTY = ("no value in the first window", "no finite number in the first window")  # reasons to leave a column out
+
+_MANY, _FEW_ROWS = 100, 20  # distinct values that make a column text; rows below which any number of them may be chance
+_CLOCK = 10  # times a counter has risen at least
+_LONG = 5  # or rows that each of its values has lasted
+_SHOWN = 5  # names in a message
+_ZEROS = r"^[+-]?0\d"
+_DATES = r"^\d{1,2}[./-]\d{1,2}[./-]\d{4}( .*)?$"  # the day or the month first: which of them, nobody can tell
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user said about columns; see :meth:`~driftline.tables.TableEncoder.fit`."""
+
+    columns: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    datetime: tuple[str, ...] = ()
+    time_column: str | None = None
+    lenient: bool = False
+    untyped: bool = False
+
+    def leaves_out(self, name: str) -> str:
+        """Why a column is not watched whatever it holds; empty if it may be."""
+        if name in self.drop:
+            return "dropped"
+        if self.columns and name not in self.columns:
+            return "not among the columns to watch"
+        return ""
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise :class:`~driftline.tables.TableError` where they cannot be met by columns of these names."""
+        times = () if self.time_column is None else (self.time_column,)
+        for what in ("columns", "drop", "numeric", "categorical", "time_column"):
+            for name in times if what == "time_column" else getattr(self, what):
+                if name not in names:
+                    near = get_close_matches(str(name), names, 1)
+                    has = f": it has {', '.join(map(repr, names[:_SHOWN]))}"
+                    raise TableError(f"{what}: no column {name!r}" + (f", did you mean {near[0]!r}?" if near else has))
+        unknown = [part for part in self.datetime if part not in PARTS]
+        if unknown:
+            raise TableError(f"datetime: {unknown[0]!r} is unknown, choose from {', '.join(PARTS)}")
+        both = sorted(set(self.numeric) & set(self.categorical))
+        if both:
+            raise TableError(f"column {both[0]!r} cannot be both numeric and categorical")
+        dropped = sorted(set(self.columns) & set(self.drop))
+        if dropped:
+            raise TableError(f"column {dropped[0]!r} is both watched and dropped")
+        for name in self.numeric + self.categorical:
+            if self.leaves_out(name):
+                raise TableError(f"column {name!r} is given a kind but is {self.leaves_out(name)}")
+
+
+def unreadable(name: str, holds: str, bad: Unreadable) -> str:
+    """A sentence about cells that cannot be read, for an error: notes do not quote single rows."""
+    return f"column {name!r}: value {quoted(bad.value)} in row {bad.row} of the window is not {holds}"
+
+
+def freeze(table: Any, name: str, wishes: Wishes) -> Column | str:
+    """The column as the first window shows it, or the reason why it is not watched."""
+    reason = wishes.leaves_out(name)
+    if reason:
+        return reason
+    found = _frozen(table, name, wishes)
+    if found in EMPTY and name in wishes.columns + wishes.numeric + wishes.categorical:
+        raise TableError(
+            f"column {name!r} is named, but has {found}: do not name it, or begin with rows that have a value"
+        )
+    return found
+
+
+def _frozen(table: Any, name: str, wishes: Wishes) -> Column | str:
+    column = column_of(table, name)
+    family = family_of(column, name)
+    if family == "null":
+        return EMPTY[0]
+    declared = str(table.schema.field(name).type).startswith("dictionary")
+    kind = _kind(column, name, family, declared, wishes)
+    families = _families(kind, family, wishes.untyped)
+    if name == wishes.time_column and name not in wishes.numeric + wishes.categorical:
+        if kind == "datetime" and wishes.datetime:
+            return DatetimeColumn(name, families, wishes.datetime)
+        return "the time of the rows"
+    if kind == "date in another form":
+        return _unread_dates(column, name, wishes)
+    if kind == "datetime":
+        return _datetime(name, families, wishes)
+    if kind == "boolean":
+        return BooleanColumn(name, families)
+    if kind == "categorical":
+        return _categorical(column, name, family, families, wishes)
+    return _numeric(column, name, family, families, wishes)
+
+
+def _kind(column: Any, name: str, family: str, declared: bool, wishes: Wishes) -> str:
+    for kind, named in (("numeric", wishes.numeric), ("categorical", wishes.categorical)):
+        if name in named:
+            if family == "time":
+                raise TableError(
+                    f"column {name!r} holds {column.type} values and cannot be {kind}: watch its parts with datetime, "
+                    "such as 'hour', or leave it out (drop)"
+                )
+            return kind
+    if declared and family in ("text", "number"):
+        return "categorical"
+    if family == "text":
+        return _guessed(column) if wishes.untyped else "categorical"
+    return {"number": "numeric", "boolean": "boolean", "time": "datetime"}[family]
+
+
+def _guessed(column: Any) -> str:
+    """The kind of text that may stand for something else, as in CSV files."""
+    if read_booleans(column, "text").bad is None:
+        return "boolean"
+    if read_numbers(column, "text").bad is None:
+        zeros = pc.any(pc.match_substring_regex(pc.utf8_trim_whitespace(column), _ZEROS)).as_py()
+        return "categorical" if zeros else "numeric"  # 00123 is a code, not a number
+    if read_times(column, "text").bad is None:
+        return "datetime"
+    dates = pc.all(pc.match_substring_regex(pc.utf8_trim_whitespace(column), _DATES)).as_py()
+    return "date in another form" if dates else "categorical"
+
+
+def _families(kind: str, family: str, untyped: bool) -> tuple[str, ...]:
+    """Families of types that later windows may have: that of the first one, and that which its kind means."""
+    own = {"numeric": "number", "boolean": "boolean", "datetime": "time"}.get(kind, family)
+    also = ("number", "boolean") if untyped and kind == "categorical" else ()
+    return tuple(dict.fromkeys((family, own, *also)))
+
+
+def _unread_dates(column: Any, name: str, wishes: Wishes) -> str:
+    form = "dates in a form that is not ISO 8601 (2024-12-31)"
+    if wishes.datetime or name in wishes.columns:
+        value = column.drop_null()[0].as_py()
+        raise TableError(
+            f"column {name!r} holds {form}, such as {quoted(value)}: write them like that, leave it out (drop), or "
+            "name it in categorical"
+        )
+    return form
+
+
+def _datetime(name: str, families: tuple[str, ...], wishes: Wishes) -> Column | str:
+    if wishes.datetime:
+        return DatetimeColumn(name, families, wishes.datetime)
+    if name in wishes.columns:
+        raise TableError(f"column {name!r} holds dates or times: say which parts to watch, such as datetime=('hour',)")
+    return "dates or times, of which no parts were asked for (datetime)"
+
+
+def _categorical(column: Any, name: str, family: str, families: tuple[str, ...], wishes: Wishes) -> Column | str:
+    counts = counted(read_labels(column, family))
+    rows, distinct = sum(counts.values()), len(counts)
+    if not rows:
+        return EMPTY[0]
+    if name not in wishes.categorical and (distinct > _MANY or (rows >= _FEW_ROWS and distinct > 0.5 * rows)):
+        hint, read = "", read_numbers(column, family)
+        if read.bad is not None and len(read.bad.at) < 0.5 * rows:
+            hint = f"; most are numbers, but {quoted(read.bad.value)} in row {read.bad.row} is not"
+        raise TableError(
+            f"column {name!r} holds text: {distinct} different values in {rows} rows{hint}. Leave it out (drop), turn "
+            "it into numbers with an embedding model first, or name it in categorical to watch its frequent values"
+        )
+    return CategoricalColumn.fit(name, families, counts, len(column))
+
+
+def _numeric(column: Any, name: str, family: str, families: tuple[str, ...], wishes: Wishes) -> Column | str:
+    values, _, bad = read_numbers(column, family)
+    present = values[~np.isnan(values)]
+    if bad is not None and not (wishes.lenient and len(present)):
+        raise TableError(unreadable(name, NumericColumn.holds, bad))
+    if not len(present):
+        return EMPTY[1]
+    made = NumericColumn.fit(name, families, values)
+    if name not in wishes.numeric + wishes.columns and _only_rises(present):
+        return "a clock or counter: it never falls in the first window (name it in numeric to watch it)"
+    return made
+
+
+def _only_rises(values: Floats) -> bool:
+    """Whether this is no accident: many values in order, or a few of them for many rows each, as a date has."""
+    before, after = values[:-1], values[1:]
+    if (after < before).any():
+        return False
+    rises = np.flatnonzero(before < after)
+    runs = np.diff(np.concatenate([[-1], rises, [len(values) - 1]]))
+    return bool(len(rises) >= _CLOCK or (len(runs) > 2 and runs.min() >= _LONG))

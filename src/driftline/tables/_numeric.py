@@ -1,0 +1,147 @@
+"""Numeric columns: robust z-scores that one wild value cannot rule, and indicators of missing ones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from driftline.tables._cells import Floats, TableError, read_numbers
+from driftline.tables._columns import Column, Reading, is_finite
+from driftline.tables._summaries import bin_edges, numeric_summary, rounded
+
+__all__ = ["NumericColumn", "soft_limit"]
+
+_LINEAR = 5.0  # robust standard deviations within which a number stays what it is
+_LOGARITHMIC = 15.0  # encoded value from where a further logarithm is taken
+_IQR = 1.349  # interquartile range of the normal distribution, in standard deviations
+_MAD = 1.4826  # one over its median absolute deviation
+_LARGEST, _SMALLEST = 1e308, 1e-308  # of scales
+
+
+def soft_limit(z: Floats) -> Floats:
+    """Linear within ±5, logarithmic beyond, and once more beyond ±15, where z is 22,000: no value is far away.
+
+    It is invertible, so divergences stay what they are. Tails that are powers become exponential, which features of
+    the ratio can express; a single row at 20 standard deviations no longer rules a fit, one at 70 would.
+
+    >>> soft_limit(np.array([-3.0, 5.0, 1e3, -1e30])).round(1).tolist()
+    [-3.0, 5.0, 11.9, -19.1]
+    """
+    return np.copysign(_bent(_bent(np.abs(z), _LINEAR), _LOGARITHMIC), z)
+
+
+def _bent(size: Floats, limit: float) -> Floats:
+    """Logarithmic beyond a limit, with the same slope there."""
+    far = size > limit
+    if far.any():
+        size = size.copy()
+        size[far] = limit + np.log1p(size[far] - limit)
+    return size
+
+
+@dataclass(frozen=True)
+class NumericColumn(Column):
+    """Numbers: robustly standardised, softly limited; missing ones at the median, told by an indicator.
+
+    Of a column that had one value only, no ratio of densities can be taken: it is watched for other values.
+
+    Attributes:
+        median, scale: of the first window, rounded to a thousandth of the scale and to 6 digits.
+        edges: of the bins of its summaries.
+        constant: whether the median is the only value there was.
+    """
+
+    kind: ClassVar[str] = "numeric"
+    holds: ClassVar[str] = "a number"
+    reads: ClassVar[tuple[str, ...]] = ("number", "text", "boolean", "null")
+
+    median: float
+    scale: float
+    edges: tuple[float, ...]
+    constant: bool = False
+
+    @classmethod
+    def fit(cls, name: str, families: tuple[str, ...], values: Floats) -> Self:
+        """Freeze on values of the first window, nan where missing, one of them finite at least."""
+        ordered = np.sort(values[~np.isnan(values)])  # sorted, so that sums do not depend on the order of rows
+        median, scale = _center_and_scale(ordered)
+        constant = bool(ordered[0] == ordered[-1])
+        center = float(ordered[0]) if constant else median
+        return cls(name, families, center, scale, bin_edges(ordered, scale), constant)
+
+    def labels(self) -> list[tuple[str, str]]:
+        """The number, and whether it is missing."""
+        number = f"{self.name} changed" if self.constant else self.name
+        return [(self.name, number), (self.name, f"{self.name} missing")]
+
+    def encode(self, column: Any, family: str, out: Floats) -> Reading:
+        """Soft-limited robust z-scores and the indicator."""
+        values, infinite, bad = read_numbers(column, family)
+        missing = np.isnan(values)
+        note = f"{self.name}: {infinite} infinite value{'s' * (infinite > 1)} counted as missing"
+        told = Reading(bad, (note,) if infinite else ())
+        if self.constant:
+            out[:, 0], out[:, 1] = (values != self.median) & ~missing, missing
+            return told
+        with np.errstate(over="ignore"):
+            z = (values - self.median) / self.scale
+        z[missing] = 0.0
+        limited = soft_limit(z)
+        beyond = np.flatnonzero(~np.isfinite(limited))
+        if len(beyond):  # the quotient overflows, its logarithm does not
+            half = 0.5 * values[beyond] - 0.5 * self.median
+            log_size = np.log(np.abs(half)) + math.log(2.0) - math.log(self.scale)
+            limited[beyond] = np.copysign(_bent(_LINEAR + log_size, _LOGARITHMIC), half)
+        out[:, 0], out[:, 1] = limited, missing
+        return told
+
+    def summary(self, column: Any, family: str) -> dict[str, dict[str, Any]]:
+        """A histogram."""
+        return {self.name: numeric_summary(read_numbers(column, family).values, self.edges)}
+
+    def kept(self) -> str:
+        """Center, scale, edges."""
+        if self.constant:
+            return f"its only value, {self.median:.6g}"
+        return (
+            f"median {self.median:.6g}, scale {self.scale:.6g}, {len(self.edges)} edges of bins from "
+            f"{self.edges[0]:.6g} to {self.edges[-1]:.6g}"
+        )
+
+    def check(self) -> None:
+        """Finite numbers, edges in order."""
+        super().check()
+        if not is_finite(self.median) or not is_finite(self.scale) or self.scale <= 0.0:
+            raise TableError(f"column {self.name!r}: median={self.median!r} and scale={self.scale!r} are not valid")
+        if not isinstance(self.constant, bool):
+            raise TableError(f"column {self.name!r}: constant={self.constant!r} is not true or false")
+        edges = self.edges
+        if not isinstance(edges, tuple) or not edges or not all(is_finite(e) for e in edges):
+            raise TableError(f"column {self.name!r}: its edges of bins are not numbers")
+        if any(a >= b for a, b in pairwise(edges)):
+            raise TableError(f"column {self.name!r}: its edges of bins are not in order")
+
+
+def _center_and_scale(ordered: Floats) -> tuple[float, float]:
+    """Median and robust standard deviation: of the quartiles, or where those agree of what differs from the median."""
+    size = float(np.abs(ordered[[0, -1]]).max())
+    scaled = ordered / size if size > 0.0 else ordered  # differences of the largest numbers overflow
+    low, middle, high = np.quantile(scaled, [0.25, 0.5, 0.75])
+    spread = float(high - low) / _IQR
+    if spread <= 0.0:
+        apart = np.abs(scaled - middle)
+        apart = apart[apart > 0.0]
+        spread = _MAD * float(np.median(apart)) if len(apart) else 0.0
+    median = float(middle) * size
+    # a column that never moved has no scale of its own: 1, or its size where that is smaller
+    scale = min(spread, _LARGEST / size) * size if spread > 0.0 else min(1.0, abs(median) or 1.0)
+    scale = rounded(min(max(scale, _SMALLEST), _LARGEST))
+    try:
+        center = round(median, 3 - math.floor(math.log10(scale)))
+    except OverflowError:  # rounded up beyond the largest number
+        center = median
+    return center, scale
