@@ -1,4 +1,4 @@
-"""The names that driftline exports, as a list: a name that appears, vanishes or moves is a decision, not an accident."""
+"""The names that driftline exports, as a list: none appears, vanishes or moves by accident."""
 
 import pkgutil
 from importlib import import_module
@@ -10,7 +10,7 @@ LIST = Path(__file__).with_name("exports.txt")
 
 
 def exports():
-    """Names in ``__all__``, or those that a module of lazy names lists, of every module without a leading underscore."""
+    """Names in ``__all__``, or in ``__dir__`` where names are lazy, of all modules without a leading underscore."""
     modules = [driftline.__name__, *(m.name for m in pkgutil.walk_packages(driftline.__path__, "driftline."))]
     for module in (import_module(name) for name in modules if "._" not in name):
         names = vars(module).get("__dir__", lambda found=module: getattr(found, "__all__", []))()
