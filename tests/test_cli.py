@@ -504,12 +504,15 @@ def test_shell_completion(monkeypatch, capsys):
 
 def test_a_reader_who_leaves_is_no_error(copy):
     """The only test with a process of its own: what happens when Python ends is part of it."""
-    command = [sys.executable, "-m", "driftline", "watch", "people.csv", "--window", "100", "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    Record.from_json(process.stdout.readline())
-    process.stdout.close()
-    assert process.wait(timeout=60) in (0, 141)
-    assert process.stderr.read() == ""
-    process.stderr.close()
+    command = [sys.executable, "-m", "driftline", "watch", "-", "--window", "100", "--json"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    lines = (copy / "people.csv").read_text().splitlines(keepends=True)
+    with subprocess.Popen(command, **pipes, text=True) as process:
+        process.stdin.writelines(lines[:151])
+        process.stdin.flush()
+        Record.from_json(process.stdout.readline())
+        process.stdout.close()
+        process.stdin.writelines(lines[151:211])  # the next window, and nobody to read about it
+        process.stdin.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141

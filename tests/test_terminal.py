@@ -5,7 +5,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -173,9 +173,10 @@ def test_sparkline_fits(values, width):
 
 
 @given(st.floats())
+@example(0.0625)  # half of the last digit shown: 0.062, which is 0.0005 away but for rounding
 def test_numbers_are_short(value):
     text = number(value)
-    assert text == "–" or abs(float(text.replace(",", "")) - value) <= max(5e-4, 1e-3 * abs(value))
+    assert text == "–" or abs(float(text.replace(",", "")) - value) <= max(5.001e-4, 1e-3 * abs(value))
     assert math.isfinite(value) or text == "–"
 
 

@@ -53,16 +53,18 @@ def as_rows(
     names: Sequence[str] | None = None,
     width: int | None = None,
     of: str = "the original",
+    reader: str | None = None,
     min_rows: int = MIN_ROWS,
     device: torch.device | None = None,
     copy: bool = True,
 ) -> Tensor:
-    """Rows as a float64 tensor (n, D).
+    """Rows as a float64 tensor (n, D). Errors also hold the words of scikit-learn's own, which callers may look for.
 
     Arguments:
         what: how an error names the data, such as ``"original"`` or ``"window"``.
         names: columns the data must have, in this order, if it has names at all.
         width: number of columns it must have, those ``of`` something.
+        reader: class of the estimator that was fitted with that width.
         min_rows: fewer are an error.
         copy: windows are kept for the next step, and the caller may overwrite its buffer; rows to score are not.
     """
@@ -70,17 +72,22 @@ def as_rows(
     _check_names(present, names, what)
     values = _numbers(data, what, present, copy)
     if values.ndim != 2:
-        raise ValueError(
-            f"{what} must have two dimensions (rows, columns), got shape {tuple(values.shape)}"
-            + ("; use X.reshape(-1, 1) for a single column" if values.ndim == 1 else "")
-        )
+        message = f"{what} must have two dimensions (rows, columns), got shape {tuple(values.shape)}"
+        if values.ndim == 1:
+            advice = "use X.reshape(-1, 1) for a single column, X.reshape(1, -1) for a single row"
+            raise ValueError(f"{message}; {advice}. Reshape your data.")
+        raise ValueError(message)
     rows, columns = values.shape
     if columns == 0:
-        raise ValueError(f"{what} has no columns")
+        shape = f"0 feature(s) (shape=({rows}, 0)) while a minimum of 1 is required."
+        raise ValueError(f"{what} has no columns: {shape}")
     if width is not None and columns != width:
-        raise ValueError(f"{what} has {columns} columns, {of} has {width}")
+        message = f"{what} has {columns} columns, {of} has {width}"
+        if reader is not None:
+            message += f": X has {columns} features, but {reader} is expecting {width} features as input"
+        raise ValueError(message)
     if rows < min_rows:
-        raise ValueError(f"{what} has {rows} rows, at least {min_rows} are needed")
+        raise ValueError(f"{what} has {rows} rows, at least {min_rows} are needed (n_samples={rows})")
     label = (lambda j: repr(present[j])) if present else str
     _check_finite(values, what, label)
     return values if device is None else values.to(device)
@@ -115,13 +122,15 @@ def columns_differ(present: Sequence[str] | None, wanted: Sequence[str] | None) 
 def _numbers(data: Any, what: str, names: list[str] | None, copy: bool) -> Tensor:
     if isinstance(data, Tensor):
         if data.is_complex():
-            raise ValueError(f"{what} holds complex numbers, real ones are needed")
+            raise ValueError(f"{what} holds complex numbers, real ones are needed: Complex data not supported")
         return data.detach().to(torch.float64, copy=copy)
     if hasattr(data, "toarray") and hasattr(data, "nnz"):
         raise TypeError(f"{what} is a sparse matrix: pass a dense one, for example {what}.toarray()")
     if np.ma.isMaskedArray(data):
         data = np.ma.filled(data.astype(np.float64), np.nan)
     array = data.to_numpy() if hasattr(data, "to_numpy") else np.asarray(data)
+    if array.dtype.kind == "c":
+        raise ValueError(f"{what} holds {array.dtype} values, real ones are needed: Complex data not supported")
     if array.dtype.kind not in "biuf":
         if array.dtype.kind not in "OUS" or array.ndim != 2:
             raise ValueError(f"{what} holds {array.dtype} values, numbers are needed")
@@ -143,7 +152,7 @@ def _per_column(array: np.ndarray[Any, Any], what: str, names: list[str] | None)
         try:
             out[:, j] = [np.nan if v is None or type(v).__name__ == "NAType" else float(v) for v in column]
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{what}: column {label} cannot be read as numbers ({error})") from None
+            raise type(error)(f"{what}: column {label} cannot be read as numbers ({error})") from None
     return out
 
 

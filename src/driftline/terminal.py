@@ -132,7 +132,7 @@ class Screen(View):
         super().__init__(heading, console, past)
         self._notes: dict[str, str] = {}  # by their text without numbers, so that the last of a kind is shown
         self._about: list[str] = []
-        self._began, self._last = time.monotonic(), time.monotonic()
+        self._last = time.monotonic()
         self._spinner = Spinner("dots")
         self._live = Live(
             get_renderable=self.render, console=console, refresh_per_second=5, vertical_overflow="crop", screen=False

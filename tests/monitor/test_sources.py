@@ -493,15 +493,21 @@ def test_a_columnar_file_that_stays_unreadable_is_an_error(tmp_path: Path, monke
     assert list(follow(monkeypatch, tmp_path, [lambda: None] * 2)) == []
 
 
-def test_following_in_real_time(tmp_path: Path) -> None:
+def test_following_waits_between_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.csv"
     path.write_text("x\n1\n")
-    batches = open_source(path, follow=True, poll=0.01).batches()
+    batches = open_source(path, follow=True, poll=12.5).batches()
     assert next(batches).table.to_pylist() == [{"x": "1"}]
-    timer = threading.Timer(0.05, append(path, "2\n"))
-    timer.start()
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            append(path, "2\n")()
+
+    monkeypatch.setattr("time.sleep", sleep)
     assert next(batches).table.to_pylist() == [{"x": "2"}]
-    timer.join()
+    assert waits == [12.5] * 3
 
 
 # --- pipes
@@ -561,7 +567,7 @@ def test_a_stream_goes_on_with_new_rows_or_is_replayed(monkeypatch: pytest.Monke
 def test_a_named_pipe(tmp_path: Path) -> None:
     path = tmp_path / "pipe.csv"
     os.mkfifo(path)
-    thread = threading.Thread(target=lambda: path.write_text("x\n1\n2\n"))
+    thread = threading.Thread(target=lambda: path.write_text("x\n1\n2\n"), daemon=True)  # it waits for a reader
     thread.start()
     source = open_source(path)
     assert isinstance(source, Pipe)

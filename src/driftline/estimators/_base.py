@@ -119,8 +119,16 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, data: Any, what: str, *, min_rows: int = MIN_ROWS, copy: bool = True) -> Tensor:
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        width = self.n_features_in_
-        return as_rows(data, what, names=names, width=width, min_rows=min_rows, device=self._device, copy=copy)
+        return as_rows(
+            data,
+            what,
+            names=names,
+            width=self.n_features_in_,
+            reader=type(self).__name__,
+            min_rows=min_rows,
+            device=self._device,
+            copy=copy,
+        )
 
     def _track(self, original: str | None) -> Track:
         check_is_fitted(self)

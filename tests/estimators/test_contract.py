@@ -1,0 +1,82 @@
+"""scikit-learn's own checks of what an estimator must do: parameters, clones, messages, input of all kinds, pickles."""
+
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+
+from driftline import ContinualDensityRatio, DensityRatio
+from driftline.inputs import as_rows
+
+SECOND_SAMPLE = "fit takes a second sample (m, D) where the check passes labels (n,)"
+
+# check -> why it fails; one that passes after all fails the test (xfail_strict in pyproject.toml)
+EXPECTED = dict.fromkeys(
+    [
+        "check_dict_unchanged",
+        "check_dont_overwrite_parameters",
+        "check_dtype_object",
+        "check_estimators_dtypes",
+        "check_estimators_fit_returns_self",
+        "check_estimators_nan_inf",
+        "check_estimators_overwrite_params",
+        "check_estimators_pickle",
+        "check_f_contiguous_array_estimator",
+        "check_fit2d_1feature",
+        "check_fit2d_predict1d",
+        "check_fit_check_is_fitted",
+        "check_fit_idempotent",
+        "check_fit_score_takes_y",
+        "check_methods_sample_order_invariance",
+        "check_methods_subset_invariance",
+        "check_n_features_in",
+        "check_n_features_in_after_fitting",
+        "check_pipeline_consistency",
+        "check_positive_only_tag_during_fit",
+        "check_readonly_memmap_input",
+    ],
+    SECOND_SAMPLE,
+)
+
+
+class StaticOnOneSample(DensityRatio):
+    """DensityRatio with a second sample made from the first: all that is expected to fail above must pass here."""
+
+    def fit(self, X, y=None):
+        return super().fit(X, 0.5 * as_rows(X, "original"))
+
+    def score_samples(self, X):
+        """The ratio under a name that the checks know and call."""
+        return self.log_ratio(X)
+
+
+class ContinualAfterAStep(ContinualDensityRatio):
+    """ContinualDensityRatio with a ratio to ask for: fit alone says that it is 1 everywhere."""
+
+    def fit(self, X, y=None):
+        super().fit(X)
+        return self.partial_fit(0.5 * as_rows(X, "original"))
+
+    def score_samples(self, X):
+        return self.log_ratio(X)
+
+
+ESTIMATORS = [
+    kind(random_state=0) for kind in (ContinualDensityRatio, ContinualAfterAStep, DensityRatio, StaticOnOneSample)
+]
+
+
+def expected(estimator):
+    return EXPECTED if type(estimator) is DensityRatio else {}
+
+
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected)
+def test_scikit_learns_contract(estimator, check):
+    check(estimator)
+
+
+def test_expected_failures_are_checks_that_exist():
+    assert set(EXPECTED) <= {check.func.__name__ for _, check in estimator_checks_generator(DensityRatio())}
+
+
+def test_labels_are_refused_and_not_ignored(rng):
+    with pytest.raises(ValueError, match=r"current must have two dimensions .* got shape \(20,\)"):
+        DensityRatio().fit(rng.normal(size=(20, 2)), rng.integers(0, 2, 20))

@@ -1,0 +1,31 @@
+"""The names that driftline exports, as a list: none appears, vanishes or moves by accident."""
+
+import pkgutil
+from importlib import import_module
+from pathlib import Path
+
+import driftline
+
+LIST = Path(__file__).with_name("exports.txt")
+
+
+def exports():
+    """Names in ``__all__``, or in ``__dir__`` where names are lazy, of all modules without a leading underscore."""
+    modules = [driftline.__name__, *(m.name for m in pkgutil.walk_packages(driftline.__path__, "driftline."))]
+    for module in (import_module(name) for name in modules if "._" not in name):
+        names = vars(module).get("__dir__", lambda found=module: getattr(found, "__all__", []))()
+        for name in names:
+            assert hasattr(module, name), f"{module.__name__} lists {name!r}, which it does not hold"
+            yield f"{module.__name__}.{name}"
+
+
+def test_exported_names_are_those_listed():
+    found, listed = set(exports()), set(LIST.read_text().split())
+    assert found == listed, (
+        f"exported, but not listed: {sorted(found - listed)}; listed, but not exported: {sorted(listed - found)}. "
+        "If that is meant, say so in CHANGELOG.md and renew the list: python tests/test_exports.py"
+    )
+
+
+if __name__ == "__main__":
+    LIST.write_text("".join(f"{name}\n" for name in sorted(exports())))
