@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
-import driftline
 from driftline import ContinualDensityRatio, DensityRatio, Training, UntrustedEstimateWarning
 
 BOTH = [DensityRatio, ContinualDensityRatio]
@@ -239,16 +238,6 @@ def test_generators_give_one_value_a_row(kind, rng):
     a, b = two(rng)
     with pytest.raises(ValueError, match="the generator returned shape"):
         DensityRatio(random_state=0).fit(a, b).divergence(kind)
-
-
-def test_exported_names():
-    assert sorted(driftline.__all__) == [
-        "Attribution", "ContinualDensityRatio", "DensityRatio", "DriftAlarm", "Estimate", "FitDivergedError", "FitInfo",
-        "Info", "OriginalInfo", "Signal", "StateFileError", "Training", "UntrustedEstimateWarning",
-        "__version__", "divergence",
-    ]  # fmt: skip
-    for name in driftline.__all__:
-        assert getattr(driftline, name) is not None
 
 
 def test_kl_of_networks_is_not_read_off_the_rows_fitted(seed):

@@ -1,7 +1,5 @@
 """Judging generators task after task: the truth without keeping it, forgetting seen, mistakes named."""
 
-import importlib
-import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from types import ModuleType
@@ -213,13 +211,6 @@ def test_frames_have_the_columns_of_the_first_task(tmp_path):
             with pytest.raises(ValueError, match=r"missing \['y', 'z'\]"):
                 one.encode("a", frame("x"))
             one.task("b", frame()).update({"a": frame().to_numpy(), "b": frame()})  # arrays have no names
-
-
-def test_without_pandas_the_extra_is_named(monkeypatch):
-    monkeypatch.delitem(sys.modules, "driftline.evaluation")
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ModuleNotFoundError, match=r"needs pandas: pip install 'driftline\[eval\]'"):
-        importlib.import_module("driftline.evaluation")
 
 
 def test_mistakes_are_named():

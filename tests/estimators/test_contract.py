@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 from driftline import ContinualDensityRatio, DensityRatio
-from driftline.inputs import as_rows
+from driftline._inputs import as_rows
 
 SECOND_SAMPLE = "fit takes a second sample (m, D) where the check passes labels (n,)"
 

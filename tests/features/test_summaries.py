@@ -24,6 +24,7 @@ def total(summary):
 @example([1e16, 1e16 + 2.0], 1.0)
 @example([5e-324, 0.0], 1e-308)
 @example([1e308], 1e308)
+@example([1.7976931348623157e308], 1.0)
 def test_edges_are_in_order_and_cover_the_middle(values, scale):
     ordered = np.sort(values)
     edges = np.array(bin_edges(ordered, scale))

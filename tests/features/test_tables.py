@@ -2,9 +2,7 @@
 
 import datetime as dt
 import decimal
-import importlib
 import json
-import sys
 
 import numpy as np
 import pyarrow as pa
@@ -416,21 +414,6 @@ def test_describe_tells_what_is_kept(rng):
     ]  # fmt: skip
     assert "median" in told[0]["kept"]
     assert "'red', 'blue', 'green'" in told[1]["kept"]
-
-
-def test_tables_come_only_with_pyarrow(monkeypatch):
-    from driftline import features
-
-    assert features.TableEncoder is TableEncoder
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    for name in [n for n in sys.modules if n.startswith("driftline.features.")]:
-        if hasattr(sys.modules[name], "pa") or name.endswith(("columns", "numeric", "summaries")):
-            monkeypatch.delitem(sys.modules, name)
-            monkeypatch.delattr(features, name.rpartition(".")[2])
-    importlib.reload(features)  # does without
-    with pytest.raises(ImportError, match=r"tables need pyarrow: pip install 'driftline\[monitor\]'"):
-        features.TableEncoder  # noqa: B018
-    assert not hasattr(features, "TableDecoder")
 
 
 def test_decimals_and_durations():

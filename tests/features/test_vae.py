@@ -173,7 +173,7 @@ def test_shapes_of_any_kind(digits):
 def test_features_do_not_depend_on_the_batch(digits, monkeypatch):
     vae = small(training=BRIEF).fit(digits.images)
     whole = vae.transform(digits.images)
-    monkeypatch.setattr("driftline.features.base._BATCH", 100)
+    monkeypatch.setattr("driftline.features._base._BATCH", 100)
     np.testing.assert_allclose(vae.transform(digits.images), whole, atol=1e-5)
 
 

@@ -126,7 +126,7 @@ def test_fid_with_fewer_rows_than_columns_is_not_negative():
 def test_blocks_change_nothing(monkeypatch):
     x, y = samples(n=300, m=200)
     whole = neighbours(x, y)
-    monkeypatch.setattr("driftline.metrics.nearest._BLOCK", 7)
+    monkeypatch.setattr("driftline.evaluation.metrics._nearest._BLOCK", 7)
     assert neighbours(x, y) == whole
 
 

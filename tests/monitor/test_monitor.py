@@ -158,7 +158,7 @@ def _killed_often(tmp_path, source, settings, kills, seed):
     """Records and state after so many kills and a last run to the end, and the signals that killed."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["driftline.monitor.monitor", "jsonschema", "pandas", "polars", "pyarrow.parquet", "pytest"]
+        ["driftline.monitor._monitor", "jsonschema", "pandas", "polars", "pyarrow.parquet", "pytest"]
     )
     signals, path = [], tmp_path / "killed"
     for death in _deaths(kills, seed):
@@ -227,7 +227,7 @@ def test_what_is_kept(tmp_path):
 
 
 def test_rows_wider_than_a_page_are_found(tmp_path, monkeypatch):
-    monkeypatch.setattr("driftline.monitor.databases._PAGE", 512)  # 64 numbers
+    monkeypatch.setattr("driftline.monitor._sqlite._PAGE", 512)  # 64 numbers
     rng = np.random.default_rng(0)
     wide = [pa.table({f"x{j}": rng.normal(size=500) for j in range(40)}) for _ in range(2)]
     with Monitor(tmp_path / "run", window=500, model="linear") as monitor:

@@ -136,7 +136,7 @@ def test_a_kill_between_commit_and_emptying_the_log_leaves_nothing_behind(tmp_pa
     secret = os.urandom(64) * 400
     with Tracker(tmp_path / "run") as tracker:
         progress = tracker.commit(RUN, [record(0)], secret, Progress())
-        monkeypatch.setattr("driftline.monitor.tracker.empty_log", lambda database: None)
+        monkeypatch.setattr("driftline.monitor._tracker.empty_log", lambda database: None)
         tracker.commit(RUN, [record(1)], b"small", progress)
         for name in ("run", "run-wal"):
             shutil.copy(tmp_path / name, tmp_path / f"killed{name[3:]}")

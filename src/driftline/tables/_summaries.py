@@ -71,11 +71,13 @@ def bin_edges(ordered: Floats, scale: float) -> tuple[float, ...]:
 
 def _binary_edges(ordered: Floats, low: float, high: float) -> Floats:
     """Edges halfway between multiples of a power of 2: from them no value can be told, and none of them is one."""
-    least = 2.0 * float(np.spacing(max(abs(low), abs(high))))  # half of it must still be a difference
-    step = 2.0 ** math.ceil(math.log2(max((high - low) / _BINS, least)))
+    # half of the least step must still be a difference; the spacing of the largest number is not a number
+    least = 2.0 * float(np.spacing(min(max(abs(low), abs(high)), 0.5 * _LARGEST)))
+    step = 2.0 ** math.ceil(math.log2(max((0.5 * high - 0.5 * low) / (0.5 * _BINS), least)))
     while True:
         count = np.arange(math.floor(low / step) - 1, math.ceil(high / step) + 1)
-        edges = np.asarray((count + 0.5) * step, dtype=np.float64)
+        with np.errstate(over="ignore"):  # edges beyond all numbers are cut off by the caller
+            edges = np.asarray((count + 0.5) * step, dtype=np.float64)
         if step >= 1e307 or not np.isin(edges, ordered).any():
             return edges
         step *= 2.0
