@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from torch import Tensor
 
-from driftline.fitting import FitDivergedError, Training, log_mean_exp, resolve
-from driftline.recursion import Policy, Position, Settings, State, start, step
+from driftline.fitting import FitDivergedError, Training, log_mean_exp, resolve_objective
+from driftline.recursion import Anchor, Policy, State, StepSettings, start, step
 from driftline.synthetic import GaussianStream
 from experiments.experiment import Experiment, Report, Row, Unit
 from experiments.figures import COLORS, band, canvas, style
@@ -130,9 +130,15 @@ def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
             yield {"t": t, **choice._asdict(), "normalizer": normalizer, **errors(value, truth), "reason": reason}
 
 
-def _settings(args: Args, choice: Choice, seed: int, report: Report) -> Settings:
-    settings = Settings(objective=resolve(choice.objective), model=choice.model, training=Training(epochs=args.epochs),
-                        seed=seed, progress=epochs_to(report), lag=0)  # fmt: skip
+def _settings(args: Args, choice: Choice, seed: int, report: Report) -> StepSettings:
+    settings = StepSettings(
+        objective=resolve_objective(choice.objective),
+        model=choice.model,
+        training=Training(epochs=args.epochs),
+        seed=seed,
+        progress=epochs_to(report),
+        lag=0,
+    )
     # no lag: rows are independent, and error bars are not asked for
     return replace(settings, normalizer="self", penalty=args.penalty) if choice.penalised else settings
 
@@ -143,8 +149,8 @@ def renewed(state: State, rows: Tensor) -> State:
     psi and its normaliser stay as fitted. What belongs to the old rows, their influence on the errors, goes with them.
     """
     track = state.tracks["original"]
-    reference: Position = track.reference._replace(window=rows, uncertainty=None, evidence=None)
-    return state._replace(tracks={"original": track._replace(reference=reference)})
+    anchor: Anchor = track.anchor._replace(window=rows, uncertainty=None, evidence=None)
+    return state._replace(tracks={"original": track._replace(anchor=anchor)})
 
 
 def _log_ratio(state: State, rows: Tensor, normalizer: str) -> Any:

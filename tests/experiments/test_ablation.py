@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from driftline.fitting import FitDivergedError
-from driftline.recursion import Policy, Settings, start, step
+from driftline.recursion import Policy, StepSettings, start, step
 from driftline.synthetic import GaussianStream
 from experiments import ablation
 from experiments.ablation import (
@@ -63,8 +63,8 @@ def test_one_fit_serves_both_normalizers():
     for model in ("quadratic", "mlp"):
         got = []
         for settings in (
-            Settings(model=model, seed=3, lag=0, training=ablation.Training(epochs=2)),
-            Settings(model=model, seed=3, lag=0, training=ablation.Training(epochs=2), normalizer="self"),
+            StepSettings(model=model, seed=3, lag=0, training=ablation.Training(epochs=2)),
+            StepSettings(model=model, seed=3, lag=0, training=ablation.Training(epochs=2), normalizer="self"),
         ):
             state = start(window(0, 5), settings)
             for t in (1, 2):
@@ -75,7 +75,7 @@ def test_one_fit_serves_both_normalizers():
 
 
 def test_renewed_reference_is_the_numerator_of_the_next_step():
-    settings = Settings(model="quadratic", lag=0)
+    settings = StepSettings(model="quadratic", lag=0)
     state, _ = step(start(window(0, 1), settings), {"original": window(1, 1)}, settings, Policy())
     same = renewed(state, state.tracks["original"].reference.window)
     other = renewed(state, window(1, 2))

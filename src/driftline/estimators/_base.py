@@ -19,6 +19,7 @@ from driftline import inference
 from driftline._files import StateFileError, replacing
 from driftline._inputs import MIN_ROWS, as_rows, resolve_device, resolve_seed
 from driftline.fitting import (
+    MODELS,
     Design,
     LogLinear,
     ModuleFactory,
@@ -30,10 +31,10 @@ from driftline.fitting import (
     check_training,
     design_of,
     log_mean_exp,
-    resolve,
+    resolve_objective,
 )
 from driftline.inference import Attribution, Estimate, Generator, attribute, members
-from driftline.recursion import MODELS, Info, Position, Settings, State, Track, dump, has_past, parse, reach
+from driftline.recursion import Anchor, Info, State, StepSettings, Track, dump, has_past, parse, reach
 
 __all__ = ["Floats", "RatioEstimator", "UntrustedEstimateWarning", "at_least_zero"]
 
@@ -75,7 +76,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
     progress: Progress | None
     _state: State
 
-    def _settings(self, seed: int, originals: int = 1) -> Settings:
+    def _settings(self, seed: int, originals: int = 1) -> StepSettings:
         """The parameters, checked and resolved."""
         if isinstance(self.model, nn.Module) or not (callable(self.model) or self.model in MODELS):
             raise ValueError(
@@ -86,8 +87,8 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         if not hidden or not all(isinstance(w, int | np.integer) and w > 0 for w in hidden):
             raise ValueError(f"hidden={self.hidden!r} must be widths of hidden layers, such as (256, 256)")
         training = check_training(Training() if self.training is None else self.training)
-        return Settings(
-            objective=resolve(self.objective),
+        return StepSettings(
+            objective=resolve_objective(self.objective),
             model=self.model,
             hidden=hidden,
             ridge=at_least_zero(self.ridge, "ridge"),
@@ -152,44 +153,44 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "_state")
 
     def _log_ratio(self, X: Any, original: str | None, return_std: bool) -> Floats | tuple[Floats, Floats]:
-        position = self._track(original).current
+        current = self._track(original).current
         rows = self._rows(X, "X", min_rows=0, copy=False)
-        values = position.log_ratio(rows).cpu().numpy()
+        values = current.log_ratio(rows).cpu().numpy()
         if not return_std:
             return cast(Floats, values)
-        design = None if position.uncertainty is None else design_of(position.psi, rows)
-        if position.uncertainty is None or design is None:
+        design = None if current.uncertainty is None else design_of(current.psi, rows)
+        if current.uncertainty is None or design is None:
             return values, np.full_like(values, np.nan)
-        return values, inference.log_ratio_std(position.uncertainty, design).cpu().numpy()
+        return values, inference.log_ratio_std(current.uncertainty, design).cpu().numpy()
 
     def _weights(self, X: Any, original: str | None) -> Floats:
-        position = self._track(original).current
-        on_window = position.log_ratio(position.window)
+        current = self._track(original).current
+        on_window = current.log_ratio(current.window)
         _warn_of_few(on_window, "the weights rest on", "the original has moved too far away for reweighting")
-        values = position.log_ratio(self._rows(X, "X", min_rows=0, copy=False)) - log_mean_exp(on_window)
+        values = current.log_ratio(self._rows(X, "X", min_rows=0, copy=False)) - log_mean_exp(on_window)
         return cast(Floats, values.clamp(max=700.0).exp().cpu().numpy())
 
     def _divergence(
         self, kind: str | Generator, X: Any, original: str | None, level: float, *, of_step: bool
     ) -> Estimate:
         track = self._track(original)
-        position = track.current
-        rows = position.window if X is None else self._rows(X, "X", min_rows=2, copy=False)
+        current = track.current
+        rows = current.window if X is None else self._rows(X, "X", min_rows=2, copy=False)
         if of_step:
             if track.step_log_ratio.numel() == 0:
                 raise ValueError("no step has been taken yet: call partial_fit with a window first")
             log_r = track.step_log_ratio
         else:
-            log_r = position.log_ratio(rows)
-        psi, uncertainty = position.psi, position.uncertainty
+            log_r = current.log_ratio(rows)
+        psi, uncertainty = current.psi, current.uncertainty
         assert isinstance(psi, LogLinear | Network)
         design = None if uncertainty is None else design_of(psi, rows)
         if kind == "kl" and X is None and not of_step and isinstance(psi, LogLinear):
-            return self._forward_kl(position, log_r, design, level)
+            return self._forward_kl(current, log_r, design, level)
         if callable(kind) or kind in _HEAVY:
             advice = "too small in all likelihood; reverse_kl, js and hellinger do not depend on the largest ratios"
             _warn_of_few(log_r, "this divergence rests on", advice)
-        lag = position.lag if X is None else reach(psi.standardizer(rows), self._settings(self.seed_))
+        lag = current.lag if X is None else reach(psi.standardizer(rows), self._settings(self.seed_))
         if of_step and uncertainty is not None:
             uncertainty = inference.of_step(uncertainty)
         estimate = inference.divergence_estimate(
@@ -205,13 +206,13 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         return estimate
 
     @staticmethod
-    def _forward_kl(position: Position, log_r: Tensor, design: Design | None, level: float) -> Estimate:
+    def _forward_kl(current: Anchor, log_r: Tensor, design: Design | None, level: float) -> Estimate:
         """Of a log-linear ratio: from its constant where that tells it, else as summed up along the way."""
-        psi, uncertainty, forward, logs = position.psi, position.uncertainty, position.forward, log_r.cpu().numpy()
+        psi, uncertainty, forward, logs = current.psi, current.uncertainty, current.forward, log_r.cpu().numpy()
         assert isinstance(psi, LogLinear)
         if uncertainty is not None and design is not None:
-            constant = -position.log_normalizer
-            exact = inference.forward_kl(psi.coef, constant, logs, level, uncertainty, design, position.lag)
+            constant = -current.log_normalizer
+            exact = inference.forward_kl(psi.coef, constant, logs, level, uncertainty, design, current.lag)
             if exact is not None:
                 return exact
         rows = min(forward.rows, inference.effective_sample_size(log_r))
@@ -227,22 +228,22 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
     def _attribution(
         self, original: str | None, level: float, groups: Mapping[str, Sequence[str | int]] | None = None
     ) -> list[Attribution]:
-        position = self._track(original).current
-        if not isinstance(position.psi, LogLinear) or position.uncertainty is None:
-            why = "no step has been taken yet" if not has_past(position.psi) else "this model has no such parts"
+        current = self._track(original).current
+        if not isinstance(current.psi, LogLinear) or current.uncertainty is None:
+            why = "no step has been taken yet" if not has_past(current.psi) else "this model has no such parts"
             raise ValueError(
                 f"the divergence cannot be attributed to columns: {why} (it needs a log-linear model, 'auto', "
                 "'quadratic' or 'linear', with the telescoped normaliser, throughout)"
             )
-        psi, design = position.psi, design_of(position.psi, position.window)
+        psi, design = current.psi, design_of(current.psi, current.window)
         assert design is not None
-        log_r = position.log_ratio(position.window)
-        if bool(inference.joined_later(psi.coef, position.uncertainty).any()):
+        log_r = current.log_ratio(current.window)
+        if bool(inference.joined_later(psi.coef, current.uncertainty).any()):
             _warn_of_few(log_r, "features that joined later rest on", "their parts cannot be trusted")
         columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
         names = columns if groups is None else list(groups)
         belong = None if groups is None else members(groups, columns).to(log_r)
-        found = attribute(psi.features, psi.coef, position.uncertainty, design, log_r, position.lag, level, belong)
+        found = attribute(psi.features, psi.coef, current.uncertainty, design, log_r, current.lag, level, belong)
         total = sum(max(e.value, 0.0) for e in found)
         parts = [
             Attribution(name, max(e.value, 0.0) / total if total > 0.0 else 0.0, e)

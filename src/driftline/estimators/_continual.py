@@ -14,7 +14,7 @@ from driftline._inputs import as_rows, column_names, resolve_device
 from driftline.estimators._base import Floats, RatioEstimator, at_least_zero
 from driftline.fitting import ModuleFactory, Objective, Progress, Stacked, Training
 from driftline.inference import Attribution, Estimate, Generator
-from driftline.recursion import Info, Policy, Settings, State, has_past, join, restart, start, step
+from driftline.recursion import Info, Policy, State, StepSettings, add_original, has_past, restart, start, step
 
 __all__ = ["ContinualDensityRatio"]
 
@@ -34,11 +34,11 @@ class ContinualDensityRatio(RatioEstimator):
         normalizer: "telescoped" adds up the step normalisers; "self" averages over the current window (the paper's).
         penalty: the paper's lambda_c on the step constraint; "paper" is 10 for one original and 100 k for k of them.
         penalty_rate: "constant", or "root-n": lambda_c = penalty / sqrt(rows), with which the paper's Theorem 1 holds.
-        step: "every" steps from each window to the next; "adaptive" holds the reference window until the step is
+        step: "every" steps from each window to the next; "adaptive" holds the anchor window until the step is
             informative. While it is held, its rows are kept: at first these are the original's.
-        enough, too_much: nats of step divergence at which an adaptive reference moves, and beyond which it goes by the
+        enough, too_much: nats of step divergence at which an adaptive anchor moves, and beyond which it steps via the
             window in between.
-        max_hold: an adaptive reference moves after this many windows in any case.
+        max_hold: an adaptive anchor moves after this many windows in any case.
         warm_start: whether a network starts from the previous one.
         polish: whether a network's last layer is solved exactly after training.
 
@@ -124,7 +124,7 @@ class ContinualDensityRatio(RatioEstimator):
             raise ValueError(f"max_hold={self.max_hold} must be at least 1")
         return Policy(self.step, self.enough, self.too_much, self.max_hold)
 
-    def _settings(self, seed: int, originals: int = 1) -> Settings:
+    def _settings(self, seed: int, originals: int = 1) -> StepSettings:
         if self.normalizer not in ("telescoped", "self"):
             raise ValueError(f"normalizer={self.normalizer!r} is unknown: choose 'telescoped' or 'self'")
         if self.penalty_rate not in ("constant", "root-n"):
@@ -188,7 +188,7 @@ class ContinualDensityRatio(RatioEstimator):
             raise ValueError("no window given: pass at least one")
         return {name: self._rows(window[name], f"window of {name!r}") for name in tracks if name in window}
 
-    def change_features(self, reference: Any) -> Self:
+    def change_features(self, window: Any) -> Self:
         """The columns are features of something else, such as an encoder's output, and those have been replaced.
 
         The ratio learned so far lives in the previous features. So the window it stands on is needed in the new ones,
@@ -196,7 +196,7 @@ class ContinualDensityRatio(RatioEstimator):
         features. Error bars are carried over as far as the new features can express the previous ones.
 
         Arguments:
-            reference: the rows of the last window, in the same order, in the new features, (n, D'), or
+            window: the rows of the last window, in the same order, in the new features, (n, D'), or
                 ``{name: rows}`` for several originals; of an original that has had no window yet, its own samples.
 
         >>> import numpy as np
@@ -210,8 +210,8 @@ class ContinualDensityRatio(RatioEstimator):
         """
         check_is_fitted(self)
         tracks = self._state.tracks
-        given = reference if isinstance(reference, Mapping) else dict.fromkeys(tracks, reference)
-        if len(tracks) > 1 and not isinstance(reference, Mapping):
+        given = window if isinstance(window, Mapping) else dict.fromkeys(tracks, window)
+        if len(tracks) > 1 and not isinstance(window, Mapping):
             raise ValueError(f"several originals are traced, pass {{name: rows}} for all of {sorted(tracks)}")
         if set(given) != set(tracks):
             raise ValueError(f"rows are needed for all of {sorted(tracks)}, got {sorted(given)}")
@@ -219,11 +219,11 @@ class ContinualDensityRatio(RatioEstimator):
         for name, track in tracks.items():
             if isinstance(track.current.psi, Stacked):
                 raise ValueError(f"original {name!r} has had no window since features changed last: give it one first")
-            rows[name] = as_rows(given[name], f"reference of {name!r}", names=names, width=width, device=self._device)
+            rows[name] = as_rows(given[name], f"window of {name!r}", names=names, width=width, device=self._device)
             width = rows[name].shape[1]
             if len(rows[name]) != len(track.current.window):
                 raise ValueError(
-                    f"reference of {name!r} has {len(rows[name])} rows, its last window {len(track.current.window)}: "
+                    f"window of {name!r} has {len(rows[name])} rows, its last window {len(track.current.window)}: "
                     "pass the same rows in the new features"
                 )
         state = restart(self._state, rows, self._settings(self.seed_, len(tracks)))
@@ -234,18 +234,18 @@ class ContinualDensityRatio(RatioEstimator):
     def _stacked(self, windows: dict[str, Tensor], before: Any) -> dict[str, Tensor]:
         """Windows with their previous features beside the new ones, for originals whose features have changed."""
         tracks = self._state.tracks
-        changed = [n for n in windows if isinstance(tracks[n].reference.psi, Stacked)]
+        changed = [n for n in windows if isinstance(tracks[n].anchor.psi, Stacked)]
         given = before if isinstance(before, Mapping) else {} if before is None else dict.fromkeys(windows, before)
         missing = [n for n in changed if n not in given]
         # an original whose first window this is has no past to be read in the previous features: nothing is lost
-        extra = [n for n in given if n not in changed and (n not in windows or has_past(tracks[n].reference.psi))]
+        extra = [n for n in given if n not in changed and (n not in windows or has_past(tracks[n].anchor.psi))]
         if missing:
             raise ValueError(f"before= must hold the windows of {missing} in the previous features, got {list(given)}")
         if extra:
             raise ValueError(f"before= is for the first window after change_features only, not for {extra}")
         out = dict(windows)
         for name in changed:
-            width = self._state.tracks[name].reference.window.shape[1] - self.n_features_in_
+            width = self._state.tracks[name].anchor.window.shape[1] - self.n_features_in_
             rows = as_rows(given[name], f"before of {name!r}", width=width, device=self._device)
             if len(rows) != len(windows[name]):
                 raise ValueError(f"before of {name!r} has {len(rows)} rows, its window {len(windows[name])}")
@@ -259,7 +259,7 @@ class ContinualDensityRatio(RatioEstimator):
         if name in self._state.tracks:
             raise ValueError(f"original {name!r} is traced already: choose another name")
         settings = self._settings(self.seed_, len(self._state.tracks) + 1)
-        self._state = join(self._state, name, self._rows(samples, f"original {name!r}"), settings)
+        self._state = add_original(self._state, name, self._rows(samples, f"original {name!r}"), settings)
         return self
 
     def widen(self, hidden: Sequence[int]) -> Self:
@@ -290,7 +290,7 @@ class ContinualDensityRatio(RatioEstimator):
     def step_divergence(
         self, kind: str | Generator = "reverse_kl", original: str | None = None, *, level: float = 0.95
     ) -> Estimate:
-        """The same between the reference window of the last step and the current window."""
+        """Divergence between the anchor window of the last step and the current window."""
         return self._divergence(kind, None, original, level, of_step=True)
 
     def attribution(

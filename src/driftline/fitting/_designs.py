@@ -13,7 +13,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from driftline.fitting._models import MLP, Features, LogLinear, Network, Psi, Stacked
+from driftline.fitting._models import Features, LogLinear, Psi, Stacked
+from driftline.fitting._networks import MLP, Network
 
 __all__ = ["Dense", "Design", "LogLinearDesign", "design_of", "last_layer", "log_linear_design"]
 

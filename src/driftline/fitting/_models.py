@@ -1,4 +1,4 @@
-"""Models of psi, the log-ratio up to a constant: log-linear features and networks.
+"""Models of psi, the log-ratio up to a constant: features and the log-linear model of them.
 
 A model is a frozen value: it maps raw rows to psi and is replaced, never changed. Standardisation is part of it and
 stays what it was when tracing began, so that psi of two steps speak of the same coordinates.
@@ -6,33 +6,14 @@ stays what it was when tracing began, so that psi of two steps speak of the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-__all__ = [
-    "MLP",
-    "Features",
-    "LogLinear",
-    "ModuleFactory",
-    "Network",
-    "Psi",
-    "Stacked",
-    "Standardizer",
-    "fit_features",
-    "fit_standardizer",
-    "grow",
-    "mlp_factory",
-]
+__all__ = ["CHUNK", "Features", "LogLinear", "Psi", "Stacked", "Standardizer", "fit_features", "fit_standardizer"]
 
-ModuleFactory = Callable[[int, int], nn.Module]
-"""``factory(n_inputs, n_outputs)``; with several originals, tau is the last input and each has its own output."""
-
-_CHUNK = 8192  # rows scored at a time: small enough for the cache, large enough for the matrix products
-_NETWORK_CLIP = 1e4  # a standardised input beyond this says nothing more to a float32 network
+CHUNK = 8192  # rows scored at a time: small enough for the cache, large enough for the matrix products
 
 
 class Standardizer(NamedTuple):
@@ -97,7 +78,7 @@ class Features(NamedTuple):
         """Features with a last column of ones, (n, p + 1)."""
         out = torch.empty(z.shape[0], self.size + 1, dtype=z.dtype, device=z.device)
         rate = 1.0 / self.scale
-        for rows, part in zip(z.split(_CHUNK), out.split(_CHUNK), strict=True):
+        for rows, part in zip(z.split(CHUNK), out.split(CHUNK), strict=True):
             self.fill(rows, part[:, :-1])
             part[:, :-1].sub_(self.center).mul_(rate)
         out[:, -1] = 1.0
@@ -110,8 +91,8 @@ class Features(NamedTuple):
         if out.shape[1] == 0:
             return out
         bare = self._replace(squares=False)
-        work = torch.empty(min(_CHUNK, len(z)), self.columns + out.shape[1], dtype=z.dtype, device=z.device)
-        for rows, part in zip(z.split(_CHUNK), out.split(_CHUNK), strict=True):
+        work = torch.empty(min(CHUNK, len(z)), self.columns + out.shape[1], dtype=z.dtype, device=z.device)
+        for rows, part in zip(z.split(CHUNK), out.split(CHUNK), strict=True):
             bare.fill(rows, work[: len(rows)])
             torch.sub(work[: len(rows), self.columns :], self.center[base:], out=part)
             part.div_(self.scale[base:])
@@ -186,7 +167,7 @@ def fit_features(
     )
     size = d * (1 + squares) + bare.pairs.shape[0] + bare.bias.shape[0]
     total, square = z.new_zeros(size), z.new_zeros(size)
-    for rows in z.split(_CHUNK):
+    for rows in z.split(CHUNK):
         raw = z.new_empty(rows.shape[0], size)
         bare.fill(rows, raw)
         total += raw.sum(0)
@@ -219,7 +200,7 @@ class LogLinear(NamedTuple):
         weights = self.coef / features.scale
         linear, square = weights[:d], weights[d:base] if features.squares else torch.zeros_like(weights[:d])
         out = torch.empty(x.shape[0], dtype=x.dtype, device=x.device)
-        chunk = min(_CHUNK, max(1, x.shape[0]))
+        chunk = min(CHUNK, max(1, x.shape[0]))
         standard, work = (torch.empty(chunk, d, dtype=x.dtype, device=x.device) for _ in range(2))
         for rows, values in zip(x[:, :d].split(chunk), out.split(chunk), strict=True):
             z, w = standard[: len(rows)], work[: len(rows)]
@@ -229,66 +210,6 @@ class LogLinear(NamedTuple):
             if features.size > base:
                 values += features.beyond_squares(z, weights)
         return out.sub_((features.center * weights).sum())
-
-
-class MLP(nn.Module):
-    """The paper's network: dense ReLU layers, by default two of 256, and one linear output per original."""
-
-    def __init__(self, n_inputs: int, n_outputs: int = 1, hidden: Sequence[int] = (256, 256)) -> None:
-        super().__init__()
-        widths = [n_inputs, *hidden]
-        self.widths = tuple(hidden)
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
-        self.head = nn.Linear(widths[-1], n_outputs)
-
-    def hidden(self, x: Tensor) -> Tensor:
-        """Activations of the last hidden layer, (n, width)."""
-        for layer in self.layers:
-            x = torch.relu(layer(x))
-        return x
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Outputs, (n, n_outputs)."""
-        out: Tensor = self.head(self.hidden(x))
-        return out
-
-
-def mlp_factory(hidden: Sequence[int] = (256, 256)) -> ModuleFactory:
-    """A factory of :class:`MLP` with these hidden widths."""
-    return lambda n_inputs, n_outputs: MLP(n_inputs, n_outputs, hidden)
-
-
-class Network(NamedTuple):
-    """psi of one original in a (possibly shared) network: ``tau`` picks a head and, among several, is an input."""
-
-    standardizer: Standardizer
-    module: nn.Module
-    tau: int
-    heads: int
-
-    def inputs(self, x: Tensor) -> Tensor:
-        """Network inputs (n, D) or, with several originals, (n, D + 1)."""
-        z = self.standardizer(x).clamp(-_NETWORK_CLIP, _NETWORK_CLIP).float()
-        if self.heads == 1:
-            return z
-        return torch.cat([z, torch.full_like(z[:, :1], float(self.tau))], 1)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Psi of raw rows, (n,)."""
-        with torch.no_grad():
-            return torch.cat([self.outputs(self.inputs(rows)) for rows in x.split(_CHUNK)]).double()
-
-    def outputs(self, inputs: Tensor) -> Tensor:
-        """This original's head, (n,)."""
-        out: Tensor = self.module(inputs)
-        if out.ndim == 1 and self.heads == 1:
-            return out
-        if out.ndim != 2 or out.shape[1] != self.heads:
-            raise ValueError(
-                f"the module returned shape {tuple(out.shape)} for {inputs.shape[0]} rows: "
-                f"expected ({inputs.shape[0]}, {self.heads})"
-            )
-        return out[:, self.tau]
 
 
 class Stacked(NamedTuple):
@@ -307,26 +228,3 @@ class Stacked(NamedTuple):
     def old(self, x: Tensor) -> Tensor:
         """The old features of stacked rows, (n, D_old)."""
         return x[:, self.standardizer.mean.shape[0] :]
-
-
-def grow(old: nn.Module, new: nn.Module) -> bool:
-    """Start ``new`` from ``old`` where their parameters overlap; true if the structures allowed it.
-
-    Added inputs of a layer get weight zero, so a network that only became wider computes what it did before.
-    """
-    before, after = dict(old.named_parameters()), dict(new.named_parameters())
-    if before.keys() != after.keys() or any(before[k].ndim != after[k].ndim for k in after):
-        return False
-    if any(a > b for k in after for a, b in zip(before[k].shape, after[k].shape, strict=True)):
-        return False
-    with torch.no_grad():
-        for name, value in after.items():
-            source = before[name]
-            if value.ndim >= 2:
-                value[: source.shape[0], source.shape[1] :] = 0.0
-            value[tuple(slice(0, n) for n in source.shape)] = source
-        known = dict(old.named_buffers())
-        for name, buffer in new.named_buffers():
-            if name in known and known[name].shape == buffer.shape:
-                buffer.copy_(known[name])
-    return True

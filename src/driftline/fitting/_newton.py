@@ -1,85 +1,22 @@
-"""Exact convex fits for log-linear heads: Newton's method, or L-BFGS where features are many or rows are coupled."""
+"""Exact convex fits by Newton's method, for losses that are sums over rows."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from driftline.fitting._designs import Dense, Design
-from driftline.fitting._models import Features
+from driftline.fitting._fits import ConvexFit, FitDivergedError, FitInfo, Scores
 from driftline.fitting._objectives import Objective, log_mean_exp, logistic, lsif, nwj, unnormalised
 
-__all__ = [
-    "ConvexFit",
-    "FitDivergedError",
-    "FitInfo",
-    "Scores",
-    "bridge_constant",
-    "fit_convex",
-    "fit_features_lbfgs",
-    "is_separable",
-]
+__all__ = ["bridge_constant", "fit_convex", "is_separable"]
 
 _SAMPLE = 8
 _RUNAWAY = 50.0  # a standardised coefficient or a loss beyond this is on its way to infinity
 _NEAR = 1e-5  # gradient at which the curvature is that of the solution for all purposes
-
-
-class FitDivergedError(RuntimeError):
-    """The fit ran away: the loss or the weights are no longer finite numbers."""
-
-
-class FitInfo(NamedTuple):
-    """How a fit went. ``held_out`` is the loss expected on new rows (nan for L-BFGS), in the units of ``loss``.
-
-    For networks ``loss`` is the mean over the last epoch's batches, ``held_out`` that of the best epoch, which is kept.
-    """
-
-    solver: str
-    converged: bool
-    iterations: int
-    loss: float
-    held_out: float
-    gradient: float
-    seconds: float
-    message: str = ""
-
-
-class Scores(NamedTuple):
-    """Derivatives of the loss in the log-ratio of each row of a window: first, second, third; (n,) each."""
-
-    first: Tensor
-    second: Tensor
-    third: Tensor
-
-
-class ConvexFit(NamedTuple):
-    """Coefficients (p,) (the constant is the last if the design has one) and what inference needs at the solution.
-
-    ``num`` and ``den`` hold the derivatives of the loss in the log-ratio of each row, ``hessian`` (p, p) is that in the
-    coefficients; they are empty where the loss is not a sum over rows. ``weight`` is the prior's part in its diagonal.
-    """
-
-    coef: Tensor
-    hessian: Tensor
-    num: Scores
-    den: Scores
-    info: FitInfo
-    weight: float = 0.0
-
-    @property
-    def score_num(self) -> Tensor:
-        """First derivatives on the numerator, (n,)."""
-        return self.num.first
-
-    @property
-    def score_den(self) -> Tensor:
-        """First derivatives on the denominator, (m,)."""
-        return self.den.first
 
 
 def _row_derivatives(objective: Objective, phi_num: Tensor, phi_den: Tensor) -> tuple[Tensor, ...]:
@@ -265,58 +202,6 @@ def _search(
             return trial, values
         rate *= 0.5
     return None
-
-
-def fit_features_lbfgs(
-    features: Features,
-    z_num: Tensor,
-    z_den: Tensor,
-    objective: Objective,
-    *,
-    offset_num: Tensor | None = None,
-    offset_den: Tensor | None = None,
-    ridge: float = 0.0,
-    max_iter: int = 200,
-    tol: float = 1e-6,
-) -> ConvexFit:
-    """The same fit by L-BFGS, never building the design: for many features, and for losses that couple the rows."""
-    began = time.perf_counter()
-    weight = ridge / (z_num.shape[0] + z_den.shape[0])
-    coef = z_num.new_zeros(features.size + 1).requires_grad_()
-    zero = z_num.new_zeros(())
-    off_num = zero if offset_num is None else offset_num
-    off_den = zero if offset_den is None else offset_den
-    optimiser = torch.optim.LBFGS(
-        [coef], lr=1.0, max_iter=max_iter, tolerance_grad=tol, tolerance_change=1e-14, history_size=20,
-        line_search_fn="strong_wolfe",
-    )  # fmt: skip
-
-    def logs(theta: Tensor) -> tuple[Tensor, Tensor]:
-        return (
-            features.score(z_num, theta[:-1]) + theta[-1] + off_num,
-            features.score(z_den, theta[:-1]) + theta[-1] + off_den,
-        )
-
-    def closure() -> Tensor:
-        optimiser.zero_grad()
-        loss = objective(*logs(coef)) + 0.5 * weight * (coef @ coef)
-        loss.backward()
-        return loss
-
-    with torch.enable_grad():
-        optimiser.step(closure)
-        loss = closure().detach()
-    size = float(coef.grad.abs().max()) if coef.grad is not None else float("nan")
-    theta = coef.detach()
-    if not (torch.isfinite(loss) and torch.isfinite(theta).all()):
-        raise FitDivergedError("L-BFGS left the finite numbers: standardise the input, or give the windows more rows")
-    steps = int(optimiser.state[coef].get("n_iter", 0))
-    converged = size < 10 * tol
-    message = "" if converged else f"gradient {size:.1e} after {steps} iterations"
-    info = FitInfo("l-bfgs", converged, steps, float(loss), float("nan"), size, time.perf_counter() - began, message)
-    empty = theta.new_zeros(0)
-    nothing = Scores(empty, empty, empty)
-    return ConvexFit(theta, empty, nothing, nothing, info)
 
 
 def bridge_constant(phi_num: Tensor, phi_den: Tensor, objective: Objective) -> float:

@@ -25,7 +25,7 @@ __all__ = [
     "logistic",
     "lsif",
     "nwj",
-    "resolve",
+    "resolve_objective",
     "unnormalised",
 ]
 
@@ -164,7 +164,7 @@ def constraint_residual(log_r_den: Tensor, psi_prev_num: Tensor, psi_prev_den: T
 OBJECTIVES: dict[str, Objective] = {"kliep": kliep, "logistic": logistic, "lsif": lsif, "nwj": nwj}
 
 
-def resolve(objective: str | Objective) -> Objective:
+def resolve_objective(objective: str | Objective) -> Objective:
     """The objective of that name, or the callable itself once it has shown that it is a loss."""
     if callable(objective):
         _check(objective)

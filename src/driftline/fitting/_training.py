@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from driftline.fitting._newton import FitDivergedError, FitInfo
+from driftline.fitting._fits import FitDivergedError, FitInfo
 from driftline.fitting._objectives import Objective, constraint_residual
 
 __all__ = ["Pair", "Progress", "Training", "check_training", "fit_network", "row_batches", "run_epochs", "split_rows"]

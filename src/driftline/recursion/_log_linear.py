@@ -28,19 +28,10 @@ from driftline.fitting import (
     unnormalised,
 )
 from driftline.recursion import _screening as screening
-from driftline.recursion._state import (
-    Position,
-    Settings,
-    Step,
-    arrive,
-    has_past,
-    is_network,
-    penalty_for,
-    reach,
-    standardizer_of,
-)
+from driftline.recursion._settings import StepSettings, is_network, penalty_for
+from driftline.recursion._state import Anchor, Step, arrive, has_past, reach, standardizer_of
 
-__all__ = ["NEWTON_FEATURES", "convex_step", "start_features"]
+__all__ = ["NEWTON_FEATURES", "log_linear_step", "start_features"]
 
 NEWTON_FEATURES = 1500  # beyond, a factorisation costs more than L-BFGS
 _ROUNDS = 4  # of adding features, in one step
@@ -62,33 +53,33 @@ def start_features(z: Tensor, model: str | ModuleFactory) -> Features:
     return fit_features(z, pairs=torch.triu_indices(z.shape[1], z.shape[1], 1, device=z.device).T.contiguous())
 
 
-def convex_step(position: Position, window: Tensor, settings: Settings, seed: int) -> Step:
-    """Fit the increment from a position's window to the next one."""
-    problem = _problem(position, window, settings)
-    objective, penalised = _with_penalty(position.psi, position.window, window, settings)
+def log_linear_step(anchor: Anchor, window: Tensor, settings: StepSettings, seed: int) -> Step:
+    """Fit the increment from an anchor's window to the next one."""
+    problem = _problem(anchor, window, settings)
+    objective, penalised = _with_penalty(anchor.psi, anchor.window, window, settings)
     small = problem.features.size < NEWTON_FEATURES
     if penalised or not small or not is_separable(unnormalised(objective)):
-        return _lbfgs_step(position, window, problem, objective, settings)
+        return _lbfgs_step(anchor, window, problem, objective, settings)
 
     solved = _newton(problem, unnormalised(objective), settings)
     note, evidence = "", None
     if settings.model == "auto":
-        solved, evidence, note = _adapt(solved, position, unnormalised(objective), settings, seed)
+        solved, evidence, note = _adapt(solved, anchor, unnormalised(objective), settings, seed)
     features, fit = solved.problem.features, solved.fit
     at = problem.features.positions(features)
-    past, lag = position.uncertainty if problem.continues else None, reach(problem.z_den, settings)
+    past, lag = anchor.uncertainty if problem.continues else None, reach(problem.z_den, settings)
     num, den = solved.design_num, solved.design_den
     before: Design = num
     if past is not None:
         past = inference.placed(past, at, features.size + 1)
-    elif isinstance(position.psi, Stacked) and position.uncertainty is not None:
-        past, before = _carried(position, num)
-    uncertainty = inference.advance(past, before, num, den, fit, position.lag, lag)
+    elif isinstance(anchor.psi, Stacked) and anchor.uncertainty is not None:
+        past, before = _carried(anchor, num)
+    uncertainty = inference.advance(past, before, num, den, fit, anchor.lag, lag)
     fit = fit._replace(info=fit.info._replace(held_out=fit.info.loss + inference.optimism(uncertainty)))
     coef = fit.coef[:-1].clone()
     coef[at] += problem.coef
-    psi = LogLinear(standardizer_of(position.psi), features, coef)
-    arrived = arrive(position, window, psi, float(fit.coef[-1]), settings, lag)
+    psi = LogLinear(standardizer_of(anchor.psi), features, coef)
+    arrived = arrive(anchor, window, psi, float(fit.coef[-1]), settings, lag)
     if settings.normalizer == "telescoped" and (problem.first or past is not None):
         arrived = arrived._replace(uncertainty=uncertainty)  # complete: all windows since the original are in it
     log_num = _plus(num.dot(fit.coef), problem.offset_num)
@@ -96,17 +87,17 @@ def convex_step(position: Position, window: Tensor, settings: Settings, seed: in
     return Step(arrived._replace(evidence=evidence), fit.info, log_num, log_den, _informed(fit), note)
 
 
-def _carried(position: Position, now: Design) -> tuple[inference.Uncertainty, Design]:
+def _carried(anchor: Anchor, now: Design) -> tuple[inference.Uncertainty, Design]:
     """Errors so far in new features, and the design of the window stood on in the old ones.
 
     Of the original's means nothing is known in the new features.
     """
-    before = design_of(position.psi, position.window)
+    before = design_of(anchor.psi, anchor.window)
     assert before is not None  # what has an uncertainty is linear in something
-    assert position.uncertainty is not None
+    assert anchor.uncertainty is not None
     rows, every = now.shape[0], max(1, now.shape[0] // max(_KNOWN, 20 * now.shape[1]))
     onto = inference.projection(now.take(0, rows, every), before.take(0, rows, every))
-    past = inference.transported(position.uncertainty, onto)
+    past = inference.transported(anchor.uncertainty, onto)
     unknown = past.covariance.new_zeros(now.shape[1], now.shape[1])
     return past._replace(origin=unknown, origin_spread=unknown), before
 
@@ -131,9 +122,9 @@ class _Problem(NamedTuple):
     first: bool
 
 
-def _problem(position: Position, window: Tensor, settings: Settings) -> _Problem:
-    psi, standardizer = position.psi, standardizer_of(position.psi)
-    z_num, z_den = standardizer(position.window), standardizer(window)
+def _problem(anchor: Anchor, window: Tensor, settings: StepSettings) -> _Problem:
+    psi, standardizer = anchor.psi, standardizer_of(anchor.psi)
+    z_num, z_den = standardizer(anchor.window), standardizer(window)
     _check_extremes(z_den, window)
     first = not has_past(psi)
     if isinstance(psi, LogLinear) and _same_kind(psi.features, settings.model):
@@ -142,7 +133,7 @@ def _problem(position: Position, window: Tensor, settings: Settings) -> _Problem
     coef = z_num.new_zeros(features.size)
     if first:
         return _Problem(features, coef, z_num, z_den, None, None, False, True)
-    return _Problem(features, coef, z_num, z_den, -psi(position.window), -psi(window), False, False)
+    return _Problem(features, coef, z_num, z_den, -psi(anchor.window), -psi(window), False, False)
 
 
 def _check_extremes(z: Tensor, window: Tensor) -> None:
@@ -177,7 +168,7 @@ class _Solved(NamedTuple):
     fit: ConvexFit
 
 
-def _newton(problem: _Problem, objective: Objective, settings: Settings) -> _Solved:
+def _newton(problem: _Problem, objective: Objective, settings: StepSettings) -> _Solved:
     design_num, design_den = (log_linear_design(problem.features, z) for z in (problem.z_num, problem.z_den))
     fit = fit_convex(
         design_num,
@@ -191,11 +182,11 @@ def _newton(problem: _Problem, objective: Objective, settings: Settings) -> _Sol
 
 
 def _adapt(
-    solved: _Solved, position: Position, objective: Objective, settings: Settings, seed: int
+    solved: _Solved, anchor: Anchor, objective: Objective, settings: StepSettings, seed: int
 ) -> tuple[_Solved, screening.Evidence, str]:
     """Add the features that the fit's scores ask for and fit again, until they ask for none."""
-    evidence = position.evidence if position.evidence is not None else screening.start(solved.problem.z_num)
-    past = None if position.uncertainty is None else position.uncertainty.score
+    evidence = anchor.evidence if anchor.evidence is not None else screening.start(solved.problem.z_num)
+    past = None if anchor.uncertainty is None else anchor.uncertainty.score
     notes: list[str] = []
     for attempt in range(_ROUNDS):
         problem, fit = solved.problem, solved.fit
@@ -218,7 +209,7 @@ def _adapt(
 
 
 def _lbfgs_step(
-    position: Position, window: Tensor, problem: _Problem, objective: Objective, settings: Settings
+    anchor: Anchor, window: Tensor, problem: _Problem, objective: Objective, settings: StepSettings
 ) -> Step:
     """Many features, or a loss that couples the rows; it need not determine the constant, which is solved for alone."""
     features, z_num, z_den = problem.features, problem.z_num, problem.z_den
@@ -234,12 +225,12 @@ def _lbfgs_step(
     log_num = _plus(features.score(z_num, fit.coef[:-1]), problem.offset_num)
     log_den = _plus(features.score(z_den, fit.coef[:-1]), problem.offset_den)
     constant = bridge_constant(log_num, log_den, settings.objective)
-    psi = LogLinear(standardizer_of(position.psi), features, problem.coef + fit.coef[:-1])
-    arrived = arrive(position, window, psi, constant, settings)
+    psi = LogLinear(standardizer_of(anchor.psi), features, problem.coef + fit.coef[:-1])
+    arrived = arrive(anchor, window, psi, constant, settings)
     return Step(arrived, fit.info, log_num + constant, log_den + constant, features.size + 1)
 
 
-def _with_penalty(psi: Psi, previous: Tensor, window: Tensor, settings: Settings) -> tuple[Objective, bool]:
+def _with_penalty(psi: Psi, previous: Tensor, window: Tensor, settings: StepSettings) -> tuple[Objective, bool]:
     """The objective, with the paper's constraint penalty where one is set and there is a past; whether it has one."""
     penalty, base = penalty_for(settings, window.shape[0]), settings.objective
     if not penalty or not has_past(psi):

@@ -1,69 +1,21 @@
-"""What a step starts from and arrives at: settings, positions, steps."""
+"""The state that the recursion carries: for each original its anchor, psi and window, and nothing that grows with t."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from torch import Tensor
 
-from driftline import inference
-from driftline.fitting import (
-    FitInfo,
-    LogLinear,
-    ModuleFactory,
-    Network,
-    Objective,
-    Progress,
-    Psi,
-    Stacked,
-    Standardizer,
-    Training,
-    log_mean_exp,
-    logistic,
-)
-from driftline.inference import choose_lag
-from driftline.recursion import _screening as screening
+from driftline.fitting import FitInfo, LogLinear, Network, Psi, Stacked, Standardizer, log_mean_exp
+from driftline.inference import Forward, Uncertainty, choose_lag
+from driftline.recursion._screening import Evidence
+from driftline.recursion._settings import StepSettings
 
-__all__ = [
-    "MODELS",
-    "Position",
-    "Settings",
-    "Step",
-    "arrive",
-    "has_past",
-    "is_network",
-    "penalty_for",
-    "reach",
-    "standardizer_of",
-]
-
-MODELS = ("auto", "linear", "mlp", "quadratic", "quadratic-full")
+__all__ = ["Anchor", "State", "Step", "Track", "arrive", "has_past", "reach", "standardizer_of"]
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How steps are taken; the estimators' parameters, resolved."""
-
-    objective: Objective = logistic
-    model: str | ModuleFactory = "auto"
-    hidden: tuple[int, ...] = (256, 256)
-    normalizer: str = "telescoped"
-    penalty: float = 0.0
-    penalty_shrinks: bool = False
-    ridge: float = 1.0
-    lag: int | None = None
-    training: Training = field(default_factory=Training)
-    warm_start: bool = True
-    polish: bool = True
-    seed: int = 0
-    progress: Progress | None = None
-    names: tuple[str, ...] | None = None
-
-
-class Position(NamedTuple):
-    """Where an original has got to: psi, its normaliser c, the window it stands on. log r = psi - c.
+class Anchor(NamedTuple):
+    """What a step starts from: psi, its normaliser c, and the window they belong to. log r = psi - c.
 
     ``lag`` is the reach of dependence between rows of the window.
     """
@@ -71,10 +23,10 @@ class Position(NamedTuple):
     psi: Psi
     log_normalizer: float
     window: Tensor
-    uncertainty: inference.Uncertainty | None = None
-    evidence: screening.Evidence | None = None
+    uncertainty: Uncertainty | None = None
+    evidence: Evidence | None = None
     lag: int = 0
-    forward: inference.Forward = inference.Forward()
+    forward: Forward = Forward()
 
     def log_ratio(self, x: Tensor) -> Tensor:
         """log original/current of raw rows (n, D)."""
@@ -82,34 +34,50 @@ class Position(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A new position, how its fit went, and the normalised log step ratio on both windows."""
+    """The anchor a step arrives at, how its fit went, and the normalised log step ratio on both windows."""
 
-    position: Position
+    anchor: Anchor
     fit: FitInfo
     log_num: Tensor
     log_den: Tensor
     parameters: int
     note: str = ""
 
-
-def penalty_for(settings: Settings, rows: int) -> float:
-    """lambda_c for windows of that many rows: as set, or A / sqrt(n), with which the paper's Theorem 1 holds."""
-    return settings.penalty / math.sqrt(rows) if settings.penalty_shrinks else settings.penalty
-
-
-def is_network(model: str | ModuleFactory) -> bool:
-    """Whether the model is fitted by the mini-batch loop."""
-    return callable(model) or model == "mlp"
+    @property
+    def divergence(self) -> float:
+        """KL(window‖window of the anchor before) in nats, as the step ratio has it."""
+        return float(-self.log_den.mean())
 
 
-def arrive(position: Position, window: Tensor, psi: Psi, constant: float, settings: Settings, lag: int = 0) -> Position:
-    """The position after a step, its normaliser telescoped (c_t = c_{t-1} - constant) or taken on the window."""
+class Track(NamedTuple):
+    """One original: the anchor its next step starts from, and where it is now, which users ask about.
+
+    ``step_log_ratio`` is the last step's normalised log-ratio on the current window, (n,), empty before the first.
+    ``held`` counts the windows for which the anchor has stayed.
+    """
+
+    tau: int
+    anchor: Anchor
+    current: Anchor
+    step_log_ratio: Tensor
+    held: int
+
+
+class State(NamedTuple):
+    """All tracks by name, and the time t. Nothing in it grows with t."""
+
+    tracks: dict[str, Track]
+    t: int
+
+
+def arrive(anchor: Anchor, window: Tensor, psi: Psi, constant: float, settings: StepSettings, lag: int = 0) -> Anchor:
+    """Make the anchor after a step, its normaliser telescoped (c_t = c_{t-1} - constant) or taken on the window."""
     if settings.normalizer == "self":
-        return Position(psi, float(log_mean_exp(psi(window))), window, lag=lag)
-    return Position(psi, position.log_normalizer - constant, window, lag=lag)
+        return Anchor(psi, float(log_mean_exp(psi(window))), window, lag=lag)
+    return Anchor(psi, anchor.log_normalizer - constant, window, lag=lag)
 
 
-def reach(z: Tensor, settings: Settings) -> int:
+def reach(z: Tensor, settings: StepSettings) -> int:
     """How far standardised rows depend on each other: as set, or as they show."""
     if settings.lag is None:
         return choose_lag(z)
@@ -127,6 +95,6 @@ def has_past(psi: Psi) -> bool:
 
 
 def standardizer_of(psi: Psi) -> Standardizer:
-    """The frozen standardisation that is part of psi."""
+    """Return the frozen standardisation that is part of psi."""
     assert isinstance(psi, LogLinear | Network | Stacked)
     return psi.standardizer

@@ -1,4 +1,8 @@
-"""One step of the recursion, for each kind of model: positions and windows give the next positions."""
+"""Steps of the recursion: start, add an original, advance to the next window, replace features.
+
+``log r_t = log r_{s_t} + log r_{t-1}``: a step is ordinary ratio estimation between the window of an anchor
+(numerator) and the new one (denominator). Static estimation is one step from the original.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +11,132 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from driftline.fitting import LogLinear, Standardizer
+from driftline.fitting import LogLinear, Stacked, Standardizer, fit_standardizer
+from driftline.inference import Forward, effective_sample_size, long_run_variance
 from driftline.recursion import _screening as screening
-from driftline.recursion._log_linear import NEWTON_FEATURES, convex_step, start_features
+from driftline.recursion._diagnostics import Info, diagnose
+from driftline.recursion._log_linear import NEWTON_FEATURES, log_linear_step, start_features
 from driftline.recursion._network import network_step
-from driftline.recursion._state import Position, Settings, Step, is_network, reach
+from driftline.recursion._settings import Policy, StepSettings, is_network
+from driftline.recursion._state import Anchor, State, Step, Track, has_past, reach, standardizer_of
 
-__all__ = ["initial", "take"]
+__all__ = ["add_original", "restart", "start", "step"]
 
 
-def initial(window: Tensor, standardizer: Standardizer, settings: Settings) -> Position:
+def start(samples: Tensor, settings: StepSettings, name: str = "original") -> State:
+    """Begin tracing: the original's samples are the first anchor's window."""
+    return add_original(State({}, 0), name, samples, settings)
+
+
+def add_original(state: State, name: str, samples: Tensor, settings: StepSettings) -> State:
+    """Trace a further original from now on; its standardisation is its own, frozen here."""
+    anchor = _first_anchor(samples, fit_standardizer(samples), settings)
+    track = Track(len(state.tracks), anchor, anchor, samples.new_zeros(0), 0)
+    return state._replace(tracks={**state.tracks, name: track})
+
+
+def step(state: State, windows: Mapping[str, Tensor], settings: StepSettings, policy: Policy) -> tuple[State, Info]:
+    """Advance the named originals to their windows; the others stay where they are."""
+    t = state.t + 1
+    seed = (settings.seed * 1_000_003 + 7919 * t) % (2**31)
+    anchors = {name: state.tracks[name].anchor for name in windows}
+    steps = _take(state, anchors, windows, settings, seed)
+    via: set[str] = set()  # held too long: these step via the window in between, from which this one is nearer
+    if policy.kind == "adaptive":
+        held = {name for name in windows if state.tracks[name].anchor is not state.tracks[name].current}
+        via = {name for name in held if steps[name].divergence > policy.too_much}
+        if via:
+            anchors.update({name: state.tracks[name].current for name in via})
+            steps.update(_take(state, anchors, {name: windows[name] for name in steps if name in via}, settings, seed))
+    tracks, infos = dict(state.tracks), {}
+    for name, taken in steps.items():
+        track, anchor = state.tracks[name], anchors[name]
+        advanced, reason = _decide(taken, policy, 0 if name in via else track.held)
+        if name in via:
+            reason = "step too large for the held anchor, stepped via the previous window; " + reason
+        arrived = taken.anchor._replace(window=_present(taken.anchor), forward=_forward(anchor, taken))
+        stayed = 0 if advanced else (1 if name in via else track.held + 1)
+        tracks[name] = Track(track.tau, arrived if advanced else anchor, arrived, taken.log_den, stayed)
+        reasons = "; ".join(filter(None, [reason, taken.note]))
+        infos[name] = diagnose(anchor, taken, advanced, reasons, settings.names)
+    return State(tracks, t), Info(t, infos)
+
+
+def restart(state: State, windows: Mapping[str, Tensor], settings: StepSettings) -> State:
+    """Replace features: each track stands on the same rows in the new ones, beside what they were.
+
+    The next window of a track that has taken a step must hold both, the new columns first (:class:`Stacked`).
+    """
+    tracks = dict(state.tracks)
+    for name, rows in windows.items():
+        track, standardizer = state.tracks[name], fit_standardizer(rows)
+        before = track.current
+        if has_past(before.psi):
+            stacked = torch.cat([rows, before.window], 1)
+            anchor = before._replace(psi=Stacked(standardizer, before.psi), window=stacked, evidence=None)
+        else:
+            anchor = _first_anchor(rows, standardizer, settings)
+        tracks[name] = track._replace(anchor=anchor, current=anchor, held=0)
+    return state._replace(tracks=tracks)
+
+
+def _first_anchor(window: Tensor, standardizer: Standardizer, settings: StepSettings) -> Anchor:
     """Where tracing begins: psi = 0 on the original's own samples."""
     z = standardizer(window)
     features = start_features(z, settings.model)
     screened = settings.model == "auto" and features.size < NEWTON_FEATURES
     evidence = screening.start(z) if screened else None
     lag = reach(z, settings)
-    return Position(LogLinear(standardizer, features, z.new_zeros(features.size)), 0.0, window, None, evidence, lag)
+    return Anchor(LogLinear(standardizer, features, z.new_zeros(features.size)), 0.0, window, None, evidence, lag)
 
 
-def take(positions: Mapping[str, Position], windows: Mapping[str, Tensor], taus: Mapping[str, int], heads: int,
-         settings: Settings, seed: int) -> dict[str, Step]:  # fmt: skip
-    """One step for each named position, to its window. Networks are shared: one fit of the averaged objective.
+def _take(
+    state: State, anchors: Mapping[str, Anchor], windows: Mapping[str, Tensor], settings: StepSettings, seed: int
+) -> dict[str, Step]:
+    """Take one step to each window, from the anchor of its name.
 
-    For log-linear models the average separates into one convex problem per original, solved one by one.
+    Networks are shared: one fit of the averaged objective. For log-linear models the average separates into one convex
+    problem per original, solved one by one.
     """
-    if is_network(settings.model):
-        device = next(iter(windows.values())).device
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(seed)  # first weights, and whatever a module draws while it trains
-            return network_step(positions, windows, taus, heads, settings, seed)
-    return {name: convex_step(positions[name], window, settings, seed) for name, window in windows.items()}
+    if not is_network(settings.model):
+        return {name: log_linear_step(anchors[name], window, settings, seed) for name, window in windows.items()}
+    taus = {name: state.tracks[name].tau for name in windows}
+    device = next(iter(windows.values())).device
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)  # first weights, and whatever a module draws while it trains
+        return network_step(anchors, windows, taus, len(state.tracks), settings, seed)
+
+
+def _present(anchor: Anchor) -> Tensor:
+    """The window in the features that psi has; what was stacked beside them is not needed again."""
+    width = standardizer_of(anchor.psi).mean.shape[0]
+    return anchor.window if anchor.window.shape[1] == width else anchor.window[:, :width].contiguous()
+
+
+def _forward(anchor: Anchor, taken: Step) -> Forward:
+    """KL(original‖current) after a step: what it was, and the original's mean of the step's log-ratio.
+
+    That mean is over the window stood on, weighted by the ratio so far; in a first step over the original itself.
+    """
+    log_weights, before = anchor.log_ratio(anchor.window), anchor.forward
+    weights = torch.softmax(log_weights, 0)
+    gain = float(weights @ taken.log_num)
+    spread = long_run_variance(weights * (taken.log_num - gain), anchor.lag)
+    rows = min(before.rows, effective_sample_size(log_weights))
+    return Forward(before.value + gain, before.variance + spread, rows)
+
+
+def _decide(taken: Step, policy: Policy, held: int) -> tuple[bool, str]:
+    """Whether the anchor moves on to this window, and why."""
+    if policy.kind == "every":
+        return True, ""
+    size = taken.divergence
+    # with fewer rows a step needs more signal to stand out: the divergence of a null step is about parameters/rows
+    rows = min(taken.log_num.shape[0], taken.log_den.shape[0])
+    noise = 4.0 * taken.parameters / rows if isinstance(taken.anchor.psi, LogLinear) else 0.0
+    enough = min(max(policy.enough, noise), 0.5 * (policy.enough + policy.too_much))
+    if size >= enough:
+        return True, f"step of {size:.3g} nats is informative (at least {enough:.3g})"
+    if held + 1 >= policy.max_hold:
+        return True, f"anchor held for {policy.max_hold} windows, the most allowed"
+    return False, f"held: step of {size:.3g} nats, {enough:.3g} wanted"

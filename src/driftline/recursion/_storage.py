@@ -12,13 +12,13 @@ from driftline._files import StateFileError, pack, unpack
 from driftline.fitting import MLP, Features, LogLinear, ModuleFactory, Network, Standardizer
 from driftline.inference import Forward, Uncertainty
 from driftline.recursion import _screening as screening
-from driftline.recursion._continual import State, Track
-from driftline.recursion._state import Position
+from driftline.recursion._state import Anchor, State, Track
 
 __all__ = ["FORMAT", "VERSION", "StateFileError", "dump", "parse"]
 
 VERSION = 3
 FORMAT = "driftline-state"
+_ANCHOR = "reference"  # what version 3 calls it
 
 
 def dump(state: State, header: Mapping[str, Any], *, padded: bool = True) -> bytes:
@@ -50,11 +50,11 @@ def _flatten(state: State, padded: bool) -> tuple[dict[str, Tensor], dict[str, A
         key = f"track.{track.tau}"
         tensors[f"{key}.held"] = torch.tensor(track.held)
         tensors[f"{key}.step_log_ratio"] = track.step_log_ratio
-        same = track.reference is track.current
+        same = track.anchor is track.current
         entry: dict[str, Any] = {"tau": track.tau, "same": same}
-        entry["current"] = _flatten_position(track.current, f"{key}.current", tensors, modules, padded)
+        entry["current"] = _flatten_anchor(track.current, f"{key}.current", tensors, modules, padded)
         if not same:
-            entry["reference"] = _flatten_position(track.reference, f"{key}.reference", tensors, modules, padded)
+            entry[_ANCHOR] = _flatten_anchor(track.anchor, f"{key}.{_ANCHOR}", tensors, modules, padded)
         tracks[name] = entry
     for i, module in enumerate(modules):
         for part, value in module.state_dict().items():
@@ -63,35 +63,35 @@ def _flatten(state: State, padded: bool) -> tuple[dict[str, Tensor], dict[str, A
     return tensors, {"tracks": tracks, "modules": kinds}
 
 
-def _flatten_position(
-    position: Position, key: str, tensors: dict[str, Tensor], modules: list[nn.Module], padded: bool
+def _flatten_anchor(
+    anchor: Anchor, key: str, tensors: dict[str, Tensor], modules: list[nn.Module], padded: bool
 ) -> dict[str, Any]:
-    tensors[f"{key}.log_normalizer"] = torch.tensor(position.log_normalizer, dtype=torch.float64)
-    tensors[f"{key}.window"] = position.window
-    tensors[f"{key}.lag"] = torch.tensor(position.lag)
-    tensors[f"{key}.forward"] = torch.tensor(position.forward, dtype=torch.float64)
-    psi = position.psi
+    tensors[f"{key}.log_normalizer"] = torch.tensor(anchor.log_normalizer, dtype=torch.float64)
+    tensors[f"{key}.window"] = anchor.window
+    tensors[f"{key}.lag"] = torch.tensor(anchor.lag)
+    tensors[f"{key}.forward"] = torch.tensor(anchor.forward, dtype=torch.float64)
+    psi = anchor.psi
     assert isinstance(psi, LogLinear | Network)
     tensors[f"{key}.mean"], tensors[f"{key}.scale"] = psi.standardizer
-    entry: dict[str, Any] = {"uncertainty": position.uncertainty is not None, "evidence": position.evidence is not None}
+    entry: dict[str, Any] = {"uncertainty": anchor.uncertainty is not None, "evidence": anchor.evidence is not None}
     if isinstance(psi, Network):
         if not any(psi.module is m for m in modules):
             modules.append(psi.module)
         index = next(i for i, m in enumerate(modules) if m is psi.module)
-        if position.uncertainty is not None:
-            for part, value in position.uncertainty._asdict().items():
+        if anchor.uncertainty is not None:
+            for part, value in anchor.uncertainty._asdict().items():
                 tensors[f"{key}.uncertainty.{part}"] = value
         return entry | {"kind": "network", "module": index, "tau": psi.tau, "heads": psi.heads}
-    spare = _spare(psi.features) if padded and position.evidence is not None else (0, 0)
+    spare = _spare(psi.features) if padded and anchor.evidence is not None else (0, 0)
     _flatten_log_linear(psi, spare, key, tensors)
-    if position.uncertainty is not None:
-        at = _padded_positions(psi.features, spare)
+    if anchor.uncertainty is not None:
+        at = _padded_places(psi.features, spare)
         at = torch.cat([at, at.new_tensor([psi.features.size + sum(spare)])])
-        for part, value in position.uncertainty._asdict().items():
+        for part, value in anchor.uncertainty._asdict().items():
             by_row = part in ("score", "slack")
             tensors[f"{key}.uncertainty.{part}"] = value if by_row else _scatter(value, at, len(at) + sum(spare))
-    if position.evidence is not None:
-        for part, value in position.evidence._asdict().items():
+    if anchor.evidence is not None:
+        for part, value in anchor.evidence._asdict().items():
             tensors[f"{key}.evidence.{part}"] = value
     return entry | {"kind": "log-linear", "squares": psi.features.squares}
 
@@ -102,7 +102,7 @@ def _spare(features: Features) -> tuple[int, int]:
     return max(0, pairs - features.pairs.shape[0]), max(0, units - features.bias.shape[0])
 
 
-def _padded_positions(features: Features, spare: tuple[int, int]) -> Tensor:
+def _padded_places(features: Features, spare: tuple[int, int]) -> Tensor:
     fixed, units = features.size - features.bias.shape[0], features.bias.shape[0]
     return torch.cat([torch.arange(fixed), torch.arange(units) + fixed + spare[0]]).to(features.center.device)
 
@@ -114,7 +114,7 @@ def _scatter(value: Tensor, at: Tensor, size: int) -> Tensor:
 
 
 def _flatten_log_linear(psi: LogLinear, spare: tuple[int, int], key: str, tensors: dict[str, Tensor]) -> None:
-    features, at = psi.features, _padded_positions(psi.features, spare)
+    features, at = psi.features, _padded_places(psi.features, spare)
     size = features.size + sum(spare)
     tensors[f"{key}.used"] = torch.tensor([features.pairs.shape[0], features.bias.shape[0]])
     tensors[f"{key}.pairs"] = torch.cat([features.pairs, features.pairs.new_zeros(spare[0], 2)])
@@ -152,18 +152,18 @@ def _restore(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], factory: Mo
     tracks = {}
     for name, entry in sorted(layout["tracks"].items(), key=lambda item: item[1]["tau"]):
         key = f"track.{entry['tau']}"
-        current = _restore_position(tensors, entry["current"], f"{key}.current", module)
-        reference = current
+        current = _restore_anchor(tensors, entry["current"], f"{key}.current", module)
+        anchor = current
         if not entry["same"]:
-            reference = _restore_position(tensors, entry["reference"], f"{key}.reference", module)
+            anchor = _restore_anchor(tensors, entry[_ANCHOR], f"{key}.{_ANCHOR}", module)
         held = int(tensors[f"{key}.held"])
-        tracks[name] = Track(entry["tau"], reference, current, tensors[f"{key}.step_log_ratio"], held)
+        tracks[name] = Track(entry["tau"], anchor, current, tensors[f"{key}.step_log_ratio"], held)
     return State(tracks, int(tensors["t"]))
 
 
-def _restore_position(
+def _restore_anchor(
     tensors: Mapping[str, Tensor], entry: Mapping[str, Any], key: str, module: Callable[..., nn.Module]
-) -> Position:
+) -> Anchor:
     window = tensors[f"{key}.window"]
     standardizer = Standardizer(tensors[f"{key}.mean"], tensors[f"{key}.scale"])
     normalizer, lag = float(tensors[f"{key}.log_normalizer"]), int(tensors[f"{key}.lag"])
@@ -171,7 +171,7 @@ def _restore_position(
     if entry["kind"] == "network":
         psi = Network(standardizer, module(entry, window.shape[1]), entry["tau"], entry["heads"])
         uncertainty = Uncertainty(**_parts(tensors, key)) if entry["uncertainty"] else None
-        return Position(psi, normalizer, window, uncertainty, lag=lag, forward=forward)
+        return Anchor(psi, normalizer, window, uncertainty, lag=lag, forward=forward)
     used = [int(v) for v in tensors[f"{key}.used"]]
     pairs, weight, bias = (tensors[f"{key}.{part}"] for part in ("pairs", "weight", "bias"))
     spare = pairs.shape[0] - used[0], bias.shape[0] - used[1]
@@ -192,7 +192,7 @@ def _restore_position(
         uncertainty = Uncertainty(**parts)
     if entry["evidence"]:
         evidence = screening.Evidence(*(tensors[f"{key}.evidence.{p}"] for p in screening.Evidence._fields))
-    return Position(LogLinear(standardizer, features, coef), normalizer, window, uncertainty, evidence, lag, forward)
+    return Anchor(LogLinear(standardizer, features, coef), normalizer, window, uncertainty, evidence, lag, forward)
 
 
 def _parts(tensors: Mapping[str, Tensor], key: str) -> dict[str, Tensor]:

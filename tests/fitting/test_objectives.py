@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from driftline.fitting import constraint_residual, logistic, resolve, unnormalised
+from driftline.fitting import constraint_residual, logistic, resolve_objective, unnormalised
 from driftline.fitting._objectives import OBJECTIVES, bregman, f_gan, kliep, lsif, nwj
 
 GENERATORS = {
@@ -100,8 +100,8 @@ def test_constraint_holds_for_true_ratios_only():
 
 
 def test_resolve():
-    assert resolve("lsif") is lsif
+    assert resolve_objective("lsif") is lsif
     own = bregman(lambda r: r * r)
-    assert resolve(own) is own
+    assert resolve_objective(own) is own
     with pytest.raises(ValueError, match=r"'nope' is unknown.*kliep"):
-        resolve("nope")
+        resolve_objective("nope")

@@ -1,0 +1,154 @@
+"""Diagnostics of a step: how far it went, what it rests on, and the reasons not to trust it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from driftline.fitting import FitInfo, LogLinear, log_mean_exp
+from driftline.inference import effective_sample_size
+from driftline.recursion._state import Anchor, Step, standardizer_of
+
+__all__ = ["Info", "OriginalInfo", "diagnose"]
+
+
+class OriginalInfo(NamedTuple):
+    """What a step found out about one original.
+
+    Attributes:
+        rows: rows of the window.
+        step_divergence: KL(window‖window of the anchor) in nats.
+        mean_ratio: mean of original/current on the window; 1 where weights can be trusted.
+        step_mean_ratio: mean of the step ratio on the window; 1 where the step can be trusted.
+        constraint_residual: the paper's constraint, 1 where it holds.
+        effective_sample_size: Kish's size of the weights on the window.
+        overlap: rows of both windows that the step could not tell apart, the data the fit really had.
+        lag: how far rows of the window depend on their neighbours, as taken into account in errors; 0 for not at all.
+        held_out: loss expected on new rows (network: validation split; convex: Takeuchi's correction).
+        fit: how the fit went.
+        advanced: whether the anchor moved on to this window.
+        reason: of that choice, and of features added.
+        warnings: why not to trust the estimate; empty if nothing speaks against it.
+    """
+
+    rows: int
+    step_divergence: float
+    mean_ratio: float
+    step_mean_ratio: float
+    constraint_residual: float
+    effective_sample_size: float
+    overlap: float
+    lag: int
+    held_out: float
+    fit: FitInfo
+    advanced: bool
+    reason: str
+    warnings: tuple[str, ...]
+
+
+class Info(NamedTuple):
+    """The time t after a step and what it found about each original that had a window."""
+
+    t: int
+    originals: dict[str, OriginalInfo]
+
+
+def diagnose(anchor: Anchor, taken: Step, advanced: bool, reason: str, names: Sequence[str] | None) -> OriginalInfo:
+    """Say how the step from an anchor went."""
+    window = taken.anchor.window
+    log_before = anchor.log_ratio(window)
+    log_r = taken.anchor.log_ratio(window)
+    overlap = _overlap(taken.log_num, taken.log_den)
+    # Psi_t / (Phi_t Psi_{t-1}) with psi and phi up to their constants, which cancel against the normalisers
+    step_mean = log_mean_exp(taken.log_den)
+    log_psi_now = log_mean_exp(taken.log_den + log_before)
+    log_psi_before = log_mean_exp(anchor.log_ratio(anchor.window))
+    residual = float((log_psi_now - step_mean - log_psi_before).clamp(-700, 700).exp())
+    return OriginalInfo(
+        rows=window.shape[0],
+        step_divergence=taken.divergence,
+        mean_ratio=float(log_mean_exp(log_r).clamp(max=700).exp()),
+        step_mean_ratio=float(step_mean.clamp(max=700).exp()),
+        constraint_residual=residual,
+        effective_sample_size=effective_sample_size(log_r),
+        overlap=overlap,
+        lag=taken.anchor.lag,
+        held_out=taken.fit.held_out,
+        fit=taken.fit,
+        advanced=advanced,
+        reason=reason,
+        warnings=tuple(_doubts(anchor, taken, overlap, names)),
+    )
+
+
+def _overlap(log_num: Tensor, log_den: Tensor) -> float:
+    """Rows' worth of information for telling the samples apart: the sum of 4 P(num|x) P(den|x), at most all rows."""
+    shift = math.log(log_num.shape[0] / log_den.shape[0])
+    logits = torch.cat([log_num, log_den]) + shift
+    return float((4.0 * torch.sigmoid(logits) * torch.sigmoid(-logits)).sum())
+
+
+def _doubts(anchor: Anchor, taken: Step, overlap: float, names: Sequence[str] | None) -> list[str]:
+    """Reasons not to trust the step, in words a user can act on."""
+    doubts = []
+    if not taken.fit.converged:
+        doubts.append(f"the fit did not converge ({taken.fit.message})")
+    log_linear = isinstance(taken.anchor.psi, LogLinear)
+    rows = min(taken.log_num.shape[0], taken.log_den.shape[0])
+    total = taken.log_num.shape[0] + taken.log_den.shape[0]
+    if log_linear and rows < 5 * taken.parameters:
+        doubts.append(f"{rows} rows are few for {taken.parameters} parameters: enlarge the window")
+    wanted = 10.0 * taken.parameters if log_linear else 200.0
+    if overlap < min(wanted, 0.5 * rows):
+        doubts.append(
+            f"the two windows hardly overlap ({overlap:.0f} of {total} rows are informative, "
+            f"step of {taken.divergence:.3g} nats): take smaller steps"
+        )
+    else:
+        ratio = taken.log_den.clamp(max=350).exp()
+        error = float(ratio.std() / math.sqrt(len(ratio)))
+        off = abs(float(ratio.mean()) - 1.0)
+        if off > max(0.2, 5.0 * error):
+            doubts.append(f"the step ratio averages {float(ratio.mean()):.3g} on the window instead of 1")
+    doubts.extend(_outlier(anchor, taken, names))
+    moved = _moved_constants(anchor, taken.anchor.window)
+    if moved:
+        columns = ", ".join(_label(j, names) for j in moved[:5])
+        doubts.append(
+            f"column(s) {columns} were constant in the original and are not now: the true ratio there is zero or "
+            "infinite"
+        )
+    return doubts
+
+
+def _label(column: int, names: Sequence[str] | None) -> str:
+    return str(column) if names is None else repr(names[column])
+
+
+def _outlier(anchor: Anchor, taken: Step, names: Sequence[str] | None) -> list[str]:
+    """One row that says more about the step than all others together do."""
+    size = taken.log_den.abs()
+    if len(size) < 50 or float(size.max()) <= 0.1 * float(size.sum()):  # both are 0 for a window that is the one before
+        return []
+    row = int(size.argmax())
+    z = standardizer_of(anchor.psi)(taken.anchor.window[row : row + 1])[0].abs()
+    j = int(z.argmax())
+    return [
+        f"row {row} alone carries {float(size[row] / size.sum()):.0%} of the step: column {_label(j, names)} lies "
+        f"{float(z[j]):.2g} standard deviations away from the original"
+    ]
+
+
+def _moved_constants(anchor: Anchor, window: Tensor) -> list[int]:
+    standardizer = standardizer_of(anchor.psi)
+    flat = standardizer.scale == 1.0
+    if not bool(flat.any()):
+        return []
+    columns = len(standardizer.mean)
+    small = 1e-9 * standardizer.mean.abs()
+    after = ((window[:, :columns] - standardizer.mean).abs() > small).sum(0)
+    return torch.nonzero(flat & (after > max(1, len(window) // 1000))).flatten().tolist()  # not a stray row

@@ -1,0 +1,50 @@
+"""Settings of a step: the estimators' parameters, checked and resolved."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from driftline.fitting import ModuleFactory, Objective, Progress, Training, logistic
+
+__all__ = ["Policy", "StepSettings", "is_network", "penalty_for"]
+
+
+@dataclass(frozen=True)
+class StepSettings:
+    """How a step is taken."""
+
+    objective: Objective = logistic
+    model: str | ModuleFactory = "auto"
+    hidden: tuple[int, ...] = (256, 256)
+    normalizer: str = "telescoped"
+    penalty: float = 0.0
+    penalty_shrinks: bool = False
+    ridge: float = 1.0
+    lag: int | None = None
+    training: Training = field(default_factory=Training)
+    warm_start: bool = True
+    polish: bool = True
+    seed: int = 0
+    progress: Progress | None = None
+    names: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Policy:
+    """When the anchor moves on to the current window. ``enough`` and ``too_much`` are nats of KL(current‖anchor)."""
+
+    kind: str = "every"
+    enough: float = 0.3
+    too_much: float = 3.0
+    max_hold: int = 20
+
+
+def penalty_for(settings: StepSettings, rows: int) -> float:
+    """lambda_c for windows of that many rows: as set, or A / sqrt(n), with which the paper's Theorem 1 holds."""
+    return settings.penalty / math.sqrt(rows) if settings.penalty_shrinks else settings.penalty
+
+
+def is_network(model: str | ModuleFactory) -> bool:
+    """Whether the model is fitted by the mini-batch loop."""
+    return callable(model) or model == "mlp"
