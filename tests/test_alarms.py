@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from driftline import ContinualDensityRatio, DriftAlarm, Estimate
-from driftline.alarms import AlarmPolicy, AlarmState, Signal, decide, limit
+from driftline.alarms import AlarmMemory, AlarmPolicy, Signal, decide, limit
 
 
 def quiet(value, *, noise=0.02, dof=10.0, shared=0.5):
@@ -24,7 +24,7 @@ def run_lengths(count, policy, *, dof, shared, drift=0.0, most=100_000, seed=0):
     mean = np.zeros(int(dof))
     mean[0] = math.sqrt(drift / scale)
     for _ in range(count):
-        state, origin = AlarmState(), mean + math.sqrt(shared) * rng.standard_normal(int(dof))
+        state, origin = AlarmMemory(), mean + math.sqrt(shared) * rng.standard_normal(int(dof))
         look = 0
         while look < most:
             look += 1
@@ -76,7 +76,7 @@ def test_states_persistence_warm_up_and_reset():
     assert "(1 in a row, 2 needed)" in DriftAlarm(run_length=100, persistence=2).update(high).reason
     alarm.update(high)
     alarm.reset()
-    assert alarm.state == AlarmState()
+    assert alarm.memory == AlarmMemory()
 
 
 def test_abrupt_change_and_slow_drift_are_told_apart():
@@ -97,16 +97,16 @@ def test_state_is_small_plain_and_resumable():
     rng = np.random.default_rng(0)
     for _ in range(30):
         alarm.update(quiet(0.002 * rng.standard_normal()))
-    text = json.dumps(alarm.state)
+    text = json.dumps(alarm.memory)
     assert len(text) < 3000
     again = DriftAlarm(run_length=50)
-    again.state = AlarmState(*json.loads(text))
+    again.memory = AlarmMemory(*json.loads(text))
     assert again.update(quiet(0.01)) == alarm.update(quiet(0.01))
     standing = DriftAlarm(run_length=100, persistence=2)
     for value in (0.2, 0.2):
         standing.update(quiet(value))
     again = DriftAlarm(run_length=100, persistence=2)
-    again.state = AlarmState(*json.loads(json.dumps(standing.state)))
+    again.memory = AlarmMemory(*json.loads(json.dumps(standing.memory)))
     assert again.update(quiet(-0.005)).signal == standing.update(quiet(-0.005)).signal == "alarm"
 
 

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
+from driftline._wording import joined, moment, named, number, percent, shift
 from driftline.inference import DIVERGENCES, terms
-from driftline.report._words import joined, moment, named, number, percent, shift, window_name
 
 
 @pytest.mark.parametrize("kind", sorted(DIVERGENCES))
@@ -36,14 +36,6 @@ def test_names():
     assert len(named("z" * 500)) <= 42
     assert joined(["a", "b", "c"]) == "a, b and c"
     assert joined([]) == ""
-
-
-def test_times_are_told_by_how_long_windows_are(runs):
-    weekly = runs.record(3, 0.1)
-    assert window_name(weekly, runs.WEEKLY) == "the week of 27 May 1996 (window 3)"
-    assert window_name(weekly, runs.Settings(time_column="t", every="1mo")) == "May 1996 (window 3)"
-    assert window_name(weekly, runs.Settings(time_column="t", every="1h")) == "27 May 1996 00:00 (window 3)"
-    assert window_name(runs.record(3, 0.1, settings=runs.ROWS), runs.ROWS) == "window 3"
 
 
 def test_moments_are_utc():

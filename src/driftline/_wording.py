@@ -1,91 +1,110 @@
-"""A run in words: its heading, numbers as people read them, the columns that moved, a sparkline."""
+"""Wording: numbers, shares, times and names as a person reads them, in sentences, on axes and on the screen."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from itertools import pairwise
+from datetime import UTC, datetime
+from statistics import NormalDist
+from typing import Protocol
 
-from rich.cells import cell_len, set_cell_size
-
-from driftline.inference import Estimate
-from driftline.monitor import Record, Settings
+import numpy as np
 
 __all__ = [
-    "Heading",
+    "MONTHS",
+    "Interval",
+    "between",
     "clean",
-    "count",
     "counted",
-    "heading",
-    "moved",
-    "notes_of",
+    "day",
+    "fixed",
+    "joined",
+    "measure",
+    "moment",
+    "named",
     "number",
-    "reading",
-    "sparkline",
-    "when",
-    "word",
+    "percent",
+    "precise",
+    "shift",
+    "shortened",
+    "unit",
+    "whole",
 ]
 
-_BARS = "▁▂▃▄▅▆▇█"
-_MEASURES = {  # in the words of reports
-    "reverse_kl": "KL(current‖original)",
-    "kl": "KL(original‖current)",
-    "js": "Jensen-Shannon divergence",
-    "hellinger": "squared Hellinger distance",
-    "pearson": "Pearson χ²",
-    "neyman": "Neyman χ²",
-    "total_variation": "total variation",
-}
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MEASURES = {
+    "reverse_kl": ("KL(current‖original)", " nats"), "kl": ("KL(original‖current)", " nats"),
+    "js": ("Jensen-Shannon divergence", " nats"), "hellinger": ("squared Hellinger distance", ""),
+    "pearson": ("Pearson χ²", ""), "neyman": ("Neyman χ²", ""), "total_variation": ("total variation", ""),
+}  # fmt: skip
+_LARGE = 1e9  # from here on with an exponent
+_SMALL = 5e-5  # below, a divergence is 0 for any purpose
 
 
-@dataclass(frozen=True)
-class Heading:
-    """What is said above a run.
+class Interval(Protocol):
+    """A value with a standard error and the ends of its interval."""
 
-    Attributes:
-        source: what is watched, in words.
-        windows: how it is cut, in words.
-        state: path of the tracker file, or None if nothing is kept.
-        measure: the divergence the alarm looks at, in words.
-        tolerance: nats that do not matter.
-        total: rows of the source, if that is known.
+    @property
+    def value(self) -> float:
+        """The value."""
+
+    @property
+    def std_error(self) -> float:
+        """Its standard error."""
+
+    @property
+    def low(self) -> float:
+        """Lower end."""
+
+    @property
+    def high(self) -> float:
+        """Upper end."""
+
+
+def measure(kind: str) -> str:
+    """The name of a divergence as the literature has it."""
+    return _MEASURES.get(kind, (kind, ""))[0]
+
+
+def unit(kind: str) -> str:
+    """`` nats``, or nothing for a divergence without unit."""
+    return _MEASURES.get(kind, (kind, ""))[1]
+
+
+def number(value: float, decimals: int | None = None) -> str:
+    """Three digits, or so many decimals; a real minus sign, thousands apart.
+
+    >>> number(0.84321), number(-0.00312), number(1234567.8), number(1e-7), number(float("nan"))
+    ('0.843', '−0.00312', '1,234,568', '0', 'unknown')
     """
+    if not math.isfinite(value):
+        return "unknown" if math.isnan(value) else "beyond all numbers"
+    size = abs(value)
+    if size >= _LARGE:
+        text = f"{size:.2e}".replace("e+", "e")
+    elif decimals is not None:
+        text = f"{size:,.{decimals}f}"
+    elif size < _SMALL:
+        text = "0"
+    else:
+        text = f"{size:,.0f}" if size >= 1000 else f"{size:.3g}"
+    return text if value >= 0 or not re.search("[1-9]", text) else f"−{text}"
 
-    source: str
-    windows: str
-    state: str | None = None
-    measure: str = "reverse_kl"
-    tolerance: float = 0.0
-    total: int | None = None
 
+def counted(value: int, noun: str, plural: str = "") -> str:
+    """Count things: ``1 window``, ``2,000 windows``.
 
-def heading(settings: Settings, source: str, state: str | None, total: int | None = None) -> Heading:
-    """What stands above a run with these settings.
-
-    >>> heading(Settings(window=5000), "orders.csv", None).windows
-    'windows of 5,000 rows'
+    >>> counted(1, "row"), counted(2870, "row")
+    ('1 row', '2,870 rows')
     """
-    by_rows = f"windows of {counted(settings.window or 0, 'row')}"
-    windows = by_rows if settings.window else f"windows of {settings.every} by {settings.time_column}"
-    kind = settings.divergences[0]
-    return Heading(clean(source), clean(windows), state, _MEASURES.get(kind, kind), settings.tolerance, total)
+    return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
 
 
-def clean(text: str) -> str:
-    """Names and values come out of files: nothing in them may steer the terminal.
-
-    >>> clean("red\\x1b[31m alert")
-    'red�[31m alert'
-    """
-    return "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in text)
-
-
-def number(value: float) -> str:
+def fixed(value: float) -> str:
     """Three decimals, or fewer where a value is large.
 
-    >>> number(0.12345), number(17.333), number(2345.6), number(float("nan"))
+    >>> fixed(0.12345), fixed(17.333), fixed(2345.6), fixed(float("nan"))
     ('0.123', '17.33', '2,346', '–')
     """
     if not math.isfinite(value):
@@ -95,109 +114,135 @@ def number(value: float) -> str:
     return text.replace("-0.000", "0.000") if float(text.replace(",", "")) == 0.0 else text
 
 
-def counted(number: int, noun: str) -> str:
-    """A number of things.
+def whole(rows: float) -> str:
+    """Round a count that may be unknown.
 
-    >>> counted(1, "row"), counted(2870, "row")
-    ('1 row', '2,870 rows')
-    """
-    return f"{number:,} {noun}" + "s" * (number != 1)
-
-
-def reading(estimate: Estimate | None) -> str:
-    """A value and its interval.
-
-    >>> reading(Estimate(0.136, 0.01, 0.112, 0.162, 0.95))
-    '0.136 [0.112, 0.162]'
-    """
-    if estimate is None:
-        return "–"
-    if not (math.isfinite(estimate.low) and math.isfinite(estimate.high)):
-        return f"{number(estimate.value)} [no interval]"
-    return f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"
-
-
-def when(record: Record) -> str:
-    """The window's beginning in time, or the row it reaches.
-
-    >>> when(Record(3, "original", "measured", 1000, 3000))
-    '4,000'
-    >>> when(Record(3, "original", "measured", 1000, 3000, start="2025-05-05T00:00:00+00:00"))
-    '2025-05-05'
-    """
-    if record.start is None:
-        return f"{record.first_row + record.rows:,}"
-    try:
-        start = datetime.fromisoformat(record.start)
-    except ValueError:
-        return clean(record.start)
-    if (start.hour, start.minute, start.second) == (0, 0, 0):
-        return start.strftime("%Y-%m-%d")
-    return start.strftime("%Y-%m-%d %H:%M" if start.second == 0 else "%Y-%m-%d %H:%M:%S")
-
-
-def moved(record: Record, width: int = 60) -> str:
-    """The columns that moved most, with shares, as many as fit; those below 1 % are left out.
-
-    Where the interval of the drift reaches down to 0, shares are of noise, and none are named.
-    """
-    drift = record.drift
-    if record.signal == "normal" and not (drift is not None and drift.low > 0.0):
-        return ""
-    parts = [f"{clean(m.column)} {m.share:.0%}" for m in record.columns if m.share >= 0.01]
-    text = ""
-    for part in parts:
-        longer = f"{text}, {part}" if text else part
-        if cell_len(longer) > width:
-            break
-        text = longer
-    return text if text or not parts else _shortened(parts[0], width)
-
-
-def _shortened(text: str, width: int) -> str:
-    if cell_len(text) <= width:
-        return text
-    head, _, share = text.rpartition(" ")
-    return set_cell_size(head, max(1, width - len(share) - 2)).rstrip() + "… " + share
-
-
-def sparkline(values: Sequence[float], width: int = 60, top: float = 0.0) -> str:
-    """Bars from 0 to the largest value, or to ``top`` if that is larger.
-
-    Where there are more values than places, a place shows the largest of its own.
-
-    >>> sparkline([0.0, 0.1, 0.2, 0.8])
-    '▁▂▃█'
-    >>> len(sparkline(list(range(1000)), 40))
-    40
-    """
-    known = [v if math.isfinite(v) else 0.0 for v in values]
-    if len(known) > width:
-        cuts = [round(i * len(known) / width) for i in range(width + 1)]
-        known = [max(known[a:b]) for a, b in pairwise(cuts)]
-    top = max([*known, top, 1e-12])
-    return "".join(_BARS[min(7, int(8.0 * max(0.0, v / top)))] for v in known)
-
-
-def word(record: Record) -> str:
-    """What is said about the window, in one word; an alarm in capitals, so that it needs no colour."""
-    if record.status == "original":
-        return "began" if record.window == 0 else "joined"
-    if record.status == "skipped":
-        return "skipped"
-    return "ALARM" if record.signal == "alarm" else str(record.signal)
-
-
-def notes_of(record: Record, several: bool) -> list[str]:
-    """What a person should know about the window, a line each; with ``several`` originals, which one."""
-    where = f"window {record.window}" + (f" from {clean(record.original)}" if several else "")
-    return [f"{where}: {clean(note)}" for note in (*record.doubts, *record.notes)]
-
-
-def count(rows: float) -> str:
-    """A count that may be unknown.
-
-    >>> count(1234.4), count(float("nan"))
+    >>> whole(1234.4), whole(float("nan"))
     ('1,234', '–')
     """
     return f"{rows:,.0f}" if math.isfinite(rows) else "–"
+
+
+def percent(share: float) -> str:
+    r"""A share in percent, with a digit more where it is small; number and sign stay on one line.
+
+    >>> percent(0.6234), percent(0.004), percent(0.0), percent(1.0)
+    ('62\xa0%', '0.4\xa0%', '0\xa0%', '100\xa0%')
+    """
+    if not math.isfinite(share):
+        return "unknown"
+    if 0.0 < share < 0.0005:
+        return "under 0.1\xa0%"
+    digits = 1 if 0.0 < abs(share) < 0.0095 else 0
+    return f"{number(100.0 * share, digits)}\xa0%"
+
+
+def _decimals(estimate: Interval) -> int | None:
+    """So many that the error bar has about two digits."""
+    width = estimate.std_error
+    if not math.isfinite(width) or width <= 0.0:
+        return None
+    wanted = 1 - math.floor(math.log10(width))
+    sensible = 3 - math.floor(math.log10(max(abs(estimate.value), 1e-9)))  # four digits are enough for any reader
+    return min(max(min(wanted, sensible), 0), 4)
+
+
+def precise(estimate: Interval) -> str:
+    """The value, with as many digits as its error bar supports.
+
+    >>> from driftline.inference import Estimate
+    >>> precise(Estimate(0.84321, 0.02, 0.80, 0.88, 0.95)), precise(Estimate(0.84321, float("nan"), 0, 0, 0.95))
+    ('0.843', '0.843')
+    """
+    return number(estimate.value, _decimals(estimate))
+
+
+def between(estimate: Interval) -> str:
+    """``0.804 to 0.882``; empty if there is no interval."""
+    if not (math.isfinite(estimate.low) and math.isfinite(estimate.high)):
+        return ""
+    decimals = _decimals(estimate)
+    return f"{number(estimate.low, decimals)} to {number(estimate.high, decimals)}"
+
+
+def _js_of(distance: float) -> float:
+    """The Jensen-Shannon divergence of two normals so many standard deviations apart, by quadrature."""
+    x = np.linspace(-8.0, 8.0 + distance, 4001)
+    # the midpoint's weight of each, one in logs, so that far tails keep their digits
+    one, other = -0.5 * x**2, -0.5 * (x - distance) ** 2
+    middle = np.logaddexp(one, other) - math.log(2.0)
+    inside = 0.5 * (np.exp(one) * (one - middle) + np.exp(other) * (other - middle))
+    return float(inside.sum() * (x[1] - x[0]) / math.sqrt(2.0 * math.pi))
+
+
+def shift(value: float, kind: str) -> float:
+    """By how many standard deviations one normal column would have to move to be this divergence away.
+
+    ``inf`` where the divergence has reached its bound, ``nan`` where it is no number or of an unknown kind.
+
+    >>> shift(0.5, "reverse_kl"), round(shift(shift(0.0, "js"), "js"), 3), shift(1.0, "hellinger")
+    (1.0, 0.0, inf)
+    """
+    value = max(value, 0.0)
+    if kind in ("kl", "reverse_kl"):
+        return math.sqrt(2.0 * value)
+    if kind in ("pearson", "neyman"):
+        return math.sqrt(math.log1p(value))
+    if kind == "hellinger":
+        return math.inf if value >= 1.0 else math.sqrt(-8.0 * math.log1p(-value))
+    if kind == "total_variation":
+        return math.inf if value >= 1.0 else 2.0 * NormalDist().inv_cdf(0.5 + 0.5 * value)
+    if kind == "js":
+        distances = np.linspace(0.0, 8.0, 81)
+        return float(np.interp(value, [_js_of(d) for d in distances], distances, right=math.inf))
+    return math.nan
+
+
+def named(name: str, longest: int = 40) -> str:
+    """A name for a sentence: shortened in the middle, in quotes unless it is one plain word.
+
+    >>> named("price"), named("unit price"), named("x" * 60, 9)
+    ('price', '“unit price”', 'xxxx…xxxx')
+    """
+    name = " ".join(name.split()) or name
+    plain = re.fullmatch(r"\w[\w.-]*", name) is not None
+    name = shortened(name, longest)
+    return name if plain else f"“{name}”"
+
+
+def shortened(text: str, longest: int) -> str:
+    """Without its middle, if it is longer than that."""
+    half = longest // 2
+    return text if len(text) <= longest else f"{text[:half]}…{text[-half:]}"
+
+
+def joined(parts: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+
+
+def moment(text: str | None) -> datetime | None:
+    """An ISO 8601 time in UTC, where naive ones are; None if it is none."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def day(at: datetime, clock: bool = False) -> str:
+    """``3 Mar 2014``, with the time of day if wanted or if it is not midnight."""
+    text = f"{at.day} {MONTHS[at.month - 1]} {at.year}"
+    seconds = f":{at.second:02}" if at.second else ""
+    return f"{text} {at.hour:02}:{at.minute:02}{seconds}" if clock or at.hour or at.minute or at.second else text
+
+
+def clean(text: str) -> str:
+    """Names and values come out of files: nothing in them may steer the terminal.
+
+    >>> clean("red\\x1b[31m alert")
+    'red�[31m alert'
+    """
+    return "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in text)

@@ -26,7 +26,7 @@ from scipy.optimize import brentq
 
 from driftline.inference import Estimate, Law, law_of, quantiles, tail
 
-__all__ = ["AlarmPolicy", "AlarmState", "Decision", "DriftAlarm", "Look", "Signal", "decide", "limit"]
+__all__ = ["AlarmMemory", "AlarmPolicy", "Decision", "DriftAlarm", "Look", "Signal", "decide", "limit"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -83,7 +83,7 @@ class AlarmPolicy:
         return max(1.5, self.run_length / 10.0) if self.warning is None else self.warning
 
 
-class AlarmState(NamedTuple):
+class AlarmMemory(NamedTuple):
     """All that is remembered: windows seen, in a row beyond the limit, in a row calm, the signal that stands, and the
     log-chances of how far the original's sample lies from its own distribution (empty before the first look).
     """
@@ -189,7 +189,7 @@ def limit(
     """The value a stream at the tolerance exceeds, ``persistence`` times in a row, once per ``run_length`` windows.
 
     Arguments:
-        weights: what earlier looks have taught about the original, from :class:`AlarmState`.
+        weights: what earlier looks have taught about the original, from :class:`AlarmMemory`.
 
     >>> quiet = Estimate(0.0, 0.01, 0.0, 0.02, 0.95, noise=0.02, noise_std=0.01, shared=0.5, slope=0.01)
     >>> limit(quiet, 0.0, 100) < limit(quiet, 0.0, 1000) < limit(quiet, 0.05, 1000)
@@ -224,20 +224,20 @@ def _look(
     return Look(estimate.value, min(warning, beyond), beyond)
 
 
-def _learn(state: AlarmState, policy: AlarmPolicy, estimate: Estimate, look: Look) -> tuple[float, ...]:
+def _learn(memory: AlarmMemory, policy: AlarmPolicy, estimate: Estimate, look: Look) -> tuple[float, ...]:
     """With no tolerance, readings that raise no alarm tell how far the original lies from its own distribution.
 
     A tolerance allows for any drift below it, which would be mistaken for that: then nothing is learned.
     """
     if policy.tolerance > 0.0 or not _has_law(estimate) or look.signal == Signal.ALARM:
-        return state.weights
-    quiet = _quiet(estimate, 0.0, state.weights)
-    return quiet.learned(estimate.value + estimate.noise) if len(quiet.weights) > 1 else state.weights
+        return memory.weights
+    quiet = _quiet(estimate, 0.0, memory.weights)
+    return quiet.learned(estimate.value + estimate.noise) if len(quiet.weights) > 1 else memory.weights
 
 
 def decide(
-    state: AlarmState, policy: AlarmPolicy, divergence: Estimate, step: Estimate | None = None
-) -> tuple[AlarmState, Decision]:
+    memory: AlarmMemory, policy: AlarmPolicy, divergence: Estimate, step: Estimate | None = None
+) -> tuple[AlarmMemory, Decision]:
     """The decision after a window, from its estimates alone.
 
     A window without error bars (too few rows for the model) leaves the signal as it is; the first look must have them.
@@ -246,28 +246,28 @@ def decide(
         divergence: between original and current, the sum of all drift.
         step: of the last step, for abrupt change. It is seen once, so with ``persistence`` above 1 it can only warn.
     """
-    if state.seen and not math.isfinite(divergence.std_error + (0.0 if step is None else step.std_error)):
+    if memory.seen and not math.isfinite(divergence.std_error + (0.0 if step is None else step.std_error)):
         blind = Look(divergence.value, math.nan, math.nan)
-        reason = f"no error bar for this window, so nothing was decided: {state.signal} stands"
-        return state._replace(seen=state.seen + 1), Decision(Signal(state.signal), reason, blind, None)
+        reason = f"no error bar for this window, so nothing was decided: {memory.signal} stands"
+        return memory._replace(seen=memory.seen + 1), Decision(Signal(memory.signal), reason, blind, None)
     both = step is not None and policy.persistence == 1
-    drift = _look(divergence, policy, _TOGETHER if both else 1.0, policy.persistence, state.weights)
+    drift = _look(divergence, policy, _TOGETHER if both else 1.0, policy.persistence, memory.weights)
     change = None if step is None else _look(step, policy, _TOGETHER, 1)
-    seen, weights = state.seen + 1, _learn(state, policy, divergence, drift)
+    seen, weights = memory.seen + 1, _learn(memory, policy, divergence, drift)
     if seen <= policy.warm_up:
         reason = f"warming up, window {seen} of {policy.warm_up}"
-        return AlarmState(seen, 0, 0, Signal.NORMAL, weights), Decision(Signal.NORMAL, reason, drift, change)
+        return AlarmMemory(seen, 0, 0, Signal.NORMAL, weights), Decision(Signal.NORMAL, reason, drift, change)
     looks = [drift.signal] if change is None else [drift.signal, change.signal]
-    streak = state.streak + 1 if drift.signal == Signal.ALARM else 0
-    calm = state.calm + 1 if all(look == Signal.NORMAL for look in looks) else 0
+    streak = memory.streak + 1 if drift.signal == Signal.ALARM else 0
+    calm = memory.calm + 1 if all(look == Signal.NORMAL for look in looks) else 0
     abrupt = both and change is not None and change.signal == Signal.ALARM
-    stands = state.signal == Signal.ALARM and calm < policy.persistence
+    stands = memory.signal == Signal.ALARM and calm < policy.persistence
     if streak >= policy.persistence or abrupt or stands:
         signal = Signal.ALARM
     else:
         signal = Signal.NORMAL if calm else Signal.WARNING
     decision = Decision(signal, _reason(signal, drift, change, streak, policy), drift, change)
-    return AlarmState(seen, streak, calm, signal, weights), decision
+    return AlarmMemory(seen, streak, calm, signal, weights), decision
 
 
 def _reason(signal: Signal, drift: Look, change: Look | None, streak: int, policy: AlarmPolicy) -> str:
@@ -288,7 +288,7 @@ def _reason(signal: Signal, drift: Look, change: Look | None, streak: int, polic
 
 
 class DriftAlarm:
-    """A policy and its state: hand it each window's estimates, in order.
+    """A policy and its memory: hand it each window's estimates, in order.
 
     Arguments:
         tolerance, run_length, warning, persistence, warm_up: as in :class:`AlarmPolicy`.
@@ -319,13 +319,13 @@ class DriftAlarm:
         warm_up: int = 0,
     ) -> None:
         self.policy = AlarmPolicy(tolerance, run_length, warning, persistence, warm_up)
-        self.state = AlarmState()
+        self.memory = AlarmMemory()
 
     def update(self, divergence: Estimate, step: Estimate | None = None) -> Decision:
         """The decision after a window."""
-        self.state, decision = decide(self.state, self.policy, divergence, step)
+        self.memory, decision = decide(self.memory, self.policy, divergence, step)
         return decision
 
     def reset(self) -> None:
         """Start anew, after a new original has been taken."""
-        self.state = AlarmState()
+        self.memory = AlarmMemory()

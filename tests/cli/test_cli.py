@@ -46,7 +46,7 @@ def folder(tmp_path_factory):
     frames[0].to_csv(place / "first.csv", index=False)
     frames[3].to_csv(place / "last.csv", index=False)
     assert (
-        run(["watch", str(place / "people.csv"), "--window", str(ROWS), "--state", str(place / "run.driftline")]) == 0
+        run(["watch", str(place / "people.csv"), "--window", str(ROWS), "--tracker", str(place / "run.driftline")]) == 0
     )
     return place
 
@@ -68,7 +68,7 @@ def said(capsys):
 
 
 def test_watch_says_a_line_a_window_and_goes_on(copy, capsys):
-    state = ["--state", "new.driftline"]
+    state = ["--tracker", "new.driftline"]
     lines = (copy / "people.csv").read_text().splitlines(keepends=True)
     (copy / "grows.csv").write_text("".join(lines[: 1 + 2 * ROWS + 50]))
     assert run(["watch", "grows.csv", "--window", str(ROWS), *state]) == 0
@@ -115,7 +115,7 @@ def test_fail_on(copy, options, code):
     assert run(["watch", "people.csv", "--window", "300", "--json", *options]) == code
 
 
-@pytest.mark.parametrize("state", [[], ["--state", "new.driftline"]])
+@pytest.mark.parametrize("state", [[], ["--tracker", "new.driftline"]])
 def test_a_new_run_knows_one_original(copy, capsys, state):
     command = ["watch", "people.csv", "--window", "300", "--json", "--fail-on", "alarm", *state]
     assert run([*command, "--original", "orignal"]) == 2
@@ -126,20 +126,20 @@ def test_a_new_run_knows_one_original(copy, capsys, state):
 
 
 def test_an_alarm_that_stands_fails_too(copy, capsys):
-    assert run(["watch", "people.csv", "--state", "run.driftline", "--fail-on", "alarm"]) == 1
+    assert run(["watch", "people.csv", "--tracker", "run.driftline", "--fail-on", "alarm"]) == 1
     assert "nothing new" in said(capsys)[0]
 
 
 def test_only_the_named_original_counts(copy, capsys):
-    assert run(["reference", "add", "run.driftline", "--name", "model-2"]) == 0
+    assert run(["original", "add", "run.driftline", "--name", "model-2"]) == 0
     people(1004, moved=1.0).to_csv("people2.csv", index=False)
-    watch = ["watch", "people2.csv", "--state", "run.driftline", "--fail-on", "alarm", "--json"]
+    watch = ["watch", "people2.csv", "--tracker", "run.driftline", "--fail-on", "alarm", "--json"]
     assert run([*watch, "--original", "model-3"]) == 2
     assert "there are original, model-2" in said(capsys)[1]
     assert run([*watch, "--original", "model-2"]) == 0
     found = [Record.from_json(line) for line in said(capsys)[0].splitlines()]
     assert [(r.original, str(r.signal)) for r in found] == [("original", "alarm"), ("model-2", "normal")]
-    assert run(["reference", "list", "run.driftline"]) == 0
+    assert run(["original", "list", "run.driftline"]) == 0
     out, _ = said(capsys)
     assert [line.split()[0] for line in out.splitlines()] == ["original", "original", "model-2"]
 
@@ -148,7 +148,7 @@ def test_config_is_below_the_command_line(copy, capsys):
     Path("driftline.toml").write_text(
         'source = "people.csv"\nwindow = 150\ndrop = ["vip"]\njson = true\nrun-length = 500\ntolerance = 5\n'
     )
-    assert run(["watch", "--config", "driftline.toml", "--window", "300", "--state", "configured.driftline"]) == 0
+    assert run(["watch", "--config", "driftline.toml", "--window", "300", "--tracker", "configured.driftline"]) == 0
     assert len(said(capsys)[0].splitlines()) == 4
     found = read_run("configured.driftline").settings
     assert (found.window, found.drop, found.run_length, found.tolerance) == (300, ("vip",), 500.0, 5.0)
@@ -157,14 +157,14 @@ def test_config_is_below_the_command_line(copy, capsys):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("windows = 5", "'windows' is no option"),
+        ("windows = 5", "'windows' is not an option"),
         ("window = '5'", "bad.toml: window = '5' must be a whole number"),
         ("tolerance = true", "must be a number"),
         ("columns = [1, 2]", "must be names"),
         ("fail-on = 'sometimes'", "choose from alarm, warning, never"),
         ("warm-up = 1\nwarm_up = 2", "there twice"),
         ("window = ", "bad.toml: Invalid value"),
-        ("[watch]\nwindow = 5", "'watch' is no option"),
+        ("[watch]\nwindow = 5", "'watch' is not an option"),
         ("window = 300\nlevel = 2", "--level 2.0 must lie between 0 and 1"),
         ("poll = 0", "positive number of seconds"),
     ],
@@ -216,8 +216,11 @@ def test_any_config_is_a_plan_or_a_clear_error(tmp_path_factory, values):
         ),
         (["watch", "people.csv", "--window", "300", "--fail-on", "monday"], "fail-on"),
         (["watch", "people.csv", "--window", "300", "--nonsense"], "--nonsense"),
-        (["watch", "people.csv", "--window", "300", "--state", "first.csv"], "first.csv: not a driftline tracker file"),
-        (["watch", "people.csv", "--window", "150", "--state", "run.driftline"], "--window 300, not 150"),
+        (
+            ["watch", "people.csv", "--window", "300", "--tracker", "first.csv"],
+            "first.csv: not a driftline tracker file",
+        ),
+        (["watch", "people.csv", "--window", "150", "--tracker", "run.driftline"], "--window 300, not 150"),
         (["watch", "nowhere.csv", "--window", "300"], "nowhere.csv"),
         (["watch", "people.csv", "--window", "300", "--format", "xls"], "--format xls is unknown"),
         (["watch", "people.csv", "--window", "300", "--config", "nowhere.toml"], "nowhere.toml"),
@@ -239,9 +242,9 @@ def test_any_config_is_a_plan_or_a_clear_error(tmp_path_factory, values):
         (["weights", "run.driftline", "first.csv", "--out", "w.csv", "--original", "summer"], "there are original"),
         (["compare", "first.csv", "nowhere.csv"], "nowhere.csv"),
         (["compare", "first.csv", "last.csv", "--level", "3"], "--level 3.0"),
-        (["reference", "add", "run.driftline", "--name", "original"], "original"),
-        (["reference", "add", "run.driftline", "--name", "x", "nowhere.csv"], "nowhere.csv"),
-        (["reference"], "Missing command"),
+        (["original", "add", "run.driftline", "--name", "original"], "original"),
+        (["original", "add", "run.driftline", "--name", "x", "nowhere.csv"], "nowhere.csv"),
+        (["original"], "Missing command"),
         (["demo", "--weeks", "1"], "--weeks"),
         (["wath"], "wath"),
     ],
@@ -256,7 +259,7 @@ def test_bad_input_is_one_line(copy, capsys, arguments, message):
 
 
 def test_a_window_that_is_never_full_is_said(copy, capsys):
-    assert run(["watch", "first.csv", "--window", "5000", "--state", "x.driftline", "--json"]) == 0
+    assert run(["watch", "first.csv", "--window", "5000", "--tracker", "x.driftline", "--json"]) == 0
     out, err = said(capsys)
     assert out == ""
     assert err.splitlines() == [
@@ -275,7 +278,7 @@ def test_stopped_by_hand(copy, capsys, monkeypatch):
             if len(seen) == 2:
                 raise KeyboardInterrupt
 
-    command = ["watch", "people.csv", "--window", "300", "--state", "stopped.driftline", "--json"]
+    command = ["watch", "people.csv", "--window", "300", "--tracker", "stopped.driftline", "--json"]
     with monkeypatch.context() as patched:
         patched.setattr(Monitor, "watch", interrupted)
         assert run(command) == 130
@@ -304,7 +307,7 @@ def test_rows_that_were_late_before_any_window(copy, capsys, monkeypatch):
         self.late = 2870
 
     monkeypatch.setattr(Monitor, "watch", late)
-    assert run(["watch", "first.csv", "--window", "5000", "--state", "late.driftline", "--json"]) == 0
+    assert run(["watch", "first.csv", "--window", "5000", "--tracker", "late.driftline", "--json"]) == 0
     assert (
         "driftline: 2,870 rows came after their window was closed and were left out; no later window has been "
         "complete yet" in said(capsys)[1].splitlines()
@@ -321,18 +324,18 @@ def test_late_rows_are_noted_once(copy, capsys):
 
 def test_one_row_waits(copy, capsys):
     people(1009, rows=ROWS + 1).to_csv("more.csv", index=False)
-    assert run(["watch", "more.csv", "--window", "300", "--state", "my run.driftline"]) == 0
+    assert run(["watch", "more.csv", "--window", "300", "--tracker", "my run.driftline"]) == 0
     out, _ = said(capsys)
     assert "1 row waits for its window to be complete" in out
     command = next(line for line in out.splitlines() if line.startswith("for a report: ")).partition(": ")[2]
     assert shlex.split(command) == ["driftline", "report", "my run.driftline"]
-    assert run(["watch", "more.csv", "--state", "my run.driftline"]) == 0
+    assert run(["watch", "more.csv", "--tracker", "my run.driftline"]) == 0
     assert "has seen 1 window\n" in said(capsys)[0]
 
 
 def test_a_table_that_does_not_fit_is_told_in_options(copy, capsys):
     people(1010).assign(height=1.8).to_csv("wider.csv", index=False)
-    assert run(["watch", "wider.csv", "--state", "run.driftline"]) == 2
+    assert run(["watch", "wider.csv", "--tracker", "run.driftline"]) == 2
     _, err = said(capsys)
     assert err.startswith("driftline: wider.csv, window 4: column 'height' is new")
     assert "--schema lenient leaves such columns out, or name those to watch with --columns" in err
@@ -364,7 +367,7 @@ def test_errors_speak_of_options(text, told):
 
 
 def test_a_report_that_cannot_be_written_is_said_at_once(copy, capsys, monkeypatch):
-    command = ["watch", "people.csv", "--window", "300", "--state", "new.driftline", "--report"]
+    command = ["watch", "people.csv", "--window", "300", "--tracker", "new.driftline", "--report"]
     Path("page.html").mkdir()
     assert run([*command, "page.html"]) == 2
     assert "is a folder" in said(capsys)[1]
@@ -385,7 +388,7 @@ def test_terminated_is_stopped_in_order(copy, capsys, monkeypatch):
     monkeypatch.setattr(Monitor, "watch", terminated)
     try:
         interruptible()
-        assert run(["watch", "people.csv", "--window", "300", "--state", "stopped.driftline"]) == 143
+        assert run(["watch", "people.csv", "--window", "300", "--tracker", "stopped.driftline"]) == 143
     finally:
         signal.signal(signal.SIGTERM, before)
     assert "stopped after window 0; the same command goes on from there" in said(capsys)[1]
@@ -457,7 +460,7 @@ def test_inspect_shows_all_and_proves(copy, capsys):
     assert found["against"]["left_behind"] == 0
     assert found["against"]["also_current"] > 200  # those are kept for the next step
     assert found["records"] == 4
-    assert run(["reference", "add", "run.driftline", "--name", "v2", "first.csv"]) == 0
+    assert run(["original", "add", "run.driftline", "--name", "v2", "first.csv"]) == 0
     assert run(["inspect", "run.driftline", "--against", "first.csv"]) == 1  # until the next window
     assert "originals have seen no window since they joined: v2" in " ".join(said(capsys)[0].split())
 
@@ -472,8 +475,8 @@ def test_inspect_against_lines_without_a_key(copy, capsys):
 
 @pytest.mark.parametrize(
     "command",
-    [[], ["watch"], ["weights"], ["report"], ["inspect"], ["compare"], ["demo"], ["reference"], ["reference", "add"],
-     ["reference", "list"]],
+    [[], ["watch"], ["weights"], ["report"], ["inspect"], ["compare"], ["demo"], ["original"], ["original", "add"],
+     ["original", "list"]],
 )  # fmt: skip
 def test_help_has_an_example(capsys, command):
     assert run([*command, "--help"]) == 0
@@ -516,3 +519,17 @@ def test_a_reader_who_leaves_is_no_error(copy):
         process.stdin.close()
         assert process.stderr.read() == ""
     assert process.returncode == 141
+
+
+def test_names_of_the_first_edition_are_understood(copy, capsys):
+    assert run(["watch", "people.csv", "--window", str(ROWS), "--state", "old.driftline"]) == 0
+    Path("driftline.toml").write_text('source = "people.csv"\nwindow = 300\nstate = "configured.driftline"\n')
+    assert run(["watch", "--config", "driftline.toml"]) == 0
+    assert Path("configured.driftline").is_file()
+    assert run(["reference", "add", "old.driftline", "--name", "second"]) == 0
+    capsys.readouterr()
+    assert run(["reference", "list", "old.driftline"]) == 0
+    old = capsys.readouterr().out
+    assert run(["original", "list", "old.driftline"]) == 0
+    assert capsys.readouterr().out == old
+    assert "second" in old

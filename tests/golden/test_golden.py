@@ -122,7 +122,7 @@ def made(folder: Path) -> dict[str, str]:
     found = {}
     for table in RUNS:
         tracker = f"{table.__name__}.driftline"
-        printed = driftline(folder, "watch", *table(folder), "--state", tracker, "--json")
+        printed = driftline(folder, "watch", *table(folder), "--tracker", tracker, "--json")
         found[f"{table.__name__}.json"] = text(records(map(json.loads, printed.splitlines())))
         found[f"{table.__name__}-tracker.json"] = text(tracker_layout(folder / tracker))
     found["encoder.json"] = text(tracker_parts(folder / "mixed_with_break.driftline")["run"]["encoder"])
@@ -303,7 +303,7 @@ def test_a_tracker_file_written_before_is_read_and_goes_on(tmp_path):
         read = [json.loads(record.to_json()) for record in monitor.records]
         expected = json.loads((EXPECTED / "csv_by_rows.json").read_text(encoding="utf-8"))
         assert not differences(expected[: len(read)], records(read))
-    printed = driftline(tmp_path, "watch", rest[0], "--state", "run.driftline", "--json")
+    printed = driftline(tmp_path, "watch", rest[0], "--tracker", "run.driftline", "--json")
     went_on = records(map(json.loads, printed.splitlines()))
     assert [line["window"] for line in went_on] == [4, 5]
     for line, before in zip(went_on, expected[4:], strict=True):
@@ -363,7 +363,7 @@ def renew() -> None:
         arguments = csv_by_rows(folder)
         lines = (folder / "rows.csv").read_text().splitlines(keepends=True)
         (folder / "rows.csv").write_text("".join(lines[: 1 + 4 * ROWS]))
-        driftline(folder, "watch", *arguments, "--state", "run.driftline")
+        driftline(folder, "watch", *arguments, "--tracker", "run.driftline")
         shutil.copy(folder / "run.driftline", EXPECTED / "run.driftline")
         (EXPECTED / "estimator.safetensors").write_bytes(traced().to_bytes(padded=False))
 

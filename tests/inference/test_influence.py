@@ -117,9 +117,9 @@ def test_errors_grow_as_predicted_over_many_small_windows(rho):
         est = ContinualDensityRatio(model="quadratic", random_state=0).fit(stream.sample(0, 400, rng))
         for _ in range(40):
             est.partial_fit(stream.sample(0, 400, rng))
-        position = est._state.tracks["original"].current
-        found.append(position.psi.coef.numpy())
-        predicted.append(covariance(position.uncertainty).diagonal()[:-1].numpy())
+        anchor = est._state.tracks["original"].current
+        found.append(anchor.psi.coef.numpy())
+        predicted.append(covariance(anchor.uncertainty).diagonal()[:-1].numpy())
     ratio = np.mean(np.square(found)) / np.mean(predicted)
     # 120 x 6 squares know their mean to 5 %; a lag found from 400 rows leaves some dependence out
     assert 0.82 < ratio < (1.18 if rho == 0 else 1.4)

@@ -53,11 +53,11 @@ def to_x_and_its_square(psi):
 
 
 def fit(rng, mu, n, m):
-    """A KLIEP step from N(0,1) to N(mu,1): the position it arrives at and the map to (x, x^2)."""
+    """A KLIEP step from N(0,1) to N(mu,1): the anchor it arrives at and the map to (x, x^2)."""
     ratio = DensityRatio(objective="kliep", model="quadratic", ridge=0.0, random_state=0)
     ratio.fit(rng.normal(0, 1, (n, 1)), rng.normal(mu, 1, (m, 1)))
-    position = ratio._state.tracks["original"].current
-    return position, to_x_and_its_square(position.psi)
+    anchor = ratio._state.tracks["original"].current
+    return anchor, to_x_and_its_square(anchor.psi)
 
 
 def replicates(mu, n, m, count, seed):
@@ -65,8 +65,8 @@ def replicates(mu, n, m, count, seed):
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(count):
-        position, back = fit(rng, mu, n, m)
-        found.append(back @ position.psi.coef.numpy())
+        anchor, back = fit(rng, mu, n, m)
+        found.append(back @ anchor.psi.coef.numpy())
     deviations = np.sqrt(n) * (np.array(found) - np.mean(found, axis=0))
     products = deviations[:, :, None] * deviations[:, None, :]
     return products.sum(0) / (count - 1), products.std(0) / np.sqrt(count)
@@ -169,8 +169,8 @@ def test_replicated_fits_at_a_unit_shift_refute_the_printed_formula():
 def test_error_bars_of_a_step_are_those_of_the_theory(seed):
     """One sample of 200,000 rows: its estimated covariance and the limit, a few percent apart."""
     n, mu = 200_000, 0.5
-    position, back = fit(np.random.default_rng(seed), mu, n, n)
-    found = n * back @ inference.covariance(position.uncertainty).numpy()[:2, :2] @ back.T
+    anchor, back = fit(np.random.default_rng(seed), mu, n, n)
+    found = n * back @ inference.covariance(anchor.uncertainty).numpy()[:2, :2] @ back.T
     assert found == pytest.approx(gaussian_mean_shift(mu), rel=0.1)
     assert found[1, 1] < 0.93 * gaussian_mean_shift(mu, as_printed=True)[1, 1]
 

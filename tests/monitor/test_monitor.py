@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from driftline import Monitor
-from driftline.alarms import AlarmState, Signal
+from driftline.alarms import AlarmMemory, Signal
 from driftline.inference import Estimate
 from driftline.monitor import Record, Settings, inspect, read_run, search
 from driftline.monitor import _judgement as judging
@@ -275,7 +275,7 @@ def test_a_short_window_is_not_stepped_through():
 
 def test_without_error_bars_nothing_is_decided_while_warming_up():
     drift, step = Estimate(2.0, math.nan, math.nan, math.nan, 0.95), Estimate(0.1, math.nan, math.nan, math.nan, 0.95)
-    alarm = AlarmState()
+    alarm = AlarmMemory()
     signals = []
     for _ in range(4):
         alarm, decision = judging._decide(alarm, Settings(window=100, warm_up=2), drift, step)
@@ -291,20 +291,20 @@ def test_summaries_can_be_refused(tmp_path):
     watched(run_with, frames, window=300)
     watched(run_without, frames, window=300, summaries=False)
     assert set(read_run(run_with).now) == {"amount", "income", "card", "new"}
-    assert read_run(run_with).references[0].then.keys() == read_run(run_with).now.keys()
+    assert read_run(run_with).originals[0].then.keys() == read_run(run_with).now.keys()
     assert read_run(run_without).now == {}
-    assert read_run(run_without).references[0].then == {}
+    assert read_run(run_without).originals[0].then == {}
 
 
-def test_references(tmp_path):
+def test_originals(tmp_path):
     rng = np.random.default_rng(0)
     with Monitor(tmp_path / "run", window=1000) as monitor:
         list(monitor.watch(frame(rng, 1000, shift=0.3 * (t > 0)) for t in range(3)))
-        monitor.add_reference("now")
-        record = monitor.add_reference("far", frame(rng, 1000, shift=1.0))
+        monitor.add_original("now")
+        record = monitor.add_original("far", frame(rng, 1000, shift=1.0))
         assert (record.status, record.original, record.rows) == ("original", "far", 1000)
         with pytest.raises(ValueError, match="'far' is traced already"):
-            monitor.add_reference("far")
+            monitor.add_original("far")
         assert set(inspect(tmp_path / "run").originals_held) == {"now", "far"}
     with Monitor.open(tmp_path / "run") as monitor:
         records = list(monitor.watch([frame(rng, 1000, shift=0.3)]))
@@ -312,7 +312,7 @@ def test_references(tmp_path):
         values = {r.original: r.drift for r in records}
         for name, truth in (("original", 0.045), ("now", 0.0), ("far", 0.245)):
             assert abs(values[name].value - truth) < 4 * max(values[name].std_error, 0.004)
-        assert [reference.name for reference in monitor.references] == ["original", "now", "far"]
+        assert [original.name for original in monitor.originals] == ["original", "now", "far"]
         assert inspect(tmp_path / "run").originals_held == ()
         sample = frame(rng, 500, shift=0.3)
         weights = {name: monitor.weights(sample, name) for name in values}

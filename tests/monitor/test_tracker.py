@@ -285,7 +285,7 @@ def test_altered_records_are_refused_or_records(data):
         ({"window": 5}, "window=5"),
         ({"window": 100, "every": "1d"}, "exclude"),
         ({"every": "1d"}, "time_column is missing"),
-        ({"time_column": "ts", "every": "1 fortnight"}, "no length of time"),
+        ({"time_column": "ts", "every": "1 fortnight"}, "not a length of time"),
         ({"window": 100, "model": "forest"}, "forest"),
         ({"window": 100, "divergences": ["kl", "cosine"]}, "cosine"),
         ({"window": 100, "tolerance": -1.0}, "tolerance"),

@@ -75,7 +75,7 @@ def test_ignoring_the_move_is_wrong():
     assert abs(told - truth) < 0.1 * truth < abs(est.divergence("reverse_kl").value - truth)
 
 
-def test_before_the_first_window_the_originals_samples_are_the_reference():
+def test_before_the_first_window_the_originals_samples_are_the_window():
     seen, turn = windows(5), turned(1)
     est = ContinualDensityRatio(model="quadratic", random_state=0).fit(seen[0])
     est.change_features(turn(seen[0])).partial_fit(turn(seen[1]), before=seen[1])  # not needed, nor in the way
@@ -122,7 +122,7 @@ def test_mistakes_are_named_and_harmless():
     est = ContinualDensityRatio(model="quadratic", random_state=0).fit(seen[0]).partial_fit(seen[1])
     with pytest.raises(ValueError, match="before= is for the first window after change_features"):
         est.partial_fit(seen[2], before=seen[2])
-    with pytest.raises(ValueError, match=r"reference of 'original' has 100 rows, its last window 3000"):
+    with pytest.raises(ValueError, match=r"window of 'original' has 100 rows, its last window 3000"):
         est.change_features(turn(seen[1])[:100])
     with pytest.raises(ValueError, match=r"needed for all of \['original'\]"):
         est.change_features({"other": seen[1]})

@@ -314,7 +314,7 @@ def test_adaptive_policy_goes_by_the_window_between_when_a_step_is_too_large():
     est.partial_fit(stream.sample(8, 4000, rng))
     assert not est.info_.originals["original"].advanced
     est.partial_fit(stream.sample(16, 4000, rng))
-    assert "went by the previous window" in est.info_.originals["original"].reason
+    assert "stepped via the previous window" in est.info_.originals["original"].reason
     fresh = stream.sample(16, 2000, rng)
     assert np.abs(est.log_ratio(fresh) - stream.log_ratio(fresh, 16)).mean() < 0.4
 

@@ -151,9 +151,9 @@ def test_no_value_of_the_original_hides_in_knots(tmp_path):
     rng = np.random.default_rng(0)
     original = rng.normal(5, 3, (401, 1))
     est = ContinualDensityRatio(random_state=0).fit(original).partial_fit(rng.standard_t(2, (400, 1)))
-    position = est._state.tracks["original"].current
-    mean, scale = position.psi.standardizer
-    kept = torch.cat([position.evidence.knots.flatten(), -position.psi.features.bias]) * scale + mean
+    anchor = est._state.tracks["original"].current
+    mean, scale = anchor.psi.standardizer
+    kept = torch.cat([anchor.evidence.knots.flatten(), -anchor.psi.features.bias]) * scale + mean
     distance = np.abs(kept.numpy()[:, None] - original[:, 0]).min(1)
     assert (distance > 1e-9).all()
 

@@ -9,7 +9,7 @@ import numpy as np
 from driftline.alarms import Signal
 from driftline.inference import Estimate
 from driftline.inference._estimates import normal_interval
-from driftline.monitor import Moved, Record, Reference, Run, Settings
+from driftline.monitor import Moved, Original, Record, Run, Settings
 
 COLUMNS = ("nswprice", "vicprice", "nswdemand", "transfer", "holiday")
 WEEKLY = Settings(time_column="ts", every="1w", tolerance=0.1)
@@ -90,13 +90,13 @@ NOW = {
 }  # fmt: skip
 
 
-def run(records, settings: Settings = WEEKLY, then=THEN, now=NOW, references=None, **changes) -> Run:
+def run(records, settings: Settings = WEEKLY, then=THEN, now=NOW, originals=None, **changes) -> Run:
     records = tuple(records)
-    if references is None:
-        references = (Reference("original", 0, records[0].rows if records else 0, times(0)[0], then),)
+    if originals is None:
+        originals = (Original("original", 0, records[0].rows if records else 0, times(0)[0], then),)
     base = Run(
         path="/data/run.driftline", created="1998-12-06T09:00:00+00:00", settings=settings,
-        source="electricity.csv (one file, CSV)", encoder={}, records=records, references=tuple(references), now=now,
+        source="electricity.csv (one file, CSV)", encoder={}, records=records, originals=tuple(originals), now=now,
     )  # fmt: skip
     return replace(base, **changes)
 
@@ -124,11 +124,11 @@ def several() -> Run:
     late = [replace(original(window=30), original="winter <1997>")]
     late += [replace(record(w, 0.02, 0.01), original="winter <1997>") for w in range(31, 80)]
     records = [r for w in range(80) for r in (*first, *late) if r.window == w]
-    references = (
-        Reference("original", 0, 336, times(0)[0], THEN),
-        Reference("winter <1997>", 30, 336, times(30)[0], THEN),
+    originals = (
+        Original("original", 0, 336, times(0)[0], THEN),
+        Original("winter <1997>", 30, 336, times(30)[0], THEN),
     )
-    return run(records, references=references)
+    return run(records, originals=originals)
 
 
 NASTY = '<script>alert("x")</script>&\x00' + "y" * 180
@@ -183,7 +183,7 @@ def cases() -> dict[str, Run]:
     return {
         "weekly": run(weekly()),
         "several": several(),
-        "nothing": run([], references=()),
+        "nothing": run([], originals=()),
         "joined, no record": run([]),
         "only the original": run([original()]),
         "one window": run([original(ROWS), record(1, 0.003, settings=ROWS)], ROWS),

@@ -133,7 +133,7 @@ def test_any_text_is_harmless(runs, text, spice):
     record = runs.record(1, 0.5, columns=runs.moved(0.5, (0.7,), (name,)), notes=(name,), reason=name)
     then = {name: {"kind": "categorical", "values": [name], "shares": [0.9], "other": 0.1, "missing": 0.0}}
     record, first = (replace(r, original=name) for r in (record, runs.original()))
-    run = runs.run([first, record], then=then, now=then, references=[runs.Reference(name, 0, 336, None, then)],
+    run = runs.run([first, record], then=then, now=then, originals=[runs.Original(name, 0, 336, None, then)],
                    source=name, path=name, created=name, encoder={"skipped": {name: name}})  # fmt: skip
     text = render(run)
     page = Page(text)

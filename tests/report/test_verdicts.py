@@ -23,7 +23,7 @@ def plain(text: str) -> str:
 def test_an_alarm_says_since_when_how_far_by_which_columns_and_how_sure(runs):
     records = [runs.original(), *(runs.record(w, 0.02 if w < 5 else 0.5) for w in range(1, 9))]
     history, found = judged(runs.run(records))
-    assert (found.state, found.trust) == ("alarm", "good")
+    assert (found.outcome, found.trust) == ("alarm", "good")
     assert plain(found.sentence) == (
         "Alarm since the week of 10 Jun 1996 (window 5): the data is 0.500 nats (95 % interval 0.461 to 0.539) from "
         "its original, as far as if one normal column had moved by 1.0 standard deviations; nswprice (52 %), vicprice "
@@ -37,7 +37,7 @@ def test_an_alarm_says_since_when_how_far_by_which_columns_and_how_sure(runs):
     assert titles[0] == "Look at nswprice, vicprice and nswdemand"
     commands = [step.command for step in actions(history, found, "/a/b c.driftline", runs.NOW)]
     assert "driftline weights 'b c.driftline' current.csv --out weighted.csv" in commands
-    assert "driftline reference add 'b c.driftline' --name NAME" in commands
+    assert "driftline original add 'b c.driftline' --name NAME" in commands
 
 
 def test_an_alarm_that_stands_but_calmed_down(runs):
@@ -50,14 +50,14 @@ def test_an_alarm_that_stands_but_calmed_down(runs):
 
 def test_a_warning_asks_to_wait(runs):
     history, found = judged(runs.run([runs.original(), runs.record(1, 0.02), runs.record(2, 0.14)]))
-    assert found.state == "warning"
+    assert found.outcome == "warning"
     assert found.sentence.startswith("Warning since the week of 20 May 1996 (window 2): the data is 0.140 nats")
     assert [step.title for step in actions(history, found, "r", {})][-1] == "Then wait"
 
 
 def test_drift_within_the_tolerance(runs):
     history, found = judged(runs.run([runs.original(), runs.record(1, 0.08)]))
-    assert found.state == "normal"
+    assert found.outcome == "normal"
     assert "within the tolerance of 0.1 nats, as far as if one normal column had moved by 0.40" in found.sentence
     assert [step.title for step in actions(history, found, "r", {})] == ["Nothing"]
 
@@ -72,7 +72,7 @@ def test_drift_between_tolerance_and_limit(runs):
 @pytest.mark.parametrize("value", [0.003, -0.004])
 def test_no_drift_names_no_columns(runs, value):
     found = judged(runs.run([runs.original(), runs.record(1, value)]))[1]
-    assert found.state == "normal"
+    assert found.outcome == "normal"
     assert "within what chance makes of no drift" in found.sentence
     assert "nswprice" not in found.sentence + found.short
 
@@ -80,7 +80,7 @@ def test_no_drift_names_no_columns(runs, value):
 def test_an_alarm_that_has_ended_is_not_forgotten(runs):
     records = [runs.original(), *(runs.record(w, 0.4 if w in (2, 3, 6) else 0.02) for w in range(1, 9))]
     found = judged(runs.run(records))[1]
-    assert found.state == "normal"
+    assert found.outcome == "normal"
     assert "No alarm now, the last of 2 ended with the week of 17 Jun 1996 (window 6)" in found.sentence
 
 
@@ -91,14 +91,14 @@ def test_waiting(runs):
         ([runs.original(), runs.skipped(1), runs.skipped(2)], "all 2 windows that followed held no rows or too few"),
     ):
         history, found = judged(runs.run(records))
-        assert found.state == "waiting"
+        assert found.outcome == "waiting"
         assert words in found.sentence
         assert [step.title for step in actions(history, found, "r", {})] == ["Wait"]
 
 
 def test_without_error_bars_nothing_is_decided(runs):
     history, found = judged(runs.run(runs.no_bars(), runs.ROWS))
-    assert (found.state, found.trust) == ("blind", "poor")
+    assert (found.outcome, found.trust) == ("blind", "poor")
     assert "(no interval)" in found.sentence
     assert "which columns carry it is not known" in found.sentence
     assert "beyond the tolerance" not in found.sentence
@@ -108,7 +108,7 @@ def test_without_error_bars_nothing_is_decided(runs):
 def test_windows_skipped_at_the_end_are_told(runs):
     run = runs.run([runs.original(), runs.record(1, 0.3), runs.skipped(2, signal=Signal.ALARM)])
     found = judged(run)[1]
-    assert found.state == "alarm"
+    assert found.outcome == "alarm"
     assert "this is as of the week of 13 May 1996 (window 1), 1 later window had too few rows or none" in found.sentence
 
 
@@ -124,10 +124,10 @@ def test_one_doubted_step_stays_in_doubt(runs):
     assert found.trust == "poor"
     assert doubt in found.sentence
     later = judged(runs.run(records))[1]
-    assert (later.state, later.trust) == ("unsure", "care")
+    assert (later.outcome, later.trust) == ("unsure", "care")
     assert later.short.endswith("(unsure)")
     long_after = judged(runs.run([*records, *(runs.record(t, 0.02) for t in range(4, 15))]))[1]
-    assert (long_after.state, long_after.trust) == ("normal", "good")
+    assert (long_after.outcome, long_after.trust) == ("normal", "good")
     assert "1 of the latest steps was in doubt, that of the week of 20 May 1996 (window 2), and later" in later.sentence
     assert actions(history, found, "r", {})[0].title == "Mind the doubt first"
 
@@ -176,7 +176,7 @@ def test_an_interval_that_rules_nothing_out_is_not_called_calm(runs):
     rough = {"reverse_kl": runs.Estimate(-1.5, 7.0, -16.0, 13.1, 0.95)}
     record = runs.record(1, 0.0, divergences=rough, effective_sample_size=300.0)
     history, found = judged(runs.run([runs.original(), record]))
-    assert (found.state, found.trust) == ("unsure", "good")
+    assert (found.outcome, found.trust) == ("unsure", "good")
     assert "which says little: it may lie up to 13.1 nats away" in found.sentence
     assert "chance" not in found.sentence
     assert [step.title for step in actions(history, found, "r", {})] == ["Take larger windows"]
@@ -187,7 +187,7 @@ def test_weights_that_contradict_a_small_drift_are_a_doubt(runs):
     assert "the weights are worth 1 of 336 rows" in doubts(runs.record(1, 0.02, effective_sample_size=1.0))[0]
     assert doubts(runs.record(1, 4.0, effective_sample_size=1.0)) == []  # far away that is how it is
     found = judged(runs.run([runs.original(), runs.record(1, 0.02, effective_sample_size=1.0)]))[1]
-    assert (found.state, found.trust) == ("unsure", "poor")
+    assert (found.outcome, found.trust) == ("unsure", "poor")
     assert found.short.endswith("(not to be trusted)")
 
 
@@ -199,5 +199,5 @@ def test_an_estimate_that_is_no_number_is_in_doubt(runs):
 def test_an_alarm_that_is_not_the_divergences_says_why(runs):
     record = runs.record(1, 0.01, signal=Signal.ALARM, reason="plan changed: 100% of the rows are what no row was")
     _, found = judged(runs.run([runs.original(), record]))
-    assert found.state == "alarm"
+    assert found.outcome == "alarm"
     assert "the alarm is about this: plan changed: 100% of the rows" in found.sentence

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from driftline.sources import Batch, Position, SourceError, open_source
+from driftline.sources import Batch, Cursor, SourceError, open_source
 from driftline.sources import _files as filesets
 from driftline.sources import _lines as lines
 from driftline.sources import _readers as readers
@@ -70,16 +70,16 @@ WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
 }
 
 
-def rows(source: Any, position: Position | None = None) -> list[dict[str, Any]]:
-    return [row for batch in source.batches(position) for row in batch.table.to_pylist()]
+def rows(source: Any, cursor: Cursor | None = None) -> list[dict[str, Any]]:
+    return [row for batch in source.batches(cursor) for row in batch.table.to_pylist()]
 
 
 def as_text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def after(batch: Batch, total: int = 0) -> Position:
-    return Position(batch.file, batch.row + batch.table.num_rows, total, batch.head)
+def after(batch: Batch, total: int = 0) -> Cursor:
+    return Cursor(batch.file, batch.row + batch.table.num_rows, total, batch.head)
 
 
 # --- formats
@@ -96,9 +96,9 @@ def test_a_file_of_every_format_is_read_from_any_row_on(tmp_path: Path, name: st
     assert source.rows == (10 if name.endswith("parquet") else None)
     head = next(source.batches()).head
     for skip in range(11):
-        assert rows(source, Position(name, skip, skip, head)) == wanted[skip:]
+        assert rows(source, Cursor(name, skip, skip, head)) == wanted[skip:]
     with pytest.raises(SourceError, match="is not the file that was being read: it has 2 rows too few"):
-        rows(source, Position(name, 12, 12, head))
+        rows(source, Cursor(name, 12, 12, head))
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -308,7 +308,7 @@ def test_going_on_in_a_directory(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     for i in range(1, 4):
         (tmp_path / f"{i}.csv").write_text(f"x\n{i}a\n{i}b\n")
     second = list(open_source(tmp_path).batches())[1]
-    middle = Position(second.file, 1, 3, second.head)
+    middle = Cursor(second.file, 1, 3, second.head)
 
     def left() -> list[str]:
         return [row["x"] for row in rows(open_source(tmp_path), middle)]
@@ -334,12 +334,12 @@ def test_going_on_in_a_directory(tmp_path: Path, caplog: pytest.LogCaptureFixtur
 def test_one_file_under_another_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "b.csv").write_text("x\n1\n2\n")
     (batch,) = open_source(tmp_path / "b.csv").batches()
-    position = Position("b.csv", 1, 1, batch.head)
+    cursor = Cursor("b.csv", 1, 1, batch.head)
     (tmp_path / "b.csv").rename(tmp_path / "a.csv")
-    assert rows(open_source(tmp_path / "a.csv"), position) == [{"x": "2"}]  # the same, renamed
+    assert rows(open_source(tmp_path / "a.csv"), cursor) == [{"x": "2"}]  # the same, renamed
     (tmp_path / "a.csv").write_text("x\n3\n4\n")
     with caplog.at_level(logging.WARNING):
-        assert rows(open_source(tmp_path / "a.csv"), position) == [{"x": "3"}, {"x": "4"}]
+        assert rows(open_source(tmp_path / "a.csv"), cursor) == [{"x": "3"}, {"x": "4"}]
     assert "all rows of" in caplog.text
 
 
@@ -430,8 +430,8 @@ def test_a_growing_file_is_read_by_whole_lines(tmp_path: Path, monkeypatch: pyte
     assert [batch.row for batch in batches] == [0, 1, 2]
     assert all(is_same_file(path, batch.head) for batch in batches)
     assert batches[-1].head.startswith("23:")
-    position = after(batches[1])
-    assert rows(open_source(path), position) == [{"x": "3", "y": "c\nd"}, {"x": "4", "y": "e"}]
+    cursor = after(batches[1])
+    assert rows(open_source(path), cursor) == [{"x": "3", "y": "c\nd"}, {"x": "4", "y": "e"}]
 
 
 def test_new_files_end_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -555,13 +555,13 @@ def test_what_cannot_come_through_a_pipe(
 
 
 def test_a_stream_goes_on_with_new_rows_or_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    position = Position(None, 2, 2, "")
-    (batch,) = stdin(monkeypatch, b"x\n1\n2\n3\n").batches(position)
+    cursor = Cursor(None, 2, 2, "")
+    (batch,) = stdin(monkeypatch, b"x\n1\n2\n3\n").batches(cursor)
     assert (batch.row, batch.table.num_rows) == (2, 3)
-    (batch,) = stdin(monkeypatch, b"x\n1\n2\n3\n", replay=True).batches(position)
+    (batch,) = stdin(monkeypatch, b"x\n1\n2\n3\n", replay=True).batches(cursor)
     assert (batch.row, batch.table.to_pylist()) == (2, [{"x": "3"}])
     with pytest.raises(SourceError, match="it has 1 rows, but 2 were read before"):
-        rows(stdin(monkeypatch, b"x\n1\n", replay=True), position)
+        rows(stdin(monkeypatch, b"x\n1\n", replay=True), cursor)
 
 
 def test_a_named_pipe(tmp_path: Path) -> None:
@@ -595,9 +595,9 @@ def test_frames(frame: Any) -> None:
     assert rows(open_source(frame)) == wanted
     assert rows(open_source([frame, frame])) == wanted * 2
     assert rows(open_source(frame for _ in range(2))) == wanted * 2
-    (first, second) = open_source([frame, frame]).batches(Position(None, 5, 5, ""))
+    (first, second) = open_source([frame, frame]).batches(Cursor(None, 5, 5, ""))
     assert (first.row, second.row) == (5, 7)
-    assert rows(open_source([frame, frame], replay=True), Position(None, 3, 3, "")) == wanted[1:]
+    assert rows(open_source([frame, frame], replay=True), Cursor(None, 3, 3, "")) == wanted[1:]
 
 
 def test_a_reader_of_record_batches_is_an_iterable_of_frames() -> None:
@@ -638,7 +638,7 @@ def test_errors_of_whoever_makes_the_frames_are_theirs() -> None:
         rows(open_source(frames()))
 
 
-# --- positions
+# --- cursors
 
 
 @pytest.mark.parametrize(
@@ -646,10 +646,10 @@ def test_errors_of_whoever_makes_the_frames_are_theirs() -> None:
     [{"row": -1}, {"row": 1.5}, {"total": True}, {"file": 3}, {"head": None}, {"newest": "x"}, {"more": 1}],
 )
 def test_what_is_no_position(change: dict[str, Any]) -> None:
-    good = Position("a", 1, 2, "").to_dict()
-    assert Position.from_dict(json.loads(json.dumps(good))) == Position("a", 1, 2, "")
-    with pytest.raises(SourceError, match="not a position"):
-        Position.from_dict(good | change)
+    good = Cursor("a", 1, 2, "").to_dict()
+    assert Cursor.from_dict(json.loads(json.dumps(good))) == Cursor("a", 1, 2, "")
+    with pytest.raises(SourceError, match="not a cursor"):
+        Cursor.from_dict(good | change)
 
 
 def test_a_fingerprint_holds_while_a_file_grows(tmp_path: Path) -> None:
@@ -694,7 +694,7 @@ def test_damaged_files_are_read_or_refused(
         del data[cut % len(data) :]
     (tmp_path / name).write_bytes(data)
     try:
-        found = rows(open_source(tmp_path / name), Position(name, skip, skip, ""))
+        found = rows(open_source(tmp_path / name), Cursor(name, skip, skip, ""))
     except SourceError:
         return
     assert isinstance(found, list)

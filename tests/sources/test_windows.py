@@ -18,12 +18,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from driftline.monitor import Settings
-from driftline.sources import Batch, Position, SourceError, Window, Windows, open_source
+from driftline.sources import Batch, Cursor, SourceError, Window, WindowRule, Windows, open_source
 from driftline.sources import _clock as clock_module
-from driftline.sources._calendar import Every, iso, span
 from driftline.sources._clock import Clock
-from driftline.sources._times import MISSING, times_of
+from driftline.sources._times import MISSING, Every, iso, span, times_of
 
 SECOND = 10**9
 
@@ -37,13 +35,13 @@ def cut(table: pa.Table, sizes: list[int]) -> list[pa.Table]:
 
 
 def seen(window: Window) -> tuple[Any, ...]:
-    """All of a window that must not depend on how it was read; the position is tried by going on from it."""
+    """All of a window that must not depend on how it was read; the cursor is tried by going on from it."""
     rows = window.table.column("row").to_pylist() if window.table.num_rows else []
     return rows, window.first_row, window.start, window.end, window.late_rows, window.note
 
 
-def through_json(position: Position) -> Position:
-    return Position.from_dict(json.loads(json.dumps(position.to_dict())))
+def through_json(cursor: Cursor) -> Cursor:
+    return Cursor.from_dict(json.loads(json.dumps(cursor.to_dict())))
 
 
 def expected(times: list[int | None], length: int, lateness: int, flush: bool) -> list[tuple[Any, ...]]:
@@ -107,8 +105,8 @@ def test_windows_by_rows_from_any_batches_and_any_interruption(
     rows: int, size: int, sizes: list[int], again: list[int], flush: bool
 ) -> None:
     table = pa.table({"row": range(rows)})
-    settings = Settings(window=size)
-    windows = Windows(open_source(cut(table, sizes), replay=True), settings, flush=flush)
+    rule = WindowRule(window=size)
+    windows = Windows(open_source(cut(table, sizes), replay=True), rule, flush=flush)
     found = list(windows)
     whole = rows // size
     assert [seen(w)[0] for w in found[:whole]] == [list(range(i * size, (i + 1) * size)) for i in range(whole)]
@@ -116,7 +114,7 @@ def test_windows_by_rows_from_any_batches_and_any_interruption(
     assert len(found) == whole + (flush and rows % size > 0)
     assert windows.waiting == (0 if flush else rows % size)
     for k, window in enumerate(found):
-        rest = Windows(open_source(cut(table, again), replay=True), settings, through_json(window.position), flush)
+        rest = Windows(open_source(cut(table, again), replay=True), rule, through_json(window.cursor), flush)
         assert [seen(w) for w in rest] == [seen(w) for w in found[k + 1 :]]
 
 
@@ -136,14 +134,14 @@ def test_windows_by_time_are_as_defined_and_survive_any_interruption(
     times: list[int | None], length: int, lateness: int, sizes: list[int], again: list[int], flush: bool
 ) -> None:
     table = pa.table({"row": range(len(times)), "t": pa.array(times, pa.int64())})
-    settings = Settings(time_column="t", every=f"{length}s", lateness=f"{lateness}s", schema="lenient")
-    windows = Windows(open_source(cut(table, sizes), replay=True), settings, flush=flush)
+    rule = WindowRule(time_column="t", every=f"{length}s", lateness=f"{lateness}s", schema="lenient")
+    windows = Windows(open_source(cut(table, sizes), replay=True), rule, flush=flush)
     found = list(windows)
     assert [seen(w) for w in found] == expected(times, length, lateness, flush)
     if flush:
         assert windows.waiting == 0
     for k, window in enumerate(found):
-        rest = Windows(open_source(cut(table, again), replay=True), settings, through_json(window.position), flush)
+        rest = Windows(open_source(cut(table, again), replay=True), rule, through_json(window.cursor), flush)
         assert [seen(w) for w in rest] == [seen(w) for w in found[k + 1 :]]
         assert rest.waiting == windows.waiting
 
@@ -154,16 +152,16 @@ def test_windows_by_time_over_growing_files_go_on_where_they_were(
 ) -> None:
     """A run that ends with the rows there are, and goes on when there are more, misses and doubles nothing."""
     folder = tmp_path_factory.mktemp("grow")
-    settings = Settings(time_column="t", every="10s", lateness="5s")
+    rule = WindowRule(time_column="t", every="10s", lateness="5s")
     rows = [f"{i},{t}\n" for i, t in enumerate(rest)]
     ends = sorted(data.draw(st.lists(st.integers(0, len(rows)), min_size=parts, max_size=parts)))
-    position, found = None, []
+    cursor, found = None, []
     for start, end in zip([0, *ends], [*ends, len(rows)], strict=True):
         with open(folder / "a.csv", "a") as file:
             file.write(("row,t\n" if not file.tell() else "") + "".join(rows[start:end]))
-        for window in Windows(open_source(folder / "a.csv"), settings, position):
+        for window in Windows(open_source(folder / "a.csv"), rule, cursor):
             found.append(window)
-            position = through_json(window.position)
+            cursor = through_json(window.cursor)
     texts = [([int(v) for v in seen(w)[0]], *seen(w)[1:]) for w in found]
     assert texts == expected(list(rest), 10, 5, False)
 
@@ -172,47 +170,47 @@ def test_windows_cross_files_and_go_on_in_the_right_one(tmp_path: Path) -> None:
     table = pa.table({"row": range(100)})
     for i in range(4):
         pq.write_table(table.slice(25 * i, 25), tmp_path / f"part-{i + 8}.parquet", row_group_size=7)
-    settings = Settings(window=30)
-    found = list(Windows(open_source(tmp_path), settings))
+    rule = WindowRule(window=30)
+    found = list(Windows(open_source(tmp_path), rule))
     assert [seen(w)[0] for w in found] == [list(range(s, s + 30)) for s in (0, 30, 60)]
-    assert [(w.position.file, w.position.row) for w in found] == [
+    assert [(w.cursor.file, w.cursor.row) for w in found] == [
         ("part-9.parquet", 5),
         ("part-10.parquet", 10),
         ("part-11.parquet", 15),
     ]
-    rest = list(Windows(open_source(tmp_path), settings, through_json(found[0].position), flush=True))
+    rest = list(Windows(open_source(tmp_path), rule, through_json(found[0].cursor), flush=True))
     assert [seen(w)[0] for w in rest] == [list(range(30, 60)), list(range(60, 90)), list(range(90, 100))]
 
 
 def test_rows_for_windows_that_were_given_out_are_late_when_a_stream_goes_on_with_new_ones() -> None:
-    settings = Settings(time_column="t", every="10s")
-    first = list(Windows(open_source(pa.table({"t": [1, 5, 12]})), settings))
-    rest = Windows(open_source(pa.table({"t": [3, 11, 25]})), settings, first[-1].position)
+    rule = WindowRule(time_column="t", every="10s")
+    first = list(Windows(open_source(pa.table({"t": [1, 5, 12]})), rule))
+    rest = Windows(open_source(pa.table({"t": [3, 11, 25]})), rule, first[-1].cursor)
     assert [(w.table["t"].to_pylist(), w.late_rows) for w in rest] == [([11], 1)]
 
 
 def test_rows_for_windows_that_were_flushed_are_late(tmp_path: Path) -> None:
-    settings = Settings(time_column="t", every="10s", lateness="20s")
+    rule = WindowRule(time_column="t", every="10s", lateness="20s")
     path = tmp_path / "a.csv"
     path.write_text("t\n1\n5\n12\n")
-    first = list(Windows(open_source(path), settings, flush=True))
+    first = list(Windows(open_source(path), rule, flush=True))
     path.write_text("t\n1\n5\n12\n14\n3\n25\n70\n")
-    rest = Windows(open_source(path), settings, first[-1].position)
+    rest = Windows(open_source(path), rule, first[-1].cursor)
     assert [(w.table["t"].to_pylist(), w.late_rows) for w in rest] == [(["25"], 2)]
 
 
 def test_a_time_far_ahead_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    settings = Settings(time_column="t", every="1d")
+    rule = WindowRule(time_column="t", every="1d")
     frames = [pd.DataFrame({"t": ["2024-01-01", "2026-01-01"]}), pd.DataFrame({"t": ["2024-01-02"] * 700})]
     frames = [frames[0], frames[1], frames[1]]
     with caplog.at_level(logging.WARNING):
-        assert len(list(Windows(open_source(frames), settings))) == 2  # one, and a very long gap
+        assert len(list(Windows(open_source(frames), rule))) == 2  # one, and a very long gap
     assert caplog.text.count("the last 1400 rows up to row 1402 are all late") == 1
     assert "2026-01-01" in caplog.text
 
 
-def clocked(times: list[Any], sizes: list[int], **settings: Any) -> tuple[list[Window], Clock]:
-    chosen = Settings(time_column="t", **settings)
+def clocked(times: list[Any], sizes: list[int], **rule: Any) -> tuple[list[Window], Clock]:
+    chosen = WindowRule(time_column="t", **rule)
     clock, start, found = Clock(chosen), 0, []
     for table in cut(pa.table({"row": range(len(times)), "t": times}), sizes):
         found += list(clock.add(Batch(table, "a.csv", start)))
@@ -276,12 +274,12 @@ def test_times_far_ahead_are_left_out_row_by_row_and_the_same_after_any_interrup
     times: list[int | None], lateness: int, sizes: list[int], again: list[int], flush: bool
 ) -> None:
     table = pa.table({"row": range(len(times)), "t": pa.array(times, pa.int64())})
-    settings = Settings(time_column="t", every="1h", lateness=f"{lateness}s", schema="lenient")
+    rule = WindowRule(time_column="t", every="1h", lateness=f"{lateness}s", schema="lenient")
     with patch.object(clock_module, "_AGREED", 3):
-        found = list(Windows(open_source(cut(table, sizes), replay=True), settings, flush=flush))
+        found = list(Windows(open_source(cut(table, sizes), replay=True), rule, flush=flush))
         assert [seen(w) for w in found] == expected(plausible(times, 31_556_952, 3), 3600, lateness, flush)
         for k, window in enumerate(found):
-            rest = Windows(open_source(cut(table, again), replay=True), settings, through_json(window.position), flush)
+            rest = Windows(open_source(cut(table, again), replay=True), rule, through_json(window.cursor), flush)
             assert [seen(w) for w in rest] == [seen(w) for w in found[k + 1 :]]
 
 
@@ -302,8 +300,8 @@ def plausible(times: list[int | None], furthest: int, enough: int) -> list[int |
 def test_missing_columns_are_an_error_or_null_with_a_note() -> None:
     frames = [pa.table({"x": range(6), "y": range(6)}), pa.table({"x": range(6)})]
     with pytest.raises(SourceError, match="column 'y' is in rows from 1 on, but not in rows from 7 on"):
-        list(Windows(open_source(frames), Settings(window=12)))
-    (window,) = Windows(open_source(frames), Settings(window=12, schema="lenient"))
+        list(Windows(open_source(frames), WindowRule(window=12)))
+    (window,) = Windows(open_source(frames), WindowRule(window=12, schema="lenient"))
     assert window.table["y"].null_count == 6
     assert window.note == "not in all rows: column 'y'"
 
@@ -311,16 +309,16 @@ def test_missing_columns_are_an_error_or_null_with_a_note() -> None:
 def test_types_that_differ_within_a_window() -> None:
     frames = [pa.table({"x": range(6)}), pa.table({"x": ["a"] * 6})]
     with pytest.raises(SourceError, match="column 'x' holds int64 in rows from 1 on, but string in rows from 7 on"):
-        list(Windows(open_source(frames), Settings(window=12)))
-    (window,) = Windows(open_source(frames), Settings(window=12, schema="lenient"))
+        list(Windows(open_source(frames), WindowRule(window=12)))
+    (window,) = Windows(open_source(frames), WindowRule(window=12, schema="lenient"))
     assert window.table["x"].to_pylist() == [*"012345", *"aaaaaa"]
     assert window.note == "not of one type: column 'x'"
     for other in ([0.5] * 6, pa.array([None] * 6)):  # no other type: numbers are numbers, nothing is nothing
-        (window,) = Windows(open_source([frames[0], pa.table({"x": other})]), Settings(window=12))
+        (window,) = Windows(open_source([frames[0], pa.table({"x": other})]), WindowRule(window=12))
         assert window.table.num_rows == 12
         assert window.note == ""
     kinds = [pa.table({"x": pa.array(["a"] * 6).dictionary_encode()}), frames[1]]
-    (window,) = Windows(open_source(kinds), Settings(window=12))
+    (window,) = Windows(open_source(kinds), WindowRule(window=12))
     assert window.table["x"].to_pylist() == ["a"] * 12
 
 
@@ -334,10 +332,10 @@ def test_a_window_of_json_lines_depends_on_its_own_rows_only(rows: list[dict[str
     class Source:
         name, rows = "lines", None
 
-        def resumes(self, position: Position) -> bool:
+        def resumes(self, cursor: Cursor) -> bool:
             return True
 
-        def batches(self, position: Position | None = None) -> Iterator[Batch]:
+        def batches(self, cursor: Cursor | None = None) -> Iterator[Batch]:
             start = 0
             for size in [*sizes, len(rows)]:
                 some = rows[start : start + size]
@@ -347,7 +345,7 @@ def test_a_window_of_json_lines_depends_on_its_own_rows_only(rows: list[dict[str
                     yield Batch(table, None, start, sparse=True)
                 start += size
 
-    for window in Windows(Source(), Settings(window=10)):
+    for window in Windows(Source(), WindowRule(window=10)):
         some = rows[window.first_row : window.first_row + 10]
         assert window.table.num_rows == 10
         assert set(window.table.column_names) == {k for row in some for k, v in row.items() if v is not None}
@@ -383,7 +381,7 @@ def test_windows_begin_with_the_calendar() -> None:
 
 @pytest.mark.parametrize("length", ["", "d", "0d", "1y", "-1d", "1.5h", "99999999999d", "2000mo"])
 def test_what_is_no_length_of_time(length: str) -> None:
-    with pytest.raises(ValueError, match=r"is no length of time|is longer than"):
+    with pytest.raises(ValueError, match=r"is not a length of time|is longer than"):
         Every(length)
 
 
@@ -469,7 +467,7 @@ def test_no_time_column() -> None:
 def test_times_by_month_with_a_gap() -> None:
     days = [datetime(2023, 12, 15) + timedelta(days=i) for i in (0, 1, 20, 150, 151, 200)]
     frame = pd.DataFrame({"row": range(6), "ts": days})
-    found = list(Windows(open_source(frame), Settings(time_column="ts", every="1mo")))
+    found = list(Windows(open_source(frame), WindowRule(time_column="ts", every="1mo")))
     assert [seen(w)[:1] + seen(w)[2:] for w in found] == [
         ([0, 1], "2023-12-01T00:00:00Z", "2024-01-01T00:00:00Z", 0, ""),
         ([2], "2024-01-01T00:00:00Z", "2024-02-01T00:00:00Z", 0, ""),

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from driftline._wording import Heading, clean, heading, moved, number, reading, sparkline, when
+from driftline import _wording as words
+from driftline._wording import clean, fixed
 from driftline.alarms import Signal
 from driftline.inference import DIVERGENCES, Estimate
 from driftline.monitor import Moved, Record, Settings
-from driftline.report import _words as words
-from driftline.terminal import JsonLines, Lines, Screen, say
+from driftline.terminal import Heading, JsonLines, Lines, Screen, heading, reading, say
+from driftline.terminal._lines import moved, sparkline, when
 
 HEAD = Heading(
     "orders/*.parquet, 26 files", "windows of 1w by ordered_at", "run.driftline", "KL(current‖original)", 0.1, 130_000
@@ -175,7 +176,7 @@ def test_sparkline_fits(values, width):
 @given(st.floats())
 @example(0.0625)  # half of the last digit shown: 0.062, which is 0.0005 away but for rounding
 def test_numbers_are_short(value):
-    text = number(value)
+    text = fixed(value)
     assert text == "–" or abs(float(text.replace(",", "")) - value) <= max(5.001e-4, 1e-3 * abs(value))
     assert math.isfinite(value) or text == "–"
 

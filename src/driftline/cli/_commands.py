@@ -16,15 +16,13 @@ from driftline.cli._options import FailOn, listed, plan_of, settings_of
 __all__ = ["app", "call"]
 
 app = typer.Typer(name="driftline", rich_markup_mode="rich", no_args_is_help=True, pretty_exceptions_enable=False)
-reference = typer.Typer(rich_markup_mode="rich")
-app.add_typer(
-    reference,
-    name="reference",
-    help=(
-        "Further originals to measure drift from: seasons, model versions.\n\n"
-        "Example: driftline reference add run.driftline --name model-2"
-    ),
+original = typer.Typer(rich_markup_mode="rich")
+_FURTHER = (
+    "Further originals to measure drift from: seasons, model versions.\n\n"
+    "Example: driftline original add run.driftline --name model-2"
 )
+app.add_typer(original, name="original", help=_FURTHER)
+app.add_typer(original, name="reference", help=_FURTHER, hidden=True)  # its name in the first edition
 
 
 def call(arguments: Sequence[str]) -> int:
@@ -59,7 +57,7 @@ def root(
 ) -> None:
     """How far is the data now from where it began? Without keeping where it began.
 
-    Example: driftline watch orders.csv --window 5000 --state run.driftline
+    Example: driftline watch orders.csv --window 5000 --tracker run.driftline
 
     Exit codes: 0; 1 if --fail-on was met; 2 bad input; 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
@@ -95,7 +93,7 @@ def watch(
     follow: f.Follow = None,
     poll: f.Poll = None,
     replay: f.Replay = None,
-    state: f.State = None,
+    tracker: f.Tracker = None,
     summaries: f.Summaries = None,
     report: f.Report = None,
     json: f.Json = None,
@@ -105,7 +103,7 @@ def watch(
 ) -> int:
     """Watch a table that grows: one line a window says how far it has moved from the first one, and which columns.
 
-    Example: driftline watch orders.csv --window 5000 --state run.driftline
+    Example: driftline watch orders.csv --window 5000 --tracker run.driftline
 
     Example: driftline watch 'logs/*.parquet' --time-column ts --every 1d --lateness 2h --fail-on alarm
 
@@ -223,8 +221,9 @@ def compare(
     Example: driftline compare train.parquet today.parquet --tolerance 0.05 --fail-on alarm
     """
     from driftline.cli._weights import print_comparison
-    from driftline.monitor import Settings, read_whole
+    from driftline.monitor import Settings
     from driftline.monitor import compare as compared
+    from driftline.sources import read_whole
 
     # the window is the whole of B
     settings = Settings(window=10**9, **settings_of(listed(context.params)))
@@ -236,9 +235,9 @@ def compare(
     return int(fail_on.met([record.signal]))
 
 
-@reference.command("add")
+@original.command("add")
 @clearly
-def reference_add(
+def original_add(
     tracker: Tracker,
     name: Annotated[str, typer.Option(help="What to call it.", metavar="NAME", show_default=False)],
     file: Annotated[
@@ -248,24 +247,24 @@ def reference_add(
 ) -> int:
     """Add an original: from the next window on, drift is measured from it too.
 
-    Example: driftline reference add run.driftline --name model-2
+    Example: driftline original add run.driftline --name model-2
     """
-    from driftline.cli._inspect import add_reference
+    from driftline.cli._inspect import add_original
 
-    typer.echo(add_reference(tracker, name, file, format))
+    typer.echo(add_original(tracker, name, file, format))
     return 0
 
 
-@reference.command("list")
+@original.command("list")
 @clearly
-def reference_list(tracker: Tracker) -> int:
+def original_list(tracker: Tracker) -> int:
     """List the originals, and how far each is away now.
 
-    Example: driftline reference list run.driftline
+    Example: driftline original list run.driftline
     """
-    from driftline.cli._inspect import list_references
+    from driftline.cli._inspect import list_originals
 
-    list_references(tracker, Console())
+    list_originals(tracker, Console())
     return 0
 
 

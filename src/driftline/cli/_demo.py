@@ -12,12 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet
 from rich.console import Console
 
-from driftline._wording import heading, reading
 from driftline.alarms import Signal
 from driftline.monitor import Monitor, Record
 from driftline.report import write_png, write_report
 from driftline.synthetic import Shop
-from driftline.terminal import Lines, Screen, say, show
+from driftline.terminal import Lines, Screen, heading, reading, say, show
 
 __all__ = ["built_in", "run", "said", "write_orders"]
 
@@ -28,12 +27,12 @@ def run(folder: str | Path, shop: Shop, console: Console) -> list[Record]:
     orders = place / "orders"
     rows = write_orders(shop, orders)
     say(console, f"{rows:,} orders of a web shop that does not exist, {shop.weeks} weeks, are in {orders}.", "")
-    state = place / "run.driftline"
-    for old in (state, *(Path(f"{state}{end}") for end in ("-wal", "-shm", ".lock"))):
+    tracker = place / "run.driftline"
+    for old in (tracker, *(Path(f"{tracker}{end}") for end in ("-wal", "-shm", ".lock"))):
         old.unlink(missing_ok=True)  # of an earlier demo
-    with Monitor(state, time_column="ordered_at", every="1w", tolerance=0.1) as monitor:
+    with Monitor(tracker, time_column="ordered_at", every="1w", tolerance=0.1) as monitor:
         kind = Screen if console.is_terminal else Lines
-        with kind(heading(monitor.settings, str(orders), str(state), rows), console) as view:
+        with kind(heading(monitor.settings, str(orders), str(tracker), rows), console) as view:
             records = show(monitor, view, monitor.watch(orders, flush=True))
         page, figure = place / "report.html", place / "report.png"
         write_report(page, monitor.run)
@@ -43,8 +42,8 @@ def run(folder: str | Path, shop: Shop, console: Console) -> list[Record]:
     say(
         console,
         f"{time.monotonic() - began:.0f} seconds. And now:",
-        "  " + shlex.join(["driftline", "inspect", str(state), "--against", str(orders / _name(0))]),
-        "  " + shlex.join(["driftline", "weights", str(state), str(last), "--out", "weighted.parquet"]),
+        "  " + shlex.join(["driftline", "inspect", str(tracker), "--against", str(orders / _name(0))]),
+        "  " + shlex.join(["driftline", "weights", str(tracker), str(last), "--out", "weighted.parquet"]),
     )
     return records
 

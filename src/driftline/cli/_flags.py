@@ -13,7 +13,7 @@ from driftline.monitor import DATETIME_PARTS, MODELS
 __all__ = [
     "Categorical", "Columns", "Config", "Datetime", "Divergences", "Drop", "Every", "Fail", "Flush", "Follow", "Format",
     "Json", "Lateness", "Level", "Model", "Numeric", "Original", "Persistence", "Poll", "Replay", "Report",
-    "RunLength", "Schema", "Seed", "Source", "State", "Summaries", "TimeColumn", "Tolerance", "Top", "WarmUp",
+    "RunLength", "Schema", "Seed", "Source", "Summaries", "TimeColumn", "Tolerance", "Top", "Tracker", "WarmUp",
     "Warning_", "Window",
 ]  # fmt: skip
 
@@ -31,10 +31,13 @@ def _one_of(known: tuple[str, ...]) -> Any:
     return complete
 
 
-def _flag(name: str, panel: str, help: str, metavar: str | None = None, known: tuple[str, ...] = ()) -> Any:
+def _flag(
+    name: str, panel: str, help: str, metavar: str | None = None, known: tuple[str, ...] = (), alias: str | None = None
+) -> Any:
     completion = _one_of(known) if known else None
+    names = (name,) if alias is None else (name, alias)
     return typer.Option(
-        name, help=help, rich_help_panel=panel, metavar=metavar, autocompletion=completion, show_default=False
+        *names, help=help, rich_help_panel=panel, metavar=metavar, autocompletion=completion, show_default=False
     )
 
 
@@ -125,12 +128,12 @@ Replay = Annotated[
     _flag("--replay/--no-replay", _READING, "Standard input starts from the beginning again: skip what has been read."),
 ]
 
-State = Annotated[
+Tracker = Annotated[
     str | None,
     _flag(
-        "--state", _KEEPING,
+        "--tracker", _KEEPING,
         "The tracker file, such as run.driftline: made if it is not there; the same command goes on where it ended. "
-        "(default: nothing is kept)", "FILE",
+        "(default: nothing is kept)", "FILE", alias="--state",
     ),
 ]  # fmt: skip
 Summaries = Annotated[

@@ -1,4 +1,4 @@
-"""``driftline inspect``, ``report`` and ``reference``: what a tracker file holds, told and drawn."""
+"""``driftline inspect``, ``report`` and ``original``: what a tracker file holds, told and drawn."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from driftline._wording import clean, counted, reading, word
-from driftline.monitor import Found, Inspection, Monitor, as_json, complete, inspect, read_run, read_whole, search
+from driftline._wording import clean, counted
+from driftline.monitor import Found, Inspection, Monitor, as_json, complete, inspect, read_run, search
 from driftline.report import write_png, write_report
-from driftline.sources import open_source
+from driftline.sources import open_source, read_whole
 from driftline.tables import TableEncoder
-from driftline.terminal import say
+from driftline.terminal import reading, say, word
 
-__all__ = ["add_reference", "list_references", "show_inspection", "write_reports"]
+__all__ = ["add_original", "list_originals", "show_inspection", "write_reports"]
 
 
 def write_reports(tracker: str, out: str | None, png: str | None, original: str | None) -> list[str]:
@@ -33,31 +33,31 @@ def write_reports(tracker: str, out: str | None, png: str | None, original: str 
     return written
 
 
-def add_reference(tracker: str, name: str, path: str | None, format: str | None) -> str:
+def add_original(tracker: str, name: str, path: str | None, format: str | None) -> str:
     """A further original from a file, or the current window; in a sentence."""
     with Monitor.open(tracker) as monitor:
         if path is None:
-            record = monitor.add_reference(name)
+            record = monitor.add_original(name)
             return (
                 f"{name}: the {counted(record.rows, 'row')} of window {record.window}; drift is measured from them too"
             )
         rows, encoder = read_whole(path, format), monitor.encoder
         assert encoder is not None  # a tracker file holds one
-        record = monitor.add_reference(name, complete(rows, encoder), untyped=rows.untyped)
+        record = monitor.add_original(name, complete(rows, encoder), untyped=rows.untyped)
         given = f"{name}: {counted(record.rows, 'row')} of {path}"
         return f"{given}; drift is measured from them too, from window {record.window} on"
 
 
-def list_references(tracker: str, console: Console) -> None:
+def list_originals(tracker: str, console: Console) -> None:
     """The originals and how far each is away now."""
     run = read_run(tracker)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for title in ("original", "since window", "rows", "drift [interval]", "signal"):
         table.add_column(Text(title), justify="left" if title in ("original", "signal") else "right", no_wrap=True)
-    for reference in run.references:
-        last = [r for r in run.of(reference.name) if r.status != "skipped"][-1]
+    for original in run.originals:
+        last = [r for r in run.of(original.name) if r.status != "skipped"][-1]
         table.add_row(
-            Text(clean(reference.name)), f"{reference.window:,}", f"{reference.rows:,}",
+            Text(clean(original.name)), f"{original.window:,}", f"{original.rows:,}",
             reading(last.drift), word(last),
         )  # fmt: skip
     console.print(table)
@@ -104,7 +104,7 @@ def _tell(inside: Inspection, encoder: TableEncoder, arrays: bool, console: Cons
     run = inside.run
     windows = run.records[-1].window + 1 if run.records else 0
     given = ", ".join(f"{k}={v}" for k, v in run.settings.to_dict().items() if v not in (None, []))
-    originals = ", ".join(reference.name for reference in run.references)
+    originals = ", ".join(original.name for original in run.originals)
     say(
         console,
         f"{run.path}: {inside.bytes:,} bytes, begun {run.created}, watching {run.source}",

@@ -41,13 +41,13 @@ class Plan:
         source: a file, folder, pattern, or ``"-"``.
         settings: those that were given, of :class:`~driftline.monitor.Settings`; the others come from the
             tracker file, or are defaults.
-        state: path of the tracker file; None keeps nothing.
+        tracker: path of the tracker file; None keeps nothing.
         original: the original whose signal counts for ``fail_on``; None: all of them.
     """
 
     source: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    state: str | None = None
+    tracker: str | None = None
     json: bool = False
     follow: bool = False
     poll: float = 1.0
@@ -61,7 +61,7 @@ class Plan:
 
 _WHOLE, _NUMBER, _TEXT, _FLAG, _NAMES = "a whole number", "a number", "text", "true or false", "names"
 _KINDS = {
-    **dict.fromkeys(("source", "state", "format", "fail_on", "original", "report"), _TEXT),
+    **dict.fromkeys(("source", "tracker", "format", "fail_on", "original", "report"), _TEXT),
     **dict.fromkeys(("json", "follow", "replay", "flush"), _FLAG),
     "poll": _NUMBER,
 }
@@ -72,6 +72,7 @@ _SETTINGS = {
     **dict.fromkeys(("tolerance", "run_length", "warning", "level"), _NUMBER),
     "summaries": _FLAG,
 }
+_ALIASES = {"state": "tracker"}
 _WINDOWS = "say how long a window is: --window 5000 (rows), or --time-column ts --every 1d"
 
 
@@ -121,7 +122,7 @@ def plan_of(given: Mapping[str, Any], config: str | None = None) -> Plan:
     except ValueError:
         raise ValueError(f"--fail-on {values['fail_on']} is unknown, choose from {', '.join(FailOn)}") from None
     plan = Plan(**values, settings=settings)
-    if plan.state is None or not Path(plan.state).exists():
+    if plan.tracker is None or not Path(plan.tracker).exists():
         if "window" not in settings and "every" not in settings:
             raise ValueError(_WINDOWS)
         Settings(**settings)  # before anything is read
@@ -152,9 +153,10 @@ def _configured(path: Path) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, value in data.items():
         name = key.replace("-", "_")
+        name = _ALIASES.get(name, name)
         kind = (_KINDS | _SETTINGS).get(name)
         if kind is None:
-            raise ValueError(f"{path}: {key!r} is no option of driftline watch")
+            raise ValueError(f"{path}: {key!r} is not an option of driftline watch")
         if name in out:
             raise ValueError(f"{path}: {name!r} is there twice")
         out[name] = _typed(value, kind, f"{path}: {key} = {value!r}")

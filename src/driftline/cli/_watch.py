@@ -10,25 +10,25 @@ from pathlib import Path
 
 from rich.console import Console
 
-from driftline._wording import counted, heading
+from driftline._wording import counted
 from driftline.cli._errors import code_of, complain
 from driftline.cli._options import Plan
 from driftline.monitor import FIRST, Monitor, Record
 from driftline.report import histories, verdict, write_png, write_report
 from driftline.sources import open_source
 from driftline.tables import TableError
-from driftline.terminal import JsonLines, Lines, Screen, View, say, show
+from driftline.terminal import JsonLines, Lines, Screen, View, heading, say, show
 
 __all__ = ["watch"]
 
 
 def watch(plan: Plan, console: Console) -> int:
     """Watch as planned; the exit code."""
-    if plan.state is None or not Path(plan.state).exists():  # before there is a file
+    if plan.tracker is None or not Path(plan.tracker).exists():  # before there is a file
         _check_original(plan.original, [FIRST])
-    with Monitor(plan.state, **plan.settings) as monitor:
+    with Monitor(plan.tracker, **plan.settings) as monitor:
         past, stopped = monitor.records, 0
-        _check_original(plan.original, [reference.name for reference in monitor.references] or [FIRST])
+        _check_original(plan.original, [original.name for original in monitor.originals] or [FIRST])
         view, reading = _view(plan, monitor, console, past), _Reading(plan, monitor)
         try:
             with view, _logged(view):
@@ -68,7 +68,7 @@ class _Reading:
         ):
             yield record
             met = met or (plan.original in (None, record.original) and plan.fail_on.met([record.signal]))
-            if plan.follow and met and record.original == self._monitor.references[-1].name:
+            if plan.follow and met and record.original == self._monitor.originals[-1].name:
                 return
         self.ended = True
 
@@ -79,7 +79,7 @@ def _view(plan: Plan, monitor: Monitor, console: Console, past: tuple[Record, ..
         opened = open_source(plan.source, follow=plan.follow, poll=plan.poll, format=plan.format, replay=plan.replay)
         name, total = opened.name, None if plan.follow else opened.rows
     kind = JsonLines if plan.json else Screen if console.is_terminal else Lines
-    return kind(heading(monitor.settings, name, plan.state, total), console, past)
+    return kind(heading(monitor.settings, name, plan.tracker, total), console, past)
 
 
 def _check_original(original: str | None, names: list[str]) -> None:
@@ -115,7 +115,7 @@ def _last_words(plan: Plan, monitor: Monitor, records: list[Record], new: bool, 
     if not records:
         yield "no window was complete, so nothing was measured"
     elif not new:
-        yield f"nothing new: {plan.state} has seen {counted(records[-1].window + 1, 'window')}"
+        yield f"nothing new: {plan.tracker} has seen {counted(records[-1].window + 1, 'window')}"
     late = getattr(monitor, "late", 0)
     if late:
         were = "its window was closed and was" if late == 1 else "their window was closed and were"
@@ -130,15 +130,15 @@ def _last_words(plan: Plan, monitor: Monitor, records: list[Record], new: bool, 
         yield from (verdict(history).sentence for history in histories(monitor.run))
     if plan.report is not None and records:
         yield f"report: {plan.report}"
-    elif plan.state is None:
-        yield "nothing was kept: with --state run.driftline the same command goes on where this one ended"
+    elif plan.tracker is None:
+        yield "nothing was kept: with --tracker run.driftline the same command goes on where this one ended"
     elif records:
-        yield f"for a report: driftline report {shlex.quote(plan.state)}"
+        yield f"for a report: driftline report {shlex.quote(plan.tracker)}"
 
 
 def _stopped(plan: Plan, records: list[Record]) -> str:
-    if plan.state is None:
-        return "stopped; nothing was kept (no --state)"
+    if plan.tracker is None:
+        return "stopped; nothing was kept (no --tracker)"
     if not records:
         return "stopped before a window was complete; the same command begins anew"
     return f"stopped after window {records[-1].window}; the same command goes on from there"

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from driftline._wording import clean, count, counted, number
+from driftline._wording import clean, counted, fixed, whole
 from driftline.inference import Estimate
 from driftline.monitor import Monitor, Record, complete
 from driftline.sources import SourceError, Writer, open_source, open_writer
@@ -28,7 +28,7 @@ def write_weights(tracker: str, path: str, out: str, original: str | None, forma
         raise ValueError(f"{out} is the file that is read: write to another one")
     rows = 0
     with Monitor.open(tracker, readonly=True) as monitor:
-        names = [reference.name for reference in monitor.references]
+        names = [original.name for original in monitor.originals]
         if original is not None and original not in names:
             raise ValueError(f"--original {original!r} is unknown: there are {', '.join(names)}")
         encoder = monitor.encoder
@@ -66,7 +66,7 @@ def print_comparison(record: Record, a: str, b: str, console: Console) -> None:
     if record.columns:
         moved = ((clean(m.column), m.share, m.contribution) for m in record.columns)
         console.print(_estimates("column", "share", moved))
-    console.print(Text(f"rows' worth: {count(record.effective_sample_size)} of {record.rows:,}"))
+    console.print(Text(f"rows' worth: {whole(record.effective_sample_size)} of {record.rows:,}"))
     for note in (*record.doubts, *record.notes):
         console.print(Text(f"· {clean(note)}", style="yellow"))
     console.print(
@@ -83,6 +83,6 @@ def _estimates(title: str, share: str, parts: Iterable[tuple[str, float | None, 
     for heading in ([share] if share else []) + ["nats", "from", "to"]:
         table.add_column(heading, justify="right", no_wrap=True)
     for name, part, e in parts:
-        numbers: list[Any] = [number(e.value), number(e.low), number(e.high)]
+        numbers: list[Any] = [fixed(e.value), fixed(e.low), fixed(e.high)]
         table.add_row(Text(name), *([f"{part:.0%}"] if part is not None else []), *numbers)
     return table

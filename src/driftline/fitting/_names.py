@@ -2,4 +2,4 @@
 
 __all__ = ["MODELS"]
 
-MODELS = ("auto", "linear", "mlp", "quadratic", "quadratic-full")
+MODELS = ("auto", "linear", "quadratic", "quadratic-full", "mlp")

@@ -1,7 +1,6 @@
 from ._advance import FIRST as FIRST
 from ._advance import complete as complete
 from ._compare import compare as compare
-from ._compare import read_whole as read_whole
 from ._inspection import Found as Found
 from ._inspection import Inspection as Inspection
 from ._inspection import as_json as as_json
@@ -10,10 +9,10 @@ from ._inspection import search as search
 from ._monitor import Monitor as Monitor
 from ._records import RECORD_SCHEMA as RECORD_SCHEMA
 from ._records import Moved as Moved
+from ._records import Original as Original
 from ._records import Record as Record
 from ._records import RecordError as RecordError
-from ._runs import Reference as Reference
-from ._runs import Run as Run
+from ._records import Run as Run
 from ._settings import DATETIME_PARTS as DATETIME_PARTS
 from ._settings import MODELS as MODELS
 from ._settings import Settings as Settings

@@ -1,4 +1,4 @@
-"""Where a run stands, and how a window moves it on: pure functions, ``standing, window -> standing, Records``."""
+"""Where a run stands, and how a window moves it on: pure functions, ``state, window -> state, Records``."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from driftline._inputs import MIN_ROWS
-from driftline.alarms import AlarmState
+from driftline.alarms import AlarmMemory
 from driftline.estimators import ContinualDensityRatio, UntrustedEstimateWarning
 from driftline.fitting import FitDivergedError
 from driftline.monitor._judgement import judge
 from driftline.monitor._novelty import Novelty, constants, novelty
-from driftline.monitor._records import Record
-from driftline.monitor._runs import Reference, Summaries
+from driftline.monitor._records import Original, Record, Summaries
 from driftline.monitor._settings import Settings
-from driftline.sources import Batch, Position, Window
+from driftline.sources import Batch, Cursor, Window
 from driftline.tables import TableEncoder
 
 __all__ = [
     "FIRST",
-    "Standing",
+    "RunState",
     "TooFewRowsError",
+    "add_original",
     "advance",
     "begin",
     "complete",
     "digest",
     "grouped",
-    "join",
     "named",
     "too_few",
 ]
@@ -49,22 +48,22 @@ class TooFewRowsError(ValueError):
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunState:
     """All that the next window needs.
 
     Attributes:
         windows: windows so far, skipped ones counted.
-        position: where to go on reading.
+        cursor: where to go on reading.
         now: histograms of the last measured window.
     """
 
     settings: Settings
     encoder: TableEncoder
     estimator: ContinualDensityRatio
-    references: tuple[Reference, ...]
-    alarms: Mapping[str, AlarmState]
+    originals: tuple[Original, ...]
+    alarms: Mapping[str, AlarmMemory]
     windows: int = 1
-    position: Position | None = None
+    cursor: Cursor | None = None
     now: Summaries = field(default_factory=dict)
 
 
@@ -103,7 +102,7 @@ def too_few(rows: int, settings: Settings, encoder: TableEncoder, constant: Mapp
     return told if rows < least else ""
 
 
-def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tuple[Standing, Record]:
+def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tuple[RunState, Record]:
     """The first window: columns are encoded as it has them from now on, and drift is measured from it."""
     began = time.perf_counter()
     if window.table.num_rows < MIN_ROWS:  # nothing can be told about columns from so few
@@ -121,59 +120,57 @@ def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tupl
     estimator = ContinualDensityRatio(model=settings.model, random_state=settings.seed)
     estimator.fit(named(encoder, encoded.values), name=FIRST)
     then = encoder.summarise(window.table, untyped=window.untyped) if settings.summaries else {}
-    reference = Reference(FIRST, 0, window.table.num_rows, window.end, then, constant)
-    standing = Standing(
-        settings, encoder, estimator, (reference,), {FIRST: AlarmState()}, position=window.position, now=then
-    )
+    original = Original(FIRST, 0, window.table.num_rows, window.end, then, constant)
+    state = RunState(settings, encoder, estimator, (original,), {FIRST: AlarmMemory()}, cursor=window.cursor, now=then)
     record = _record(
         window, 0, FIRST, "original", (*notes, *_remarks(window), *encoded.notes), time.perf_counter() - began,
         digest=digest(encoded.values), reason="drift is measured from this window on",
     )  # fmt: skip
-    return standing, record
+    return state, record
 
 
-def advance(standing: Standing, window: Window, notes: Sequence[str] = ()) -> tuple[Standing, list[Record]]:
+def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple[RunState, list[Record]]:
     """The next window, seen from every original."""
-    began, names = time.perf_counter(), [reference.name for reference in standing.references]
-    index, remarks = standing.windows, [*notes, *_remarks(window)]
-    moved_on = replace(standing, windows=index + 1, position=window.position)
+    began, names = time.perf_counter(), [original.name for original in state.originals]
+    index, remarks = state.windows, [*notes, *_remarks(window)]
+    moved_on = replace(state, windows=index + 1, cursor=window.cursor)
 
-    def skip(why: Sequence[str]) -> tuple[Standing, list[Record]]:
+    def skip(why: Sequence[str]) -> tuple[RunState, list[Record]]:
         seconds = time.perf_counter() - began
         return moved_on, [
-            _record(window, index, name, "skipped", (*remarks, *why), seconds, signal=standing.alarms[name].signal,
-                    reason=f"nothing was measured: {standing.alarms[name].signal} stands")
+            _record(window, index, name, "skipped", (*remarks, *why), seconds, signal=state.alarms[name].signal,
+                    reason=f"nothing was measured: {state.alarms[name].signal} stands")
             for name in names
         ]  # fmt: skip
 
     if window.table.num_rows == 0:
         return skip(() if remarks else ("no rows",))
-    table = complete(window, standing.encoder)
-    absent = [c.name for c in standing.encoder.columns if c.name not in window.table.column_names]
+    table = complete(window, state.encoder)
+    absent = [c.name for c in state.encoder.columns if c.name not in window.table.column_names]
     if window.sparse and absent:
         remarks.append(f"no row has {', '.join(map(repr, absent[:5]))}: counted as missing values")
-    encoded = standing.encoder.transform(table, untyped=window.untyped)
+    encoded = state.encoder.transform(table, untyped=window.untyped)
     remarks += encoded.notes
-    reason = too_few(len(encoded.values), standing.settings, standing.encoder, standing.references[0].constant)
+    reason = too_few(len(encoded.values), state.settings, state.encoder, state.originals[0].constant)
     if reason:
         return skip((f"{reason}: the next window is compared with the one before",))
-    estimator = copy.copy(standing.estimator)  # shallow: a step replaces what it changes
-    rows = named(standing.encoder, encoded.values)
+    estimator = copy.copy(state.estimator)  # shallow: a step replaces what it changes
+    rows = named(state.encoder, encoded.values)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UntrustedEstimateWarning)  # they are in info_, and become doubts
             estimator.partial_fit(dict.fromkeys(names, rows))
     except FitDivergedError as error:
         return skip((f"the fit failed, the next window is compared with the one before: {error}",))
-    groups = grouped(standing.encoder)
+    groups = grouped(state.encoder)
     judged = {
-        reference.name: judge(
-            estimator, reference.name, standing.settings, standing.alarms[reference.name], groups,
-            _novelty(standing, reference, estimator, encoded.values),
+        original.name: judge(
+            estimator, original.name, state.settings, state.alarms[original.name], groups,
+            _novelty(state, original, estimator, encoded.values),
         )
-        for reference in standing.references
+        for original in state.originals
     }  # fmt: skip
-    now = standing.encoder.summarise(table, untyped=window.untyped) if standing.settings.summaries else {}
+    now = state.encoder.summarise(table, untyped=window.untyped) if state.settings.summaries else {}
     seconds, mark = time.perf_counter() - began, digest(encoded.values)
     records = [
         _record(window, index, n, "measured", remarks, seconds, digest=mark, **found.parts)
@@ -183,43 +180,43 @@ def advance(standing: Standing, window: Window, notes: Sequence[str] = ()) -> tu
     return replace(moved_on, estimator=estimator, alarms=alarms, now=now), records
 
 
-def _novelty(
-    standing: Standing, reference: Reference, estimator: ContinualDensityRatio, values: Floats
-) -> Novelty | None:
-    settings, lag = standing.settings, estimator.info_.originals[reference.name].lag
+def _novelty(state: RunState, original: Original, estimator: ContinualDensityRatio, values: Floats) -> Novelty | None:
+    settings, lag = state.settings, estimator.info_.originals[original.name].lag
     return novelty(
-        reference.constant, reference.rows, standing.encoder.names, values,
+        original.constant, original.rows, state.encoder.names, values,
         kind=settings.divergences[0], run_length=settings.run_length, lag=lag,
     )  # fmt: skip
 
 
-def join(standing: Standing, name: str, table: pa.Table | None, *, untyped: bool = False) -> tuple[Standing, Record]:
+def add_original(
+    state: RunState, name: str, table: pa.Table | None, *, untyped: bool = False
+) -> tuple[RunState, Record]:
     """A further original: the rows of a table, or of the current window if there is none."""
     if not name or not isinstance(name, str):
         raise ValueError(f"name={name!r} must be a non-empty string")
-    if name in standing.alarms:
+    if name in state.alarms:
         raise ValueError(f"an original {name!r} is traced already: choose another name")
-    estimator = copy.copy(standing.estimator)
+    estimator = copy.copy(state.estimator)
     notes: tuple[str, ...] = ()
     if table is None:
-        values, then = estimator.current_window(FIRST), standing.now
+        values, then = estimator.current_window(FIRST), state.now
     else:
-        encoded = standing.encoder.transform(table, untyped=untyped)
+        encoded = state.encoder.transform(table, untyped=untyped)
         values, notes = encoded.values, encoded.notes
-        then = standing.encoder.summarise(table, untyped=untyped) if standing.settings.summaries else {}
-    constant = constants(standing.encoder.names, values)
-    reason = too_few(len(values), standing.settings, standing.encoder, constant)
+        then = state.encoder.summarise(table, untyped=untyped) if state.settings.summaries else {}
+    constant = constants(state.encoder.names, values)
+    reason = too_few(len(values), state.settings, state.encoder, constant)
     if reason:
         raise ValueError(f"original {name!r}: {reason}")
-    estimator.add_original(named(standing.encoder, values), name=name)
-    index = standing.windows - 1
+    estimator.add_original(named(state.encoder, values), name=name)
+    index = state.windows - 1
     record = Record(
         window=index, original=name, status="original", rows=len(values), first_row=0, notes=notes,
         reason="drift is measured from these rows on", digest=digest(values),
     )  # fmt: skip
-    reference = Reference(name, index, len(values), None, then, constant)
-    alarms = {**standing.alarms, name: AlarmState()}
-    return replace(standing, estimator=estimator, references=(*standing.references, reference), alarms=alarms), record
+    original = Original(name, index, len(values), None, then, constant)
+    alarms = {**state.alarms, name: AlarmMemory()}
+    return replace(state, estimator=estimator, originals=(*state.originals, original), alarms=alarms), record
 
 
 def complete(rows: Batch | Window, encoder: TableEncoder) -> pa.Table:

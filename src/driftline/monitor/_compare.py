@@ -13,19 +13,10 @@ from driftline.monitor._advance import complete, grouped, named
 from driftline.monitor._judgement import moved, noting, plain
 from driftline.monitor._records import Record
 from driftline.monitor._settings import Settings
-from driftline.sources import Batch, SourceError, join, open_source
+from driftline.sources import Batch
 from driftline.tables import TableEncoder
 
-__all__ = ["compare", "read_whole"]
-
-
-def read_whole(path: str, format: str | None = None) -> Batch:
-    """A file, folder or pattern, all its rows at once."""
-    batches = list(open_source(path, format=format).batches(None))
-    if not any(batch.table.num_rows for batch in batches):
-        raise SourceError(f"{path}: no rows")
-    table, _ = join(batches, strict=True)
-    return Batch(table, None, 0, untyped=batches[0].untyped, sparse=batches[0].sparse)
+__all__ = ["compare"]
 
 
 def compare(original: Batch, current: Batch, settings: Settings, name: str = "original") -> Record:

@@ -21,7 +21,7 @@ import torch
 
 from driftline._files import unpack
 from driftline.monitor._advance import digest
-from driftline.monitor._runs import Run
+from driftline.monitor._records import Run
 from driftline.monitor._tracker import Tracker
 from driftline.recursion import FORMAT, VERSION
 

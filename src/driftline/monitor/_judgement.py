@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from driftline.alarms import AlarmState, Decision, Look, Signal, decide
+from driftline.alarms import AlarmMemory, Decision, Look, Signal, decide
 from driftline.estimators import ContinualDensityRatio
 from driftline.inference import Attribution, Estimate
 from driftline.monitor._novelty import Novelty
@@ -26,14 +26,14 @@ class Judgement:
     """What goes into a Record, and the alarm's state after it."""
 
     parts: Mapping[str, Any]
-    alarm: AlarmState
+    alarm: AlarmMemory
 
 
 def judge(
     estimator: ContinualDensityRatio,
     original: str,
     settings: Settings,
-    alarm: AlarmState,
+    alarm: AlarmMemory,
     groups: Mapping[str, Sequence[str]],
     novelty: Novelty | None = None,
 ) -> Judgement:
@@ -79,7 +79,7 @@ def noting(doubts: list[str], ask: Callable[[], T]) -> T:
     return answer
 
 
-def _decide(alarm: AlarmState, settings: Settings, drift: Estimate, step: Estimate) -> tuple[AlarmState, Decision]:
+def _decide(alarm: AlarmMemory, settings: Settings, drift: Estimate, step: Estimate) -> tuple[AlarmMemory, Decision]:
     """The alarm's decision; without error bars there is none to be had, but a reading beyond the tolerance warns."""
     if math.isfinite(drift.std_error + step.std_error):
         return decide(alarm, settings.policy(), drift, step)
@@ -91,7 +91,7 @@ def _decide(alarm: AlarmState, settings: Settings, drift: Estimate, step: Estima
     return alarm, Decision(signal, reason, Look(drift.value, math.nan, math.nan), None)
 
 
-def _certain(alarm: AlarmState, decision: Decision, novelty: Novelty) -> tuple[AlarmState, Decision]:
+def _certain(alarm: AlarmMemory, decision: Decision, novelty: Novelty) -> tuple[AlarmMemory, Decision]:
     """An alarm in any case, whatever the noise of the divergence."""
     reason = f"{decision.reason}; {novelty}" if decision.signal == Signal.ALARM else str(novelty)
     return alarm._replace(signal=Signal.ALARM, calm=0), decision._replace(signal=Signal.ALARM, reason=reason)
@@ -118,11 +118,11 @@ def plain(estimate: Estimate) -> Estimate:
     return Estimate(*(_number(number) for number in numbers))
 
 
-def alarm_to_dict(alarm: AlarmState) -> dict[str, Any]:
+def alarm_to_dict(alarm: AlarmMemory) -> dict[str, Any]:
     """For JSON."""
     return {**alarm._asdict(), "signal": str(alarm.signal), "weights": list(alarm.weights)}
 
 
-def alarm_from_dict(data: Mapping[str, Any]) -> AlarmState:
+def alarm_from_dict(data: Mapping[str, Any]) -> AlarmMemory:
     """Back from JSON."""
-    return AlarmState(**{**data, "signal": Signal(data["signal"]), "weights": tuple(data["weights"])})
+    return AlarmMemory(**{**data, "signal": Signal(data["signal"]), "weights": tuple(data["weights"])})

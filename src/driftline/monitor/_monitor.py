@@ -15,14 +15,13 @@ import pyarrow as pa
 
 from driftline.alarms import Signal
 from driftline.estimators import ContinualDensityRatio
-from driftline.monitor._advance import Standing, TooFewRowsError, advance, begin, join, named
+from driftline.monitor._advance import RunState, TooFewRowsError, add_original, advance, begin, named
 from driftline.monitor._judgement import alarm_from_dict, alarm_to_dict
-from driftline.monitor._records import Record
-from driftline.monitor._runs import Reference, Run
+from driftline.monitor._records import Original, Record, Run
 from driftline.monitor._settings import Settings
 from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._tracker import Progress, Tracker
-from driftline.sources import Frames, Position, Window, Windows, as_table, open_source
+from driftline.sources import Cursor, Frames, Window, Windows, as_table, open_source
 from driftline.tables import TableEncoder, TableError
 
 __all__ = ["Monitor"]
@@ -39,7 +38,7 @@ class Monitor:
     """Watches tables arriving over time: how far has the data moved from its first window?
 
     Arguments:
-        state: the tracker file, created if it is not there; an existing one goes on where it stopped. None keeps
+        tracker: the file of the run, created if it is not there; an existing one goes on where it stopped. None keeps
             everything in memory.
         on_record: called with every Record once it is committed.
         on_alarm: called with a Record whose signal has become an alarm.
@@ -71,28 +70,28 @@ class Monitor:
 
     def __init__(
         self,
-        state: str | os.PathLike[str] | None = None,
+        tracker: str | os.PathLike[str] | None = None,
         *,
         on_record: Callback | None = None,
         on_alarm: Callback | None = None,
         **settings: Any,
     ) -> None:
-        self._setup(None if state is None else Tracker(state), on_record, on_alarm, settings)
+        self._setup(None if tracker is None else Tracker(tracker), on_record, on_alarm, settings)
 
     @classmethod
     def open(
         cls,
-        state: str | os.PathLike[str],
+        tracker: str | os.PathLike[str],
         *,
         readonly: bool = False,
         on_record: Callback | None = None,
         on_alarm: Callback | None = None,
     ) -> Self:
         """The monitor of an existing tracker file; ``readonly`` to score rows or look, also while another writes."""
-        if not os.path.isfile(state):
-            raise FileNotFoundError(f"{os.fspath(state)}: no such tracker file")
+        if not os.path.isfile(tracker):
+            raise FileNotFoundError(f"{os.fspath(tracker)}: no such tracker file")
         monitor = cls.__new__(cls)
-        monitor._setup(Tracker(state, readonly=readonly), on_record, on_alarm, None)
+        monitor._setup(Tracker(tracker, readonly=readonly), on_record, on_alarm, None)
         return monitor
 
     def _setup(
@@ -104,7 +103,7 @@ class Monitor:
     ) -> None:
         self._tracker, self._on_record, self._on_alarm = tracker, on_record, on_alarm
         self._created, self._source = datetime.now(UTC).isoformat(timespec="seconds"), ""
-        self._standing: Standing | None = None
+        self._state: RunState | None = None
         self._progress = Progress()
         self._records: list[Record] = []  # without a tracker file
         self._remarks: list[str] = []  # for the next Record
@@ -128,7 +127,7 @@ class Monitor:
         try:
             settings = Settings.from_dict(run["settings"])
             self._created, self._source = run["created"], run["source"]
-            standing = _standing(settings, TableEncoder.from_dict(run["encoder"]), estimator, self._progress)
+            state = _restored(settings, TableEncoder.from_dict(run["encoder"]), estimator, self._progress)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise TrackerError(f"{tracker.path}: damaged, its parts do not fit together ({error})") from None
         changed = settings.differs(given)
@@ -139,8 +138,8 @@ class Monitor:
             raise ValueError(f"{tracker.path} was begun with {'; '.join(fixed)}: leave that out, or begin another file")
         self._remarks = [f"from here on {k}={now!r} instead of {then!r}" for k, (then, now) in changed.items()]
         self.settings = Settings.from_dict({**settings.to_dict(), **given})
-        encoder = replace(standing.encoder, schema=self.settings.schema)
-        self._standing = replace(standing, settings=self.settings, encoder=encoder)
+        encoder = replace(state.encoder, schema=self.settings.schema)
+        self._state = replace(state, settings=self.settings, encoder=encoder)
 
     def __enter__(self) -> Self:
         return self
@@ -156,7 +155,7 @@ class Monitor:
     @property
     def encoder(self) -> TableEncoder | None:
         """How columns become numbers; None before the first window."""
-        return None if self._standing is None else self._standing.encoder
+        return None if self._state is None else self._state.encoder
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -164,25 +163,25 @@ class Monitor:
         return self.run.records
 
     @property
-    def references(self) -> tuple[Reference, ...]:
+    def originals(self) -> tuple[Original, ...]:
         """The originals, in the order they joined."""
-        return () if self._standing is None else self._standing.references
+        return () if self._state is None else self._state.originals
 
     @property
     def run(self) -> Run:
         """Everything a report is made from."""
-        if self._tracker is not None and self._standing is not None:
+        if self._tracker is not None and self._state is not None:
             return self._tracker.run()
-        standing = self._standing
+        state = self._state
         return Run(
             path="",
             created=self._created,
             settings=self.settings,
             source=self._source,
-            encoder={} if standing is None else standing.encoder.to_dict(),
+            encoder={} if state is None else state.encoder.to_dict(),
             records=tuple(self._records),
-            references=self.references,
-            now={} if standing is None else standing.now,
+            originals=self.originals,
+            now={} if state is None else state.now,
         )
 
     def watch(
@@ -210,8 +209,8 @@ class Monitor:
         if isinstance(opened, Frames):
             opened = opened.after(self._rest)
         self._source, self.waiting, self.late, self._rest = opened.name, 0, 0, []
-        position = None if self._standing is None else self._standing.position
-        windows = Windows(opened, self.settings, position, flush)
+        cursor = None if self._state is None else self._state.cursor
+        windows = Windows(opened, self.settings.window_rule(), cursor, flush)
         current: list[pa.Table] = []
         try:
             for window in windows:
@@ -237,20 +236,20 @@ class Monitor:
     def _take(self, window: Window) -> list[tuple[Record, bool]]:
         """A window's Records, committed, and which of them raise an alarm anew."""
         remarks = self._remarks
-        if self._standing is None:
+        if self._state is None:
             try:
-                standing, record = begin(window, self.settings, remarks)
+                state, record = begin(window, self.settings, remarks)
             except TooFewRowsError:
                 if self.settings.window is not None:  # the next would be as short
                     raise
                 return self._pass_over(window)  # such as a first day that began near midnight
             records, raised = [record], [False]
         else:
-            before = self._standing.alarms
-            standing, records = advance(self._standing, window, remarks)
+            before = self._state.alarms
+            state, records = advance(self._state, window, remarks)
             alarm = Signal.ALARM
             raised = [r.signal == alarm and before[r.original].signal != alarm for r in records]
-        self._commit(standing, records)
+        self._commit(state, records)
         self._remarks = []
         return list(zip(records, raised, strict=True))
 
@@ -259,18 +258,18 @@ class Monitor:
         _log.warning("the first window has %d rows, too few: left out", window.table.num_rows)
         return []
 
-    def add_reference(self, name: str, frame: Any = None, *, untyped: bool = False) -> Record:
+    def add_original(self, name: str, frame: Any = None, *, untyped: bool = False) -> Record:
         """A further original: the rows of a frame, or those of the current window; drift is measured from it too.
 
         Arguments:
             untyped: text in the frame may stand for other types, as in a CSV file read without guessing.
         """
-        standing, record = join(self._started(), name, None if frame is None else as_table(frame), untyped=untyped)
-        self._commit(standing, [record])
+        state, record = add_original(self._started(), name, None if frame is None else as_table(frame), untyped=untyped)
+        self._commit(state, [record])
         return record
 
     def log_ratio(self, frame: Any, original: str | None = None, *, untyped: bool = False) -> Floats:
-        """log original/current of a frame's rows, (n,); ``untyped`` as in :meth:`add_reference`."""
+        """log original/current of a frame's rows, (n,); ``untyped`` as in :meth:`add_original`."""
         return np.asarray(self._started().estimator.log_ratio(*self._asked(frame, original, untyped)))
 
     def weights(self, frame: Any, original: str | None = None, *, untyped: bool = False) -> Floats:
@@ -278,25 +277,25 @@ class Monitor:
         return np.asarray(self._started().estimator.weights(*self._asked(frame, original, untyped)))
 
     def _asked(self, frame: Any, original: str | None, untyped: bool) -> tuple[Any, str]:
-        standing = self._started()
-        name = standing.references[0].name if original is None else original
-        encoded = standing.encoder.transform(as_table(frame), untyped=untyped)
-        return named(standing.encoder, encoded.values), name
+        state = self._started()
+        name = state.originals[0].name if original is None else original
+        encoded = state.encoder.transform(as_table(frame), untyped=untyped)
+        return named(state.encoder, encoded.values), name
 
-    def _started(self) -> Standing:
-        if self._standing is None:
+    def _started(self) -> RunState:
+        if self._state is None:
             raise ValueError("no window has been watched yet: call watch first")
-        return self._standing
+        return self._state
 
-    def _commit(self, standing: Standing, records: list[Record]) -> None:
+    def _commit(self, state: RunState, records: list[Record]) -> None:
         """The file first: if it cannot be written, the monitor stands where the file does."""
         progress = replace(
             self._progress,
-            windows=standing.windows,
-            position=None if standing.position is None else standing.position.to_dict(),
-            alarms={name: alarm_to_dict(alarm) for name, alarm in standing.alarms.items()},
-            references=[asdict(reference) for reference in standing.references],
-            now=standing.now,
+            windows=state.windows,
+            cursor=None if state.cursor is None else state.cursor.to_dict(),
+            alarms={name: alarm_to_dict(alarm) for name, alarm in state.alarms.items()},
+            originals=[asdict(original) for original in state.originals],
+            now=state.now,
         )
         if self._tracker is None:
             self._records.extend(records)
@@ -304,27 +303,27 @@ class Monitor:
             run = {
                 "created": self._created,
                 "source": self._source,
-                "settings": standing.settings.to_dict(),
-                "encoder": standing.encoder.to_dict(),
+                "settings": state.settings.to_dict(),
+                "encoder": state.encoder.to_dict(),
             }
-            progress = self._tracker.commit(run, records, standing.estimator.to_bytes(padded=False), progress)
-        self._standing, self._progress = standing, progress
+            progress = self._tracker.commit(run, records, state.estimator.to_bytes(padded=False), progress)
+        self._state, self._progress = state, progress
 
 
-def _standing(
+def _restored(
     settings: Settings, encoder: TableEncoder, estimator: ContinualDensityRatio, progress: Progress
-) -> Standing:
+) -> RunState:
     if estimator.n_features_in_ != len(encoder.names):
         raise ValueError(f"a state of {estimator.n_features_in_} columns, an encoder of {len(encoder.names)}")
     if set(progress.alarms) != set(estimator.originals_):
         raise ValueError(f"alarms of {sorted(progress.alarms)}, a state of {estimator.originals_}")
-    return Standing(
+    return RunState(
         settings=settings,
         encoder=encoder,
         estimator=estimator,
-        references=tuple(Reference(**reference) for reference in progress.references),
+        originals=tuple(Original(**original) for original in progress.originals),
         alarms={name: alarm_from_dict(alarm) for name, alarm in progress.alarms.items()},
         windows=progress.windows,
-        position=None if progress.position is None else Position.from_dict(progress.position),
+        cursor=None if progress.cursor is None else Cursor.from_dict(progress.cursor),
         now=progress.now,
     )

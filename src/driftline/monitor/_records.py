@@ -1,4 +1,4 @@
-"""Records: what the monitor says about one window and one original, as a frozen value and as a line of JSON."""
+"""Records and runs: what the monitor says of one window and one original, and all it has said, as frozen values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 
 from driftline.alarms import Signal
 from driftline.inference import Estimate
+from driftline.monitor._settings import Settings
 
-__all__ = ["RECORD_SCHEMA", "Moved", "Record", "RecordError", "Status"]
+__all__ = ["RECORD_SCHEMA", "Moved", "Original", "Record", "RecordError", "Run", "Status", "Summaries"]
 
+Summaries = Mapping[str, Mapping[str, Any]]  # column -> its histogram, as `driftline.tables` describes it
 Status = str  # "original", "measured" or "skipped"
 STATUSES = ("original", "measured", "skipped")
 
@@ -36,7 +38,7 @@ class Record:
 
     Attributes:
         window: 0 is the first window, where tracing began; skipped windows count.
-        original: from where drift is measured: ``"original"``, or a name given with ``reference add``.
+        original: from where drift is measured: ``"original"``, or a name given with ``original add``.
         status: ``"original"`` (the window an original joined with), ``"measured"``, or ``"skipped"`` (no rows, or too
             few: nothing was estimated, the signal stands).
         rows: rows in the window.
@@ -127,6 +129,54 @@ class Record:
             return cls(**_checked(data))
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             raise RecordError(f"not a Record of the monitor: {error}") from None
+
+
+@dataclass(frozen=True)
+class Original:
+    """One original: when it joined and, if the run keeps summaries, what its columns looked like then.
+
+    Attributes:
+        window, joined: the window it joined with, and that window's end; None if it has no time.
+        rows: rows it had.
+        then: histograms of its columns; empty without summaries.
+        constant: encoded columns that had one value only, and that value.
+    """
+
+    name: str
+    window: int
+    rows: int
+    joined: str | None
+    then: Summaries
+    constant: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as far as its tracker file has it.
+
+    Attributes:
+        path: of the tracker file.
+        created: ISO 8601.
+        settings: of the run.
+        source: what was watched, in words.
+        encoder: the frozen table encoder as JSON has it.
+        records: of all windows, in order; of one window, in the order of the originals.
+        originals: the originals, in the order they joined.
+        now: histograms of the last measured window, in the same bins as ``then``; empty without summaries.
+    """
+
+    path: str
+    created: str
+    settings: Settings
+    source: str
+    encoder: Mapping[str, Any]
+    records: tuple[Record, ...]
+    originals: tuple[Original, ...]
+    now: Summaries
+
+    def of(self, original: str) -> list[Record]:
+        """The Records of one original, in order."""
+        return [record for record in self.records if record.original == original]
 
 
 def _finite(value: float) -> float | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
+from driftline.fitting import MODELS as _ALL_MODELS
 from driftline.inference import DIVERGENCES
+from driftline.sources import WindowRule
 
 if TYPE_CHECKING:  # the command line wants the names of settings at once: SciPy and PyTorch would take seconds
     from driftline.alarms import AlarmPolicy
@@ -15,9 +16,7 @@ if TYPE_CHECKING:  # the command line wants the names of settings at once: SciPy
 __all__ = ["DATETIME_PARTS", "MODELS", "Settings"]
 
 DATETIME_PARTS = ("hour", "weekday", "day", "month")
-MODELS = ("auto", "linear", "quadratic", "mlp")
-_EVERY = re.compile(r"([1-9][0-9]*)(s|min|h|d|w|mo)")
-_LATENESS = re.compile(r"([0-9]+)(s|min|h|d|w)")
+MODELS = tuple(name for name in _ALL_MODELS if name != "quadratic-full")  # too many parameters for encoded tables
 
 
 @dataclass(frozen=True)
@@ -74,26 +73,9 @@ class Settings:
             if not all(isinstance(v, str) and v for v in value):
                 raise ValueError(f"{name}={value!r} must be names")
             object.__setattr__(self, name, value)
-        self._check_windows()
+        self.window_rule()  # checks its own
         self._check_choices()
         self.policy()  # checks its own numbers
-
-    def _check_windows(self) -> None:
-        from driftline._inputs import MIN_ROWS
-
-        if self.window is None and self.every is None:
-            raise ValueError("say how long a window is: window=5000 rows, or time_column='ts' and every='1d'")
-        if self.window is not None and (self.every is not None or self.time_column is not None):
-            raise ValueError(f"window={self.window} rows and windows by time exclude each other: choose one")
-        if (self.every is None) != (self.time_column is None):
-            missing = "every, such as '1d'" if self.every is None else "time_column"
-            raise ValueError(f"windows by time need both time_column and every: {missing} is missing")
-        if self.window is not None and (not isinstance(self.window, int) or self.window < MIN_ROWS):
-            raise ValueError(f"window={self.window!r} must be a whole number of rows of at least {MIN_ROWS}")
-        if self.every is not None and not _EVERY.fullmatch(self.every):
-            raise ValueError(f"every={self.every!r} is no length of time: a number and s, min, h, d, w or mo")
-        if not _LATENESS.fullmatch(self.lateness):
-            raise ValueError(f"lateness={self.lateness!r} is no length of time: a number and s, min, h, d or w")
 
     def _check_choices(self) -> None:
         for name, value, known in (
@@ -119,6 +101,10 @@ class Settings:
             raise ValueError(f"top={self.top!r} must be a whole number of at least 0")
         if not isinstance(self.seed, int) or self.seed < 0:
             raise ValueError(f"seed={self.seed!r} must be a whole number of at least 0")
+
+    def window_rule(self) -> WindowRule:
+        """How the stream is cut into windows."""
+        return WindowRule(self.window, self.time_column, self.every, self.lateness, self.schema)
 
     def policy(self) -> AlarmPolicy:
         """What the alarm promises."""

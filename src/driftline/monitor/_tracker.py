@@ -18,8 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from driftline.monitor._records import Record, RecordError
-from driftline.monitor._runs import Reference, Run
+from driftline.monitor._records import Original, Record, RecordError, Run
 from driftline.monitor._settings import Settings
 from driftline.monitor._sqlite import TrackerError, connect, empty_log, in_words, lock, prepare
 
@@ -28,6 +27,7 @@ __all__ = ["Content", "Progress", "Tracker", "TrackerError", "read_run"]
 VERSION = 1
 _APPLICATION = 0x64726674  # "drft", told by file(1) and SQLite
 _PARTS = ("run", "progress", "state")
+_IN_FILE = {"cursor": "position", "originals": "references"}  # what version 1 calls them
 _SCHEMA = """
 CREATE TABLE parts (name TEXT PRIMARY KEY, content BLOB NOT NULL, digest TEXT NOT NULL);
 CREATE TABLE records (place INTEGER PRIMARY KEY, record TEXT NOT NULL, digest TEXT NOT NULL);
@@ -40,9 +40,9 @@ class Progress:
 
     Attributes:
         windows: windows so far, skipped ones counted.
-        position: where to go on reading, as JSON; None before the first window.
-        alarms: the state of each original's alarm, as JSON.
-        references: the originals, as JSON.
+        cursor: the first unread row, as JSON; None before the first window.
+        alarms: the memory of each original's alarm, as JSON.
+        originals: the originals, as JSON.
         now: histograms of the last measured window.
         records: Records so far.
         chain: the digest of the last of them, which rests on all before.
@@ -51,14 +51,24 @@ class Progress:
     """
 
     windows: int = 0
-    position: Mapping[str, Any] | None = None
+    cursor: Mapping[str, Any] | None = None
     alarms: Mapping[str, Any] = field(default_factory=dict)
-    references: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    originals: Sequence[Mapping[str, Any]] = field(default_factory=list)
     now: Mapping[str, Any] = field(default_factory=dict)
     records: int = 0
     chain: str = ""
     state: str = ""
     run: str = ""
+
+    def to_json(self) -> bytes:
+        """Write it as version 1 has it."""
+        return _json({_IN_FILE.get(name, name): value for name, value in asdict(self).items()})
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Self:
+        """Read what :meth:`to_json` wrote."""
+        names = {old: name for name, old in _IN_FILE.items()}
+        return cls(**{names.get(name, name): value for name, value in json.loads(data).items()})
 
 
 @dataclass(frozen=True)
@@ -82,7 +92,7 @@ class Content:
                 source=told["source"],
                 encoder=told["encoder"],
                 records=self.records,
-                references=tuple(Reference(**reference) for reference in self.progress.references),
+                originals=tuple(Original(**original) for original in self.progress.originals),
                 now=self.progress.now,
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -164,7 +174,7 @@ class Tracker:
             run=_digest(content),
         )
         self._check_place()
-        progressed = _json(asdict(done))
+        progressed = done.to_json()
         parts = (
             ("run", content, done.run),
             ("state", state, done.state),
@@ -215,7 +225,7 @@ class Tracker:
                 rows = self._database.execute("SELECT place, record, digest FROM records ORDER BY place").fetchall()
             finally:
                 self._database.execute("COMMIT")
-            progress = Progress(**json.loads(parts["progress"]))
+            progress = Progress.from_json(parts["progress"])
             if (progress.state, progress.run) != (_digest(parts["state"]), _digest(parts["run"])):
                 raise TrackerError(f"{self.path}: damaged, its parts are of different moments")
             records, chain = [], ""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from driftline._wording import counted, joined, named, number, percent
 from driftline.monitor import Record
 from driftline.report._histories import History
 from driftline.report._verdicts import Verdict, carriers
-from driftline.report._words import count, joined, named, number, percent
 
 __all__ = ["Action", "actions", "worth"]
 
@@ -46,16 +46,16 @@ def actions(history: History, found: Verdict, path: str, now: Mapping[str, Any])
     if last is None:
         return [Action("Wait", "The first verdict comes with the next complete window.")]
     steps = [] if found.trust == "good" else [_mend(found)]
-    if found.state == "blind":
+    if found.outcome == "blind":
         return steps
-    if found.state in ("normal", "unsure"):
-        if found.trust == "good" and found.state == "unsure":
+    if found.outcome in ("normal", "unsure"):
+        if found.trust == "good" and found.outcome == "unsure":
             steps.append(Action("Take larger windows", "The interval is too wide to tell drift from none."))
         if steps:
             return steps
         return [*steps, Action("Nothing", "Go on watching; the model and the original can stay as they are.")]
     steps.append(_look(last, now))
-    if found.state == "warning":
+    if found.outcome == "warning":
         wait = "A warning is ten times as frequent by chance as an alarm: wait for the next windows before acting."
         if history.settings.warning is not None:
             wait = "Warnings come more often by chance than alarms: wait for the next windows before acting."
@@ -89,7 +89,7 @@ def _look(last: Record, now: Mapping[str, Any]) -> Action:
 
 def _retrain(history: History, last: Record, path: str) -> Action:
     size, rows = last.effective_sample_size, last.rows
-    state, option = worth(last), "" if history.alone else f" --original {shlex.quote(history.reference.name)}"
+    state, option = worth(last), "" if history.alone else f" --original {shlex.quote(history.original.name)}"
     command = f"driftline weights {_file(path)} current.csv --out weighted.csv{option}"
     text = (
         "Current rows are the ones to learn from. If the model must keep serving the population of the original as "
@@ -97,7 +97,7 @@ def _retrain(history: History, last: Record, path: str) -> Action:
     )
     if state == "unknown":
         return Action("Retrain if the change is real", text, command)
-    valued = f"{count(rows, 'row')} of the last window are worth {number(size, 0)} that way ({percent(size / rows)})"
+    valued = f"{counted(rows, 'row')} of the last window are worth {number(size, 0)} that way ({percent(size / rows)})"
     if state == "poor":
         text += f"But the {valued}: too few, or the original lies too far away. Collect rows that resemble it instead."
         return Action("Retrain without weights if the change is real", text)
@@ -106,10 +106,10 @@ def _retrain(history: History, last: Record, path: str) -> Action:
 
 def _renew(path: str) -> Action:
     return Action(
-        "Then take a new reference",
+        "Then take a new original",
         "Once the new state is the one to compare with (a model retrained on it, a new season), add it as a further "
         "original: alarms against it start afresh, the old one stays.",
-        f"driftline reference add {_file(path)} --name NAME",
+        f"driftline original add {_file(path)} --name NAME",
     )
 
 

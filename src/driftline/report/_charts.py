@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from driftline._wording import between, measure, number, percent, precise, unit
 from driftline.alarms import Signal
 from driftline.inference import Estimate
 from driftline.monitor import Record
-from driftline.report._histories import History, is_abrupt
+from driftline.report._histories import History, is_abrupt, window_name
 from driftline.report._plots import Frame, Series, Size, frame, svg
 from driftline.report._svg import Markup, path, px, tag
 from driftline.report._timelines import segments, thinned
 from driftline.report._verdicts import level
-from driftline.report._words import between, measure, number, percent, precise, unit, window_name
 
 __all__ = [
     "NARROW", "WIDE", "divergence_chart", "drift_frame", "gathered", "scale_note", "step_chart", "step_frame",

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from driftline._wording import between, named, percent, precise
 from driftline.monitor import Moved
 from driftline.report._histograms import changed, histogram
 from driftline.report._histories import History
 from driftline.report._scales import Scale
 from driftline.report._svg import Markup, esc, key, px, tag
-from driftline.report._words import between, named, percent, precise
 
 __all__ = ["columns"]
 
@@ -74,7 +74,7 @@ def _bar(part: Moved, scale: Scale) -> Markup:
 
 
 def _then_and_now(history: History, now: Mapping[str, Any], ident: str) -> Markup:
-    last, then = history.last, history.reference.then
+    last, then = history.last, history.original.then
     assert last is not None
     title = tag("h3", "Then and now", class_="second")
     figures = []

@@ -16,6 +16,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from driftline._plotting import COLORS, canvas, plain
+from driftline._wording import measure, named, number, percent, shortened, unit
 from driftline.alarms import Signal
 from driftline.inference import Estimate
 from driftline.monitor import Run
@@ -25,7 +26,6 @@ from driftline.report._outputs import write_whole
 from driftline.report._scales import Scale, short, value_ticks
 from driftline.report._timelines import Timeline, segments, timeline
 from driftline.report._verdicts import Verdict, level, verdict
-from driftline.report._words import measure, named, number, percent, shortened, unit
 
 __all__ = ["draw", "write_png"]
 
@@ -75,7 +75,7 @@ def draw(history: History, source: str = "") -> Figure:
         _columns(axes[2, 0], history)
     title = "\n".join(textwrap.wrap(judged.short, 84, max_lines=2, placeholder=" …"))
     figure.suptitle(
-        title, x=0.01, ha="left", fontsize=12.5, fontweight="bold", color=_TITLE[judged.state], parse_math=False
+        title, x=0.01, ha="left", fontsize=12.5, fontweight="bold", color=_TITLE[judged.outcome], parse_math=False
     )
     _footnote(figure, judged, source)
     return figure

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from driftline._wording import measure, number, percent, unit
 from driftline.monitor import Run, Settings
 from driftline.report._svg import Markup, esc, tag
 from driftline.report._timelines import cadence
-from driftline.report._words import measure, number, percent, unit
 
 __all__ = ["guide", "settings"]
 

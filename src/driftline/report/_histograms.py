@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from driftline._wording import named, number, percent
 from driftline.report._scales import steps
 from driftline.report._svg import Markup, esc, px, tag
-from driftline.report._words import named, number, percent
 
 __all__ = ["changed", "histogram"]
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from driftline._wording import MONTHS, day, moment
 from driftline.alarms import Signal
-from driftline.monitor import Record, Reference, Run, Settings
+from driftline.monitor import Original, Record, Run, Settings
 
 __all__ = ["History", "ReportError", "doubts", "histories", "is_abrupt"]
 
@@ -25,13 +26,13 @@ class History:
     """One original's way.
 
     Attributes:
-        reference: the original.
+        original: the original.
         records: all of its Records, in order.
         settings: of the run.
         alone: whether it is the only original of the run.
     """
 
-    reference: Reference
+    original: Original
     records: tuple[Record, ...]
     settings: Settings
     alone: bool
@@ -107,13 +108,27 @@ def _contradicted(record: Record) -> bool:
 
 def histories(run: Run, original: str | None = None) -> list[History]:
     """One for each original of a run, in the order they joined, or the one that is named."""
-    names = [reference.name for reference in run.references]
+    names = [original.name for original in run.originals]
     if original is not None and original not in names:
         known = ", ".join(repr(name) for name in names) or "none yet"
         raise ReportError(f"original {original!r} is not in this run: it has {known}")
-    wanted: Sequence[Reference] = [r for r in run.references if original in (None, r.name)]
+    wanted: Sequence[Original] = [r for r in run.originals if original in (None, r.name)]
     by_name: dict[str, list[Record]] = {r.name: [] for r in wanted}
     for record in run.records:
         if record.original in by_name:
             by_name[record.original].append(record)
     return [History(r, tuple(by_name[r.name]), run.settings, len(names) == 1) for r in wanted]
+
+
+def window_name(record: Record, settings: Settings) -> str:
+    """How a sentence calls a window: ``the week of 3 Mar 2014 (window 9)``, or ``window 9``."""
+    at, every = moment(record.start), settings.every or ""
+    if at is None:
+        return f"window {record.window:,}"
+    if every == "1mo":
+        text = f"{MONTHS[at.month - 1]} {at.year}"
+    elif every == "1w":
+        text = f"the week of {day(at)}"
+    else:
+        text = day(at, clock=every.endswith(("s", "min", "h")))
+    return f"{text} (window {record.window:,})"

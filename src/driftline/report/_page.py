@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from pathlib import PurePath
 
+from driftline._wording import counted, day, moment, precise, unit
 from driftline.monitor import Run
 from driftline.report import _guides as guides
 from driftline.report import _sections as sections
 from driftline.report import _tables as tables
 from driftline.report._actions import actions
 from driftline.report._columns import columns
-from driftline.report._histories import History, histories
+from driftline.report._histories import History, histories, window_name
 from driftline.report._outputs import write_whole
 from driftline.report._style import STYLE
 from driftline.report._svg import Markup, esc, tag
 from driftline.report._verdicts import Verdict, verdict
-from driftline.report._words import count, day, moment, precise, unit, window_name
 
 __all__ = ["render", "write_report"]
 
@@ -76,19 +76,19 @@ def _panels(run: Run, found: list[tuple[History, Verdict]]) -> list[Markup]:
     inputs, labels = [], []
     for k, (history, judged) in enumerate(found):
         checked = " checked" if k == 0 else ""
-        about = f"drift from {history.reference.name}"
+        about = f"drift from {history.original.name}"
         inputs.append(f'<input class="tab" type="radio" name="original" id="t{k}" aria-label="{esc(about)}"{checked}>')
         last = history.last
         value = "" if last is None or last.drift is None else f"{precise(last.drift)}{unit(history.kind)}"
-        name = tag("span", tag("bdi", esc(history.reference.name)))
+        name = tag("span", tag("bdi", esc(history.original.name)))
         labels.append(
             tag(
                 "label",
-                sections.symbol(judged.state),
+                sections.symbol(judged.outcome),
                 name,
                 tag("small", esc(value)),
                 for_=f"t{k}",
-                class_=f"state {judged.state}",
+                class_=f"state {judged.outcome}",
             )
         )
     panels = [tag("div", _panel(run, h, v, f"o{k}"), class_="panel", id=f"p{k}") for k, (h, v) in enumerate(found)]
@@ -111,7 +111,7 @@ def _switches(many: int) -> str:
 
 def _panel(run: Run, history: History, judged: Verdict, ident: str) -> Markup:
     steps = actions(history, judged, run.path, run.now)
-    name = "" if history.alone else tag("h2", "Drift from ", tag("bdi", esc(history.reference.name)), class_="whence")
+    name = "" if history.alone else tag("h2", "Drift from ", tag("bdi", esc(history.original.name)), class_="whence")
     return "".join(
         [
             name,
@@ -132,7 +132,7 @@ def _header(run: Run) -> Markup:
         last = max(run.records, key=lambda r: r.window)
         parts.append(tag("span", esc(f"as of {window_name(last, run.settings)}")))
         rows = sum({r.window: r.rows for r in run.records}.values())
-        parts.append(tag("span", esc(count(rows, "row"))))
+        parts.append(tag("span", esc(counted(rows, "row"))))
     return tag("header", *parts)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from driftline.report._words import MONTHS, number
+from driftline._wording import MONTHS, number
 
 __all__ = ["Scale", "Tick", "buckets", "scale_for", "short", "steps", "time_ticks", "value_ticks", "window_ticks"]
 

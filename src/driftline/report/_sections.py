@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from driftline._wording import between, counted, joined, measure, named, number, percent, precise, shift, unit
 from driftline.report._actions import Action, worth
 from driftline.report._charts import (
     NARROW,
@@ -20,7 +21,6 @@ from driftline.report._histories import History
 from driftline.report._plots import Size
 from driftline.report._svg import Markup, esc, key, tag
 from driftline.report._verdicts import Verdict, level
-from driftline.report._words import between, count, joined, measure, named, number, percent, precise, shift, unit
 
 __all__ = ["act", "course", "opening", "symbol", "weights"]
 
@@ -44,21 +44,21 @@ _SYMBOLS = {
 }
 
 
-def symbol(state: str) -> Markup:
-    """A shape for each state, so that colour is not needed."""
+def symbol(outcome: str) -> Markup:
+    """Draw a shape for each outcome, so that colour is not needed."""
     ring = '<path d="M7 0.6a6.4 6.4 0 1 1 0 12.8a6.4 6.4 0 1 1 0-12.8m0 2.6a3.8 3.8 0 1 0 0 7.6a3.8 3.8 0 1 0 0-7.6"/>'
-    return tag("svg", _SYMBOLS.get(state, ring), viewBox="0 0 14 14", aria_hidden="true")
+    return tag("svg", _SYMBOLS.get(outcome, ring), viewBox="0 0 14 14", aria_hidden="true")
 
 
 def opening(history: History, found: Verdict, steps: list[Action], ident: str) -> Markup:
     """The verdict and, at a glance, the numbers behind it."""
-    badge = tag("span", symbol(found.state), esc(found.label), class_="badge")
+    badge = tag("span", symbol(found.outcome), esc(found.label), class_="badge")
     follow = ""
     if steps:
         link = tag("a", esc(f"{steps[0].title} ↓"), href=f"#{ident}-act")
         first = "What to do first: " if len(steps) > 1 else "What to do: "
         follow = tag("p", first, link, class_="next")
-    block = tag("div", badge, _headline(found), follow, class_=f"verdict state {found.state}")
+    block = tag("div", badge, _headline(found), follow, class_=f"verdict state {found.outcome}")
     return block + _tiles(history, found)
 
 
@@ -127,8 +127,8 @@ def course(history: History, ident: str) -> Markup:
     if not history.measured:
         text = "There is no divergence to draw yet; windows without enough rows are grey."
         return tag("section", title, tag("p", esc(text)), chart, class_="card")
-    rows = count(history.reference.rows, "row")
-    where = f"The original has {rows} in window {history.reference.window:,}"
+    rows = counted(history.original.rows, "row")
+    where = f"The original has {rows} in window {history.original.window:,}"
     about = f"{measure(history.kind)} of each window. {where}; 0 means no drift."
     strip = (
         "The strip on the axis shows when alarms (full height) and warnings (half) stood. Point at a chart for numbers."
@@ -163,7 +163,7 @@ def weights(history: History, ident: str) -> Markup:
         return ""
     size, rows = last.effective_sample_size, last.rows
     known = math.isfinite(size) and rows > 0
-    told = f"Now {number(size, 0)} of {count(rows, 'row')} ({percent(size / rows)}): " if known else "This is "
+    told = f"Now {number(size, 0)} of {counted(rows, 'row')} ({percent(size / rows)}): " if known else "This is "
     return tag(
         "section", tag("h2", "What the weights are worth"), tag("p", esc(_WEIGHTS), class_="soft"),
         tag("p", esc(told + _WORTH[worth(last)])), _both(weights_chart, history, f"{ident}-e"), class_="card",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from driftline._wording import between, counted, day, moment, percent, precise, unit
 from driftline.monitor import Record
 from driftline.report._histories import History
 from driftline.report._svg import Markup, esc, tag
-from driftline.report._words import between, count, day, moment, percent, precise, unit
 
 __all__ = ["notes", "windows"]
 
@@ -32,7 +32,7 @@ def windows(history: History) -> Markup:
         for cells in body:
             cells.pop(1)
     table = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *(tag("tr", *cells) for cells in body)))
-    told = f"The newest first; the tracker file holds all {count(len(history.records), 'window')}."
+    told = f"The newest first; the tracker file holds all {counted(len(history.records), 'window')}."
     scroll = tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="The last windows")
     return tag("section", tag("h2", "The last windows"), tag("p", esc(told), class_="soft"), scroll, class_="card")
 
@@ -76,14 +76,16 @@ def notes(history: History) -> Markup:
         items.append(
             tag(
                 "li",
-                esc(f"{count(late, 'row')} came after their window had been closed and were left out: {_list(came)}."),
+                esc(
+                    f"{counted(late, 'row')} came after their window had been closed and were left out: {_list(came)}."
+                ),
             )
         )
     ordered = sorted(places.items(), key=lambda item: -item[1][-1])
     items += [tag("li", tag("strong", esc(_list(where))), esc(f": {note}")) for note, where in ordered[:_MOST_NOTES]]
     if len(ordered) > _MOST_NOTES:
         items.append(tag("li", esc(f"and {len(ordered) - _MOST_NOTES:,} earlier notes, which the tracker file holds")))
-    told = tag("small", esc(f"{count(len(places) + bool(late), 'kind')} of them"))
+    told = tag("small", esc(f"{counted(len(places) + bool(late), 'kind')} of them"))
     return tag("details", tag("summary", "Notes on windows ", told), tag("ul", *items, class_="notes"))
 
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from driftline._wording import moment
 from driftline.monitor import Record, Settings
 from driftline.report._scales import Tick, buckets, time_ticks, window_ticks
-from driftline.report._words import moment
 
 __all__ = ["Timeline", "cadence", "envelope", "thinned", "timeline"]
 

@@ -5,23 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from driftline._wording import between, counted, joined, measure, named, number, percent, precise, shift, unit
 from driftline.alarms import Signal
 from driftline.inference import Estimate
 from driftline.monitor import Moved, Record
-from driftline.report._histories import History, doubts
-from driftline.report._words import (
-    between,
-    count,
-    joined,
-    measure,
-    named,
-    number,
-    percent,
-    precise,
-    shift,
-    unit,
-    window_name,
-)
+from driftline.report._histories import History, doubts, window_name
 
 __all__ = ["Verdict", "carriers", "distance", "level", "verdict", "whence"]
 
@@ -41,16 +29,17 @@ class Verdict:
     """What a person needs who reads nothing else.
 
     Attributes:
-        state: ``"waiting"`` (nothing measured yet), ``"blind"`` (nothing could be decided), ``"normal"``, ``"unsure"``
-            (no alarm, but the estimate is in doubt or too rough to rule drift out), ``"warning"`` or ``"alarm"``.
-        label: the state in a word or two.
+        outcome: ``"waiting"`` (nothing measured yet), ``"blind"`` (nothing could be decided), ``"normal"``,
+            ``"unsure"`` (no alarm, but the estimate is in doubt or too rough to rule drift out), ``"warning"`` or
+            ``"alarm"``.
+        label: the outcome in a word or two.
         short: a title.
         sentence: all of it in one sentence.
         trust: ``"good"``, ``"care"`` (an earlier step is in doubt) or ``"poor"`` (the last one is).
         trust_sentence: why.
     """
 
-    state: str
+    outcome: str
     label: str
     short: str
     sentence: str
@@ -65,18 +54,18 @@ def verdict(history: History) -> Verdict:
         return _waiting(history)
     trust, why = _trust(history, last)
     blind = not math.isfinite(last.drift.std_error) and history.signal == Signal.NORMAL
-    state = "blind" if blind else str(history.signal)
-    if state == "normal" and (trust != "good" or _rough(history, last.drift)):
-        state = "unsure"
-    opening = _opening(history, state)
-    doubt = " (not to be trusted)" if trust == "poor" else " (unsure)" if state == "unsure" else ""
+    outcome = "blind" if blind else str(history.signal)
+    if outcome == "normal" and (trust != "good" or _rough(history, last.drift)):
+        outcome = "unsure"
+    opening = _opening(history, outcome)
+    doubt = " (not to be trusted)" if trust == "poor" else " (unsure)" if outcome == "unsure" else ""
     short = _short(history, last, opening) + doubt
-    return Verdict(state, _LABELS[state], short, _sentence(history, last, opening, why), trust, why)
+    return Verdict(outcome, _LABELS[outcome], short, _sentence(history, last, opening, why), trust, why)
 
 
 def whence(history: History) -> str:
     """From what drift is measured, in a sentence."""
-    name = history.reference.name
+    name = history.original.name
     return "its original" if history.alone or name == "original" else f"the original {named(name)}"
 
 
@@ -128,7 +117,7 @@ def _waiting(history: History) -> Verdict:
     else:
         short = "the original is in, nothing to compare yet"
         text = (
-            f"Tracing began with {window_name(records[0], history.settings)} of {count(records[0].rows, 'row')}; "
+            f"Tracing began with {window_name(records[0], history.settings)} of {counted(records[0].rows, 'row')}; "
             "no later window is complete yet, so there is nothing to compare."
         )
     return Verdict("waiting", "Waiting", f"Waiting: {short}", text, "good", "There is no estimate to judge yet.")
@@ -138,19 +127,19 @@ def _all(skipped: int) -> str:
     return "the one window that followed" if skipped == 1 else f"all {skipped:,} windows that followed"
 
 
-def _opening(history: History, state: str) -> str:
-    """The state and since when it stands."""
+def _opening(history: History, outcome: str) -> str:
+    """The outcome and since when it stands."""
     since, settings = history.since, history.settings
-    if state in ("alarm", "warning") and since is not None:
-        return f"{state.capitalize()} since {window_name(since, settings)}"
-    if state == "blind":
+    if outcome in ("alarm", "warning") and since is not None:
+        return f"{outcome.capitalize()} since {window_name(since, settings)}"
+    if outcome == "blind":
         return "Nothing can be decided"
     past = history.runs(Signal.ALARM)
     if past:
         ended = window_name(past[-1][1], settings)
         many = "an earlier alarm" if len(past) == 1 else f"the last of {len(past):,}"
         return f"No alarm now, {many} ended with {ended}"
-    return f"No alarm in {count(len(history.measured), 'window')}"
+    return f"No alarm in {counted(len(history.measured), 'window')}"
 
 
 def _rough(history: History, drift: Estimate) -> bool:
@@ -212,14 +201,14 @@ def _sentence(history: History, last: Record, opening: str, trust: str) -> str:
     after = [r for r in history.records if r.window > last.window]
     if after:
         known = window_name(last, history.settings)
-        parts.append(f"this is as of {known}, {count(len(after), 'later window')} had too few rows or none")
+        parts.append(f"this is as of {known}, {counted(len(after), 'later window')} had too few rows or none")
     return f"{'; '.join(parts)}; {trust[0].lower()}{trust[1:]}"
 
 
 def _trust(history: History, last: Record) -> tuple[str, str]:
     found, doubted = doubts(last), history.doubted
     if found:
-        more = f" (and {count(len(found) - 1, 'further reason')})" if len(found) > 1 else ""
+        more = f" (and {counted(len(found) - 1, 'further reason')})" if len(found) > 1 else ""
         return "poor", f"The estimate is not to be trusted: {found[0]}{more}."
     if doubted:
         first = window_name(doubted[0], history.settings)

@@ -1,12 +1,13 @@
 from ._batches import Batch as Batch
-from ._batches import Position as Position
+from ._batches import Cursor as Cursor
 from ._batches import Source as Source
 from ._batches import SourceError as SourceError
 from ._batches import Window as Window
-from ._concat import join as join
+from ._frames import Frames as Frames
 from ._frames import as_table as as_table
-from ._open import Frames as Frames
 from ._open import open_source as open_source
+from ._open import read_whole as read_whole
+from ._rule import WindowRule as WindowRule
 from ._windows import Windows as Windows
 from ._writers import Writer as Writer
 from ._writers import open_writer as open_writer

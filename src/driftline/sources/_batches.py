@@ -1,16 +1,26 @@
-"""Batches, windows and positions: what is handed on from a source, and where to go on after an interruption."""
+"""Batches, windows and cursors: the parts of a stream, and the places to read on from."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
-__all__ = ["Batch", "Position", "Source", "SourceError", "Window", "checked_table", "fingerprint", "is_same_file"]
+__all__ = [
+    "Batch",
+    "Cursor",
+    "Source",
+    "SourceError",
+    "Window",
+    "checked_table",
+    "fingerprint",
+    "is_same_file",
+    "numbered",
+]
 
 _HEAD = 4096
 
@@ -49,8 +59,8 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Position:
-    """Where to go on reading after a window: what is told about the first row not yet accounted for.
+class Cursor:
+    """Cursor of the first unread row: where to read on after a window.
 
     Attributes:
         file: the file it is in, as the source lists it; None for streams.
@@ -60,8 +70,8 @@ class Position:
         newest: latest time (ns since 1970, UTC) before it; windows by time only.
         next_window: index in time of the next window to come; windows by time only.
 
-    >>> position = Position("part-2.csv", row=120, total=5120, head="")
-    >>> Position.from_dict(position.to_dict()) == position
+    >>> cursor = Cursor("part-2.csv", row=120, total=5120, head="")
+    >>> Cursor.from_dict(cursor.to_dict()) == cursor
     True
     """
 
@@ -78,9 +88,9 @@ class Position:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Back from JSON; :class:`SourceError` if it is no position."""
+        """Back from JSON; :class:`SourceError` if it is not a cursor."""
         if not isinstance(data, Mapping) or set(data) != {f.name for f in fields(cls)}:
-            raise SourceError(f"not a position in a source: {data!r}")
+            raise SourceError(f"not a cursor of a source: {data!r}")
         kinds: dict[str, tuple[type, ...]] = {
             "file": (str, type(None)),
             "row": (int,),
@@ -93,7 +103,7 @@ class Position:
             value = data[name]
             negative = name in ("row", "total") and isinstance(value, int) and value < 0
             if not isinstance(value, kind) or isinstance(value, bool) or negative:
-                raise SourceError(f"not a position in a source: {name}={value!r}")
+                raise SourceError(f"not a cursor of a source: {name}={value!r}")
         return cls(**data)
 
 
@@ -105,14 +115,14 @@ class Window:
         first_row: rows of the stream before its first.
         start, end: ISO 8601 in UTC, with windows by time; the end is the beginning of the next one.
         late_rows: rows that came after their window had been closed, and were left out; since the window before.
-        position: where to go on after it.
+        cursor: where to go on after it.
         note: what a person should know about it, such as that it stands for windows without rows; mostly empty.
         untyped, sparse: as in :class:`Batch`.
     """
 
     table: pa.Table
     first_row: int
-    position: Position
+    cursor: Cursor
     start: str | None = None
     end: str | None = None
     late_rows: int = 0
@@ -135,11 +145,32 @@ class Source(Protocol):
     def rows(self) -> int | None:
         """How many rows there are in all; None if that is not known."""
 
-    def batches(self, position: Position | None = None) -> Iterator[Batch]:
-        """All rows from the position on, in order."""
+    def batches(self, cursor: Cursor | None = None) -> Iterator[Batch]:
+        """All rows from the cursor on, in order."""
 
-    def resumes(self, position: Position) -> bool:
-        """Whether the rows after this position come again; otherwise those that come are new."""
+    def resumes(self, cursor: Cursor) -> bool:
+        """Whether the rows after this cursor come again; otherwise those that come are new."""
+
+
+def numbered(
+    tables: Iterable[pa.Table],
+    cursor: Cursor | None,
+    replay: bool,
+    name: str,
+    untyped: bool = False,
+    sparse: bool = False,
+) -> Iterator[Batch]:
+    """Tables as batches of a stream: they go on at the cursor or, replayed, are left out up to it."""
+    total = 0 if cursor is None else cursor.total
+    row = 0 if replay else total
+    for table in tables:
+        skip = min(max(total - row, 0), table.num_rows)
+        row += skip
+        if skip < table.num_rows:
+            yield Batch(table.slice(skip), None, row, "", untyped, sparse)
+        row += table.num_rows - skip
+    if row < total:
+        raise SourceError(f"{name} is not what was being read: it has {row} rows, but {total} were read before")
 
 
 def fingerprint(path: str | os.PathLike[str]) -> str:

@@ -14,15 +14,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from driftline.monitor import Settings
-from driftline.sources._batches import Batch, Position, SourceError, Window
-from driftline.sources._calendar import Every, iso, span
-from driftline.sources._concat import join
-from driftline.sources._times import MISSING, times_of
+from driftline.sources._batches import Batch, Cursor, SourceError, Window
+from driftline.sources._concat import concat
+from driftline.sources._rule import WindowRule
+from driftline.sources._times import MISSING, Every, iso, span, times_of
 
 __all__ = ["Clock"]
 
-logger = logging.getLogger("driftline.monitor.windows")
+logger = logging.getLogger("driftline.sources")
 _LAST = np.iinfo(np.int64).max
 _SUSPECT = 1000  # late rows, with none on time between them, that a person should know of
 _YEAR = 31_556_952 * 10**9
@@ -32,9 +31,9 @@ _AGREED = 100  # rows one after the other that are far ahead: time has gone on
 
 @dataclass
 class _Open:
-    """A window that rows may still come for, and the position of its first row."""
+    """A window that rows may still come for, and the cursor of its first row."""
 
-    first: Position
+    first: Cursor
     pieces: list[Batch]
 
 
@@ -43,7 +42,7 @@ class Clock:
 
     With ``newest`` the latest time up to a row, windows that end before ``newest - lateness`` are closed at that row. A
     row whose window is closed already is late: left out, and counted with the oldest window that is open then. Windows
-    come in order; those without rows between two others come as one, without rows. After each, the position is the
+    come in order; those without rows between two others come as one, without rows. After each, the cursor is the
     first row of any later window, so that reading again from there, with rows of earlier windows left out, leads to the
     same windows.
 
@@ -52,18 +51,18 @@ class Clock:
     them counts: there was a gap.
 
     Arguments:
-        position: to go on from.
+        cursor: to go on from.
         new: the rows after it do not come again; those that come for windows before it are late.
     """
 
-    def __init__(self, settings: Settings, position: Position | None = None, *, new: bool = False) -> None:
-        if settings.every is None or settings.time_column is None:
+    def __init__(self, rule: WindowRule, cursor: Cursor | None = None, *, new: bool = False) -> None:
+        if rule.every is None or rule.time_column is None:
             raise ValueError("windows by time need time_column and every")
-        self._every = Every(settings.every)
-        self._lateness = span(settings.lateness)
-        self._column = settings.time_column
-        self._strict = settings.schema == "strict"
-        self._end = position or Position(None, 0, 0, "")
+        self._every = Every(rule.every)
+        self._lateness = span(rule.lateness)
+        self._column = rule.time_column
+        self._strict = rule.schema == "strict"
+        self._end = cursor or Cursor(None, 0, 0, "")
         self._newest = MISSING if self._end.newest is None else min(self._end.newest, _LAST)
         self._next = self._end.next_window
         if new and self._next is not None:
@@ -110,7 +109,7 @@ class Clock:
             yield from self._close(floor)
         self._newest = int(newest[-1])
         rows = batch.table.num_rows
-        self._end = Position(batch.file, batch.row + rows, total + rows, batch.head)
+        self._end = Cursor(batch.file, batch.row + rows, total + rows, batch.head)
 
     def flush(self) -> Iterator[Window]:
         """Close everything, as if time had gone on."""
@@ -182,7 +181,7 @@ class Clock:
             first, last, index = int(group[0]), int(group[-1]), int(indices[group[0]])
             if index not in self._open:
                 before = None if newest[first] == MISSING else int(newest[first])
-                place = Position(batch.file, batch.row + first, total + first, batch.head, before)
+                place = Cursor(batch.file, batch.row + first, total + first, batch.head, before)
                 self._open[index] = _Open(place, [])
                 heapq.heappush(self._indices, index)
                 heapq.heappush(self._firsts, (place.total, index))
@@ -207,23 +206,23 @@ class Clock:
     def _gap(self, start: int, stop: int) -> Window:
         count = stop - start
         note = f"no rows for {count} window{'' if count == 1 else 's'}"
-        position = self._done(stop)
-        return self._made(self._empty, position.total, position, start, stop, note)
+        cursor = self._done(stop)
+        return self._made(self._empty, cursor.total, cursor, start, stop, note)
 
     def _window(self, index: int) -> Window:
         heapq.heappop(self._indices)
         done = self._open.pop(index)
-        table, note = join(done.pieces, strict=self._strict)
+        table, note = concat(done.pieces, strict=self._strict)
         self.waiting -= table.num_rows
         return self._made(table, done.first.total, self._done(index + 1), index, index + 1, note)
 
-    def _made(self, table: pa.Table, first: int, position: Position, start: int, stop: int, note: str) -> Window:
+    def _made(self, table: pa.Table, first: int, cursor: Cursor, start: int, stop: int, note: str) -> Window:
         late, untimed = _taken(self._late, stop), _taken(self._untimed, stop)
         left = f"{untimed} row{'' if untimed == 1 else 's'} without a readable time left out" if untimed else ""
         return Window(
             table,
             first,
-            position,
+            cursor,
             iso(self._every.start(start)),
             iso(self._every.start(stop)),
             late,
@@ -231,7 +230,7 @@ class Clock:
             *self._sort,
         )
 
-    def _done(self, index: int) -> Position:
+    def _done(self, index: int) -> Cursor:
         """Where to go on when the next window to come is this one."""
         self._next = index
         while self._firsts and self._firsts[0][1] not in self._open:

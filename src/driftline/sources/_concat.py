@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 
 from driftline.sources._batches import Batch, SourceError
 
-__all__ = ["join"]
+__all__ = ["concat"]
 
 _MANY = 16  # pieces that are worth copying into one
 _EXACT = 2.0**53  # whole numbers up to here are exact as floats
 
 
-def join(pieces: Sequence[Batch], *, strict: bool) -> tuple[pa.Table, str]:
+def concat(pieces: Sequence[Batch], *, strict: bool) -> tuple[pa.Table, str]:
     """The rows of all pieces, in order, and a note if something had to be done for that.
 
     Columns that some pieces lack are an error where ``strict``, and null with a note otherwise. In sparse pieces (JSON
@@ -24,7 +24,7 @@ def join(pieces: Sequence[Batch], *, strict: bool) -> tuple[pa.Table, str]:
     are integers: the table depends on its own rows, not on those they were read with.
 
     >>> pieces = [Batch(pa.table({"x": [1]}), "a", 0), Batch(pa.table({"x": [2.5]}), "b", 0)]
-    >>> join(pieces, strict=True)[0].to_pydict()
+    >>> concat(pieces, strict=True)[0].to_pydict()
     {'x': [1.0, 2.5]}
     """
     note = ""

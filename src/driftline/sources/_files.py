@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from driftline.sources._batches import Batch, Position, SourceError, is_same_file
+from driftline.sources._batches import Batch, Cursor, SourceError, is_same_file
 from driftline.sources._readers import ColumnarFile, TextFile, count_rows, format_of
 
 __all__ = ["Files", "natural_order"]
 
-logger = logging.getLogger("driftline.monitor.sources")
+logger = logging.getLogger("driftline.sources")
 _PATIENCE = 60  # looks at a file that cannot be read and does not change, before that is an error
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -79,19 +79,19 @@ class Files:
             )
         return names
 
-    def resumes(self, position: Position) -> bool:
-        """Whether the rows after this position come again; otherwise those that come are new."""
-        return self._start(position) is not None
+    def resumes(self, cursor: Cursor) -> bool:
+        """Whether the rows after this cursor come again; otherwise those that come are new."""
+        return self._start(cursor) is not None
 
-    def batches(self, position: Position | None = None) -> Iterator[Batch]:
-        """All rows from the position on, in order."""
-        start = None if position is None else self._start(position)
+    def batches(self, cursor: Cursor | None = None) -> Iterator[Batch]:
+        """All rows from the cursor on, in order."""
+        start = None if cursor is None else self._start(cursor)
         name = None
         if start is not None:
             name = start[0]
             yield from self._file(*start)
-        elif position is not None and position.file is not None:
-            name = self._gone(position.file)
+        elif cursor is not None and cursor.file is not None:
+            name = self._gone(cursor.file)
         while True:
             coming = self._after(name)
             if coming:
@@ -102,17 +102,17 @@ class Files:
             else:
                 self._wait()
 
-    def _start(self, position: Position) -> tuple[str, int] | None:
+    def _start(self, cursor: Cursor) -> tuple[str, int] | None:
         """File and row to go on with; None if that file is not there."""
-        name, names = position.file, self.names()
+        name, names = cursor.file, self.names()
         if name is None:
             return None
         if name not in names:  # a single file may have been renamed
-            same = self._single and position.head and self._begins_as(names[0], position.head)
-            return (names[0], position.row) if same else None
-        if position.head and not self._begins_as(name, position.head):
+            same = self._single and cursor.head and self._begins_as(names[0], cursor.head)
+            return (names[0], cursor.row) if same else None
+        if cursor.head and not self._begins_as(name, cursor.head):
             raise SourceError(f"{name!r} is not the file that was being read: it begins with other bytes")
-        return name, position.row
+        return name, cursor.row
 
     def _gone(self, name: str) -> str | None:
         """After which file to go on when that one is gone."""

@@ -1,16 +1,18 @@
-"""Frames of other libraries as Arrow tables: pandas, polars, and what else narwhals or Arrow's own interface reach."""
+"""Frames of other libraries as Arrow tables, and as a source: pandas, polars, and what else narwhals or Arrow reach."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
 
 import narwhals as nw
 import pyarrow as pa
 
-from driftline.sources._batches import SourceError, checked_table
+from driftline.sources._batches import Batch, Cursor, SourceError, checked_table, numbered
+from driftline.sources._readers import BATCH_ROWS
 
-__all__ = ["as_table", "is_frame"]
+__all__ = ["Frames", "as_table", "is_frame"]
 
 
 def is_frame(data: Any) -> bool:
@@ -71,3 +73,45 @@ def _described(data: Any) -> str:
     if isinstance(data, str | bytes):
         return f"text ({data[:40]!r}), not a frame: for many files, give a directory or a pattern such as 'logs/*.csv'"
     return f"a {kind}, not a frame of pandas, polars or pyarrow"
+
+
+class Frames:
+    """Frames, one after the other, as a stream of rows."""
+
+    def __init__(self, frames: Iterable[Any], name: str, replay: bool = False, rows: int | None = None) -> None:
+        self.name = name
+        self.rows = rows
+        self._frames = frames
+        self._replay = replay
+        self._unread: deque[pa.Table] = deque()
+
+    def after(self, tables: list[pa.Table]) -> Self:
+        """The same with these rows before it, unless everything comes again."""
+        if not self._replay:
+            self._unread.extendleft(reversed(tables))
+        return self
+
+    def unread(self) -> list[pa.Table]:
+        """Rows taken from the frames, but not handed on yet."""
+        return list(self._unread)
+
+    def resumes(self, cursor: Cursor) -> bool:
+        """Whether the rows after this cursor come again; otherwise those that come are new."""
+        return self._replay
+
+    def batches(self, cursor: Cursor | None = None) -> Iterator[Batch]:
+        """All rows from the cursor on, in order."""
+        return numbered(self._tables(), cursor, self._replay, self.name)
+
+    def _tables(self) -> Iterator[pa.Table]:
+        yield from self._parts()
+        for i, frame in enumerate(self._frames):
+            self._unread.append(as_table(frame, self.name if self.rows is not None else f"frame {i}"))
+            yield from self._parts()
+
+    def _parts(self) -> Iterator[pa.Table]:
+        while self._unread:
+            table = self._unread.popleft()
+            if table.num_rows > BATCH_ROWS:
+                self._unread.appendleft(table.slice(BATCH_ROWS))
+            yield table.slice(0, BATCH_ROWS)

@@ -1,24 +1,22 @@
-"""Sources: files, directories, patterns, standard input and frames, each as batches of rows in one order."""
+"""Sources of rows: files, directories, patterns, standard input and frames, each made from what a user names."""
 
 from __future__ import annotations
 
-import io
 import math
 import os
 import stat
 import sys
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, BinaryIO, Self, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, BinaryIO, cast
 
-import pyarrow as pa
-
-from driftline.sources._batches import Batch, Position, Source, SourceError
+from driftline.sources._batches import Batch, Source, SourceError
+from driftline.sources._concat import concat
 from driftline.sources._files import Files
-from driftline.sources._frames import as_table, is_frame
-from driftline.sources._readers import BATCH_ROWS, ipc_stream, known_format, text_reader
+from driftline.sources._frames import Frames, as_table, is_frame
+from driftline.sources._pipe import Pipe
+from driftline.sources._readers import known_format
 
-__all__ = ["Batch", "Frames", "Pipe", "Position", "Source", "SourceError", "open_source"]
+__all__ = ["open_source", "read_whole"]
 
 
 def open_source(
@@ -35,6 +33,7 @@ def open_source(
         replay: standard input or frames begin again with rows that were read before an interruption; without it, what
             they give is new. Files always go on where they were left.
 
+    >>> import pyarrow as pa
     >>> source = open_source(pa.table({"x": [1, 2, 3]}))
     >>> source.rows, [batch.table.num_rows for batch in source.batches()]
     (3, [3])
@@ -60,136 +59,13 @@ def open_source(
     return Frames(source, "frames", replay)
 
 
-class Frames:
-    """Frames, one after the other, as a stream of rows."""
-
-    def __init__(self, frames: Iterable[Any], name: str, replay: bool = False, rows: int | None = None) -> None:
-        self.name = name
-        self.rows = rows
-        self._frames = frames
-        self._replay = replay
-        self._unread: deque[pa.Table] = deque()
-
-    def after(self, tables: list[pa.Table]) -> Self:
-        """The same with these rows before it, unless everything comes again."""
-        if not self._replay:
-            self._unread.extendleft(reversed(tables))
-        return self
-
-    def unread(self) -> list[pa.Table]:
-        """Rows taken from the frames, but not handed on yet."""
-        return list(self._unread)
-
-    def resumes(self, position: Position) -> bool:
-        """Whether the rows after this position come again; otherwise those that come are new."""
-        return self._replay
-
-    def batches(self, position: Position | None = None) -> Iterator[Batch]:
-        """All rows from the position on, in order."""
-        return _numbered(self._tables(), position, self._replay, self.name)
-
-    def _tables(self) -> Iterator[pa.Table]:
-        yield from self._parts()
-        for i, frame in enumerate(self._frames):
-            self._unread.append(as_table(frame, self.name if self.rows is not None else f"frame {i}"))
-            yield from self._parts()
-
-    def _parts(self) -> Iterator[pa.Table]:
-        while self._unread:
-            table = self._unread.popleft()
-            if table.num_rows > BATCH_ROWS:
-                self._unread.appendleft(table.slice(BATCH_ROWS))
-            yield table.slice(0, BATCH_ROWS)
-
-
-class Pipe:
-    """Bytes that come once: standard input, a named pipe. CSV, JSON lines, or an Arrow IPC stream."""
-
-    rows = None
-
-    def __init__(self, stream: BinaryIO, name: str, format: str | None = None, replay: bool = False) -> None:
-        if format == "parquet":
-            raise SourceError(f"{name}: Parquet cannot be read from a pipe, it is read from its end; give a file")
-        self.name = name
-        self._stream = stream
-        self._format = format
-        self._replay = replay
-
-    def resumes(self, position: Position) -> bool:
-        """Whether the rows after this position come again; otherwise those that come are new."""
-        return self._replay
-
-    def batches(self, position: Position | None = None) -> Iterator[Batch]:
-        """All rows from the position on, in order, as they come."""
-        try:
-            start = self._stream.read(8)
-            format = self._format or _guessed(start, self.name)
-            tables = self._arrow(start) if format == "arrow" else self._text(start, format)
-            yield from _numbered(tables, position, self._replay, self.name, format in ("csv", "tsv"), format == "jsonl")
-        except OSError as error:
-            raise SourceError(f"{self.name} cannot be read: {error.strerror or error}") from None
-
-    def _arrow(self, start: bytes) -> Iterator[pa.Table]:
-        if start[:6] == b"ARROW1":
-            raise SourceError(f"{self.name}: an Arrow file cannot be read from a pipe; write an Arrow stream")
-        return ipc_stream(io.BufferedReader(_Joined(start, self._stream)), self.name)
-
-    def _text(self, start: bytes, format: str) -> Iterator[pa.Table]:
-        reader = text_reader(self.name, format)
-        block = start
-        while block:
-            yield from reader.feed(block)
-            # what is there now, so that rows are seen when they come
-            block = self._stream.read1(1 << 20)  # type: ignore[attr-defined]
-        yield from reader.feed(b"", final=True)
-
-
-class _Joined(io.RawIOBase):
-    """Bytes already read, then the rest of the stream they are from."""
-
-    def __init__(self, start: bytes, stream: BinaryIO) -> None:
-        self._start = start
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._start[: len(buffer)] or self._stream.read(len(buffer))
-        self._start = self._start[len(buffer) :]
-        buffer[: len(data)] = data
-        return len(data)
-
-
-def _numbered(
-    tables: Iterable[pa.Table],
-    position: Position | None,
-    replay: bool,
-    name: str,
-    untyped: bool = False,
-    sparse: bool = False,
-) -> Iterator[Batch]:
-    """Tables as batches of a stream: they go on at the position or, replayed, are left out up to it."""
-    total = 0 if position is None else position.total
-    row = 0 if replay else total
-    for table in tables:
-        skip = min(max(total - row, 0), table.num_rows)
-        row += skip
-        if skip < table.num_rows:
-            yield Batch(table.slice(skip), None, row, "", untyped, sparse)
-        row += table.num_rows - skip
-    if row < total:
-        raise SourceError(f"{name} is not what was being read: it has {row} rows, but {total} were read before")
-
-
-def _guessed(start: bytes, name: str) -> str:
-    if start[:2] == b"\x1f\x8b":
-        raise SourceError(f"{name} is compressed: pipe it through gunzip -c")
-    if start[:4] == b"PAR1":
-        raise SourceError(f"{name}: Parquet cannot be read from a pipe, it is read from its end; give a file")
-    if start[:6] == b"ARROW1" or start[:4] == b"\xff\xff\xff\xff":
-        return "arrow"
-    return "jsonl" if start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[") else "csv"
+def read_whole(path: str, format: str | None = None) -> Batch:
+    """Read a file, folder or pattern, all its rows at once."""
+    batches = list(open_source(path, format=format).batches(None))
+    if not any(batch.table.num_rows for batch in batches):
+        raise SourceError(f"{path}: no rows")
+    table, _ = concat(batches, strict=True)
+    return Batch(table, None, 0, untyped=batches[0].untyped, sparse=batches[0].sparse)
 
 
 def _is_pipe(where: str) -> bool:

@@ -1,8 +1,10 @@
-"""A column of times as ns since 1970: timestamps, dates, ISO 8601 text, or seconds since 1970."""
+"""Times in ns since 1970: lengths, windows that follow the calendar, and columns of times in any form."""
 
 from __future__ import annotations
 
-from datetime import datetime
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from driftline.sources._batches import Batch, SourceError
 
-__all__ = ["MISSING", "times_of"]
+__all__ = ["MISSING", "Every", "iso", "span", "times_of"]
 
 MISSING = np.iinfo(np.int64).min  # as numpy marks a time that is none
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ]|$)"
@@ -19,6 +21,83 @@ _ZONED = r"[T ][0-9]{2}.*(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
 _NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _MILLISECONDS = 1e11  # as seconds, the year 5138
 _FURTHEST = 9_223_372_036.0  # seconds that fit in 64 bits of ns: the year 2262
+_SECOND = 10**9
+_UNITS = {"s": _SECOND, "min": 60 * _SECOND, "h": 3600 * _SECOND, "d": 86400 * _SECOND, "w": 7 * 86400 * _SECOND}
+_MONDAY = -3 * 86400 * _SECOND  # the Monday before 1970 began, on a Thursday
+_LONGEST = 2**62  # ns, about 146 years
+
+
+def span(length: str) -> int:
+    """A length of time in ns.
+
+    >>> span("2min")
+    120000000000
+    """
+    match = re.fullmatch(r"([0-9]+)(s|min|h|d|w)", length)
+    if match is None:
+        raise ValueError(f"{length!r} is not a length of time: a number and s, min, h, d or w")
+    value = int(match[1]) * _UNITS[match[2]]
+    if value > _LONGEST:
+        raise ValueError(f"{length!r} is longer than {_LONGEST // _UNITS['d'] // 365} years")
+    return value
+
+
+def iso(ns: int) -> str:
+    """A time in ns since 1970 as ISO 8601, to the second, in UTC."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=ns // _SECOND)
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+@dataclass(frozen=True)
+class Every:
+    """Windows of one length (15s, 30min, 6h, 1d, 1w, 1mo) that begin with the calendar's days, Mondays, months.
+
+    Several units, such as 6h or 2w, are counted from 1970 on (weeks from the Monday before). All in UTC.
+
+    >>> import numpy as np
+    >>> month = Every("1mo")
+    >>> month.index(np.array([0, 40 * 86400 * 10**9])).tolist(), iso(month.start(1))
+    ([0, 1], '1970-02-01T00:00:00Z')
+    """
+
+    length: str
+
+    def __post_init__(self) -> None:
+        match = re.fullmatch(r"([1-9][0-9]*)(s|min|h|d|w|mo)", self.length)
+        if match is None:
+            raise ValueError(f"{self.length!r} is not a length of time: a number and s, min, h, d, w or mo")
+        if self._months:
+            if self._months > 1200:
+                raise ValueError(f"{self.length!r} is longer than 100 years")
+        else:
+            span(self.length)
+
+    @property
+    def _months(self) -> int:
+        return int(self.length[:-2]) if self.length.endswith("mo") else 0
+
+    @property
+    def _origin(self) -> int:
+        return _MONDAY if self.length.endswith("w") else 0
+
+    def index(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Number of the window each time (ns since 1970) is in."""
+        if self._months:
+            months = times.astype("datetime64[ns]").astype("datetime64[M]").astype(np.int64)
+            return np.asarray(months // self._months, np.int64)
+        length = span(self.length)
+        # the origin is taken off by whole windows and a remainder, so that nothing overflows near the ends of time
+        whole, rest = np.divmod(times, length)
+        shift, over = divmod(-self._origin, length)
+        return np.asarray(whole + shift + (rest >= length - over if over else 0), np.int64)
+
+    def start(self, index: int) -> int:
+        """When a window begins, in ns since 1970."""
+        if not self._months:
+            return index * span(self.length) + self._origin
+        year, month = divmod(index * self._months, 12)
+        moment = datetime(1970 + year, month + 1, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+        return moment.days * _UNITS["d"]
 
 
 def times_of(batch: Batch, column: str, *, strict: bool) -> NDArray[np.int64]:

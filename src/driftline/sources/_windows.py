@@ -1,4 +1,4 @@
-"""Windows: rows from a source, so many at a time or by time, each with the position to go on from after it."""
+"""Windows: rows from a source, so many at a time or by time, each with the cursor to go on from after it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from driftline.monitor import Settings
-from driftline.sources._batches import Batch, Position, Source, Window
+from driftline.sources._batches import Batch, Cursor, Source, Window
 from driftline.sources._clock import Clock
-from driftline.sources._concat import join
+from driftline.sources._concat import concat
+from driftline.sources._rule import WindowRule
 
 __all__ = ["Window", "Windows"]
 
 
 class Windows:
-    """The windows of a source, from a position on, however its rows come in batches.
+    """The windows of a source, from a cursor on, however its rows come in batches.
 
     Arguments:
-        settings: ``window`` rows, or ``time_column``, ``every`` and ``lateness``; ``schema``.
-        position: of the last window that was dealt with; from the beginning if None.
+        rule: ``window`` rows, or ``time_column``, ``every`` and ``lateness``; ``schema``.
+        cursor: of the last window that was dealt with; from the beginning if None.
         flush: at the end of the input, give what there is of the unfinished window too.
 
     Attributes:
@@ -28,23 +28,21 @@ class Windows:
 
     >>> import pyarrow as pa
     >>> from driftline.sources import open_source
-    >>> windows = Windows(open_source(pa.table({"x": range(25)})), Settings(window=10))
+    >>> windows = Windows(open_source(pa.table({"x": range(25)})), WindowRule(window=10))
     >>> [(window.first_row, window.table.num_rows) for window in windows], windows.waiting
     ([(0, 10), (10, 10)], 5)
     """
 
-    def __init__(
-        self, source: Source, settings: Settings, position: Position | None = None, flush: bool = False
-    ) -> None:
+    def __init__(self, source: Source, rule: WindowRule, cursor: Cursor | None = None, flush: bool = False) -> None:
         self._source = source
-        self._settings = settings
-        self._position = position
+        self._rule = rule
+        self._position = cursor
         self._flush = flush
         self._rest: list[pa.Table] = []
         self.waiting = self.late = 0
 
     def __iter__(self) -> Iterator[Window]:
-        return self._by_rows(self._settings.window) if self._settings.window is not None else self._by_time()
+        return self._by_rows(self._rule.window) if self._rule.window is not None else self._by_time()
 
     def rest(self) -> list[pa.Table]:
         """Rows that have been read and are in no window given so far, the oldest first."""
@@ -71,16 +69,16 @@ class Windows:
             yield self._window(pieces, first, held)
 
     def _window(self, pieces: list[Batch], first: int, rows: int) -> Window:
-        table, note = join(pieces, strict=self._settings.schema == "strict")
+        table, note = concat(pieces, strict=self._rule.schema == "strict")
         last = pieces[-1]
-        position = Position(last.file, last.row + last.table.num_rows, first + rows, last.head)
-        return Window(table, first, position, note=note, untyped=last.untyped, sparse=last.sparse)
+        cursor = Cursor(last.file, last.row + last.table.num_rows, first + rows, last.head)
+        return Window(table, first, cursor, note=note, untyped=last.untyped, sparse=last.sparse)
 
     def _by_time(self) -> Iterator[Window]:
-        position = self._position
-        clock = Clock(self._settings, position, new=position is not None and not self._source.resumes(position))
+        cursor = self._position
+        clock = Clock(self._rule, cursor, new=cursor is not None and not self._source.resumes(cursor))
         self.waiting = 0
-        for batch in self._source.batches(position):
+        for batch in self._source.batches(cursor):
             yield from self._told(list(clock.add(batch)), clock)
         if self._flush:
             yield from self._told(list(clock.flush()), clock)

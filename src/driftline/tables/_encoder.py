@@ -23,7 +23,7 @@ from driftline.tables._cells import (
     read_labels,
 )
 from driftline.tables._columns import BooleanColumn, Column, DatetimeColumn, is_text
-from driftline.tables._kinds import EMPTY, Wishes, freeze, unreadable
+from driftline.tables._kinds import EMPTY, ColumnChoices, freeze, unreadable
 from driftline.tables._numeric import NumericColumn
 
 __all__ = ["Encoded", "TableEncoder", "TableError"]
@@ -105,15 +105,15 @@ class TableEncoder:
         names = column_names(table)
         if schema not in ("strict", "lenient"):
             raise TableError(f"schema={schema!r} is unknown: choose 'strict' or 'lenient'")
-        wishes = Wishes(
+        choices = ColumnChoices(
             tuple(columns), tuple(drop), tuple(numeric), tuple(categorical), tuple(dict.fromkeys(datetime)),
             time_column, schema == "lenient", untyped,
         )  # fmt: skip
-        wishes.check(names)
+        choices.check(names)
         if table.num_rows == 0:
             raise TableError("the first window has no rows: kinds of columns cannot be told")
-        kept, skipped = _frozen(table, names, wishes)
-        return cls(kept, skipped, schema, bool(wishes.columns), untyped)
+        kept, skipped = _frozen(table, names, choices)
+        return cls(kept, skipped, schema, bool(choices.columns), untyped)
 
     @property
     def names(self) -> list[str]:
@@ -257,11 +257,11 @@ class TableEncoder:
         return cls(made, dict(skipped), data["schema"], data["chosen"], data["untyped"])
 
 
-def _frozen(table: Any, names: list[str], wishes: Wishes) -> tuple[tuple[Column, ...], dict[str, str]]:
+def _frozen(table: Any, names: list[str], choices: ColumnChoices) -> tuple[tuple[Column, ...], dict[str, str]]:
     """The columns to watch, and why the others are not."""
     kept, skipped = [], {}
     for name in names:
-        found = _guarded(name, lambda name=name: freeze(table, name, wishes))
+        found = _guarded(name, lambda name=name: freeze(table, name, choices))
         if isinstance(found, Column):
             kept.append(found)
         else:
@@ -269,8 +269,8 @@ def _frozen(table: Any, names: list[str], wishes: Wishes) -> tuple[tuple[Column,
     if not kept:
         reasons = "; ".join(f"{n!r}: {why}" for n, why in list(skipped.items())[:_SHOWN])
         raise TableError(f"no column can be watched: {reasons or 'the table has none'}")
-    if wishes.datetime and not any(isinstance(c, DatetimeColumn) for c in kept):
-        raise TableError(f"datetime={wishes.datetime}: no column that is watched holds dates or times")
+    if choices.datetime and not any(isinstance(c, DatetimeColumn) for c in kept):
+        raise TableError(f"datetime={choices.datetime}: no column that is watched holds dates or times")
     return tuple(kept), skipped
 
 

@@ -27,7 +27,7 @@ from driftline.tables._cells import (
 from driftline.tables._columns import PARTS, BooleanColumn, Column, DatetimeColumn
 from driftline.tables._numeric import NumericColumn
 
-__all__ = ["EMPTY", "Wishes", "freeze", "unreadable"]
+__all__ = ["EMPTY", "ColumnChoices", "freeze", "unreadable"]
 
 EMPTY = ("no value in the first window", "no finite number in the first window")  # reasons to leave a column out
 
@@ -40,7 +40,7 @@ _DATES = r"^\d{1,2}[./-]\d{1,2}[./-]\d{4}( .*)?$"  # the day or the month first:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class ColumnChoices:
     """What the user said about columns; see :meth:`~driftline.tables.TableEncoder.fit`."""
 
     columns: tuple[str, ...] = ()
@@ -88,44 +88,44 @@ def unreadable(name: str, holds: str, bad: Unreadable) -> str:
     return f"column {name!r}: value {quoted(bad.value)} in row {bad.row} of the window is not {holds}"
 
 
-def freeze(table: Any, name: str, wishes: Wishes) -> Column | str:
+def freeze(table: Any, name: str, choices: ColumnChoices) -> Column | str:
     """The column as the first window shows it, or the reason why it is not watched."""
-    reason = wishes.leaves_out(name)
+    reason = choices.leaves_out(name)
     if reason:
         return reason
-    found = _frozen(table, name, wishes)
-    if found in EMPTY and name in wishes.columns + wishes.numeric + wishes.categorical:
+    found = _frozen(table, name, choices)
+    if found in EMPTY and name in choices.columns + choices.numeric + choices.categorical:
         raise TableError(
             f"column {name!r} is named, but has {found}: do not name it, or begin with rows that have a value"
         )
     return found
 
 
-def _frozen(table: Any, name: str, wishes: Wishes) -> Column | str:
+def _frozen(table: Any, name: str, choices: ColumnChoices) -> Column | str:
     column = column_of(table, name)
     family = family_of(column, name)
     if family == "null":
         return EMPTY[0]
     declared = str(table.schema.field(name).type).startswith("dictionary")
-    kind = _kind(column, name, family, declared, wishes)
-    families = _families(kind, family, wishes.untyped)
-    if name == wishes.time_column and name not in wishes.numeric + wishes.categorical:
-        if kind == "datetime" and wishes.datetime:
-            return DatetimeColumn(name, families, wishes.datetime)
+    kind = _kind(column, name, family, declared, choices)
+    families = _families(kind, family, choices.untyped)
+    if name == choices.time_column and name not in choices.numeric + choices.categorical:
+        if kind == "datetime" and choices.datetime:
+            return DatetimeColumn(name, families, choices.datetime)
         return "the time of the rows"
     if kind == "date in another form":
-        return _unread_dates(column, name, wishes)
+        return _unread_dates(column, name, choices)
     if kind == "datetime":
-        return _datetime(name, families, wishes)
+        return _datetime(name, families, choices)
     if kind == "boolean":
         return BooleanColumn(name, families)
     if kind == "categorical":
-        return _categorical(column, name, family, families, wishes)
-    return _numeric(column, name, family, families, wishes)
+        return _categorical(column, name, family, families, choices)
+    return _numeric(column, name, family, families, choices)
 
 
-def _kind(column: Any, name: str, family: str, declared: bool, wishes: Wishes) -> str:
-    for kind, named in (("numeric", wishes.numeric), ("categorical", wishes.categorical)):
+def _kind(column: Any, name: str, family: str, declared: bool, choices: ColumnChoices) -> str:
+    for kind, named in (("numeric", choices.numeric), ("categorical", choices.categorical)):
         if name in named:
             if family == "time":
                 raise TableError(
@@ -136,7 +136,7 @@ def _kind(column: Any, name: str, family: str, declared: bool, wishes: Wishes) -
     if declared and family in ("text", "number"):
         return "categorical"
     if family == "text":
-        return _guessed(column) if wishes.untyped else "categorical"
+        return _guessed(column) if choices.untyped else "categorical"
     return {"number": "numeric", "boolean": "boolean", "time": "datetime"}[family]
 
 
@@ -160,9 +160,9 @@ def _families(kind: str, family: str, untyped: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys((family, own, *also)))
 
 
-def _unread_dates(column: Any, name: str, wishes: Wishes) -> str:
+def _unread_dates(column: Any, name: str, choices: ColumnChoices) -> str:
     form = "dates in a form that is not ISO 8601 (2024-12-31)"
-    if wishes.datetime or name in wishes.columns:
+    if choices.datetime or name in choices.columns:
         value = column.drop_null()[0].as_py()
         raise TableError(
             f"column {name!r} holds {form}, such as {quoted(value)}: write them like that, leave it out (drop), or "
@@ -171,20 +171,22 @@ def _unread_dates(column: Any, name: str, wishes: Wishes) -> str:
     return form
 
 
-def _datetime(name: str, families: tuple[str, ...], wishes: Wishes) -> Column | str:
-    if wishes.datetime:
-        return DatetimeColumn(name, families, wishes.datetime)
-    if name in wishes.columns:
+def _datetime(name: str, families: tuple[str, ...], choices: ColumnChoices) -> Column | str:
+    if choices.datetime:
+        return DatetimeColumn(name, families, choices.datetime)
+    if name in choices.columns:
         raise TableError(f"column {name!r} holds dates or times: say which parts to watch, such as datetime=('hour',)")
     return "dates or times, of which no parts were asked for (datetime)"
 
 
-def _categorical(column: Any, name: str, family: str, families: tuple[str, ...], wishes: Wishes) -> Column | str:
+def _categorical(
+    column: Any, name: str, family: str, families: tuple[str, ...], choices: ColumnChoices
+) -> Column | str:
     counts = counted(read_labels(column, family))
     rows, distinct = sum(counts.values()), len(counts)
     if not rows:
         return EMPTY[0]
-    if name not in wishes.categorical and (distinct > _MANY or (rows >= _FEW_ROWS and distinct > 0.5 * rows)):
+    if name not in choices.categorical and (distinct > _MANY or (rows >= _FEW_ROWS and distinct > 0.5 * rows)):
         hint, read = "", read_numbers(column, family)
         if read.bad is not None and len(read.bad.at) < 0.5 * rows:
             hint = f"; most are numbers, but {quoted(read.bad.value)} in row {read.bad.row} is not"
@@ -195,15 +197,15 @@ def _categorical(column: Any, name: str, family: str, families: tuple[str, ...],
     return CategoricalColumn.fit(name, families, counts, len(column))
 
 
-def _numeric(column: Any, name: str, family: str, families: tuple[str, ...], wishes: Wishes) -> Column | str:
+def _numeric(column: Any, name: str, family: str, families: tuple[str, ...], choices: ColumnChoices) -> Column | str:
     values, _, bad = read_numbers(column, family)
     present = values[~np.isnan(values)]
-    if bad is not None and not (wishes.lenient and len(present)):
+    if bad is not None and not (choices.lenient and len(present)):
         raise TableError(unreadable(name, NumericColumn.holds, bad))
     if not len(present):
         return EMPTY[1]
     made = NumericColumn.fit(name, families, values)
-    if name not in wishes.numeric + wishes.columns and _only_rises(present):
+    if name not in choices.numeric + choices.columns and _only_rises(present):
         return "a clock or counter: it never falls in the first window (name it in numeric to watch it)"
     return made
 

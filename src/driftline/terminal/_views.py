@@ -16,8 +16,9 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from driftline._wording import Heading, clean, count, counted, moved, notes_of, number, reading, sparkline, when, word
+from driftline._wording import clean, counted, fixed, whole
 from driftline.monitor import Record
+from driftline.terminal._lines import Heading, moved, notes_of, reading, sparkline, when, word
 
 if TYPE_CHECKING:
     from driftline.monitor import Monitor
@@ -79,7 +80,7 @@ class Lines(View):
 
     def __enter__(self) -> Self:
         head = self.heading
-        kept = f"tracker {clean(head.state)}" if head.state else "no tracker file"
+        kept = f"tracker {clean(head.tracker)}" if head.tracker else "no tracker file"
         self._say(f"watching {clean(head.source)}, {head.windows}, {kept}")
         return self
 
@@ -96,7 +97,7 @@ class Lines(View):
         if self.several:
             parts.insert(1, f"from {clean(record.original)}")
         if record.status == "measured":
-            parts += [f"drift {reading(record.drift)}", f"step {number(float(record.step or math.nan))}"]
+            parts += [f"drift {reading(record.drift)}", f"step {fixed(float(record.step or math.nan))}"]
         parts.append(word(record))
         if moved(record):
             parts.append(moved(record))
@@ -184,7 +185,7 @@ class Screen(View):
         head = self.heading
         first = Text("driftline ", style="bold cyan") + Text(clean(head.source), style="bold")
         first.append(f"  {head.windows}")
-        kept = f"tracker {clean(head.state)}" if head.state else "nothing is kept (no --state)"
+        kept = f"tracker {clean(head.tracker)}" if head.tracker else "nothing is kept (no --tracker)"
         lines = [first, Text(f"drift: {head.measure}, {head.tolerance:g} nats tolerated · {kept}", style="dim")]
         lines += [Text(line, style="dim") for line in self._about[: max(1, min(4, self.console.height // 8))]]
         for line in lines:
@@ -199,8 +200,8 @@ class Screen(View):
             _Column("drift [interval]", lambda r: reading(r.drift) if r.status == "measured" else "–"),
             _Column("signal", word, right=False),
             _Column(began, when),
-            _Column("step", lambda r: number(r.step.value) if r.step else "–"),
-            _Column("rows' worth", lambda r: count(r.effective_sample_size)),
+            _Column("step", lambda r: fixed(r.step.value) if r.step else "–"),
+            _Column("rows' worth", lambda r: whole(r.effective_sample_size)),
             _Column("rows", lambda r: f"{r.rows:,}"),
             _Column("seconds", lambda r: f"{r.seconds:.2f}"),
         ]
@@ -235,7 +236,7 @@ class Screen(View):
             values = [r.drift.value for r in records if r.original == name and r.status == "measured" and r.drift]
             if values:
                 label = f"drift from {clean(name)[:16]} " if self.several else "drift "
-                scale = f" at most {number(max([0.0, *values]))}"
+                scale = f" at most {fixed(max([0.0, *values]))}"
                 bars = sparkline(values, max(8, width - cell_len(label + scale) - 1), self.heading.tolerance)
                 lines.append(Text(label) + Text(bars, style="cyan") + Text(scale, style="dim"))
         return lines

@@ -1,0 +1,83 @@
+"""A pipe as a source: standard input, a named pipe."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from driftline.sources._batches import Batch, Cursor, SourceError, numbered
+from driftline.sources._readers import ipc_stream, text_reader
+
+__all__ = ["Pipe"]
+
+
+class Pipe:
+    """Bytes that come once: standard input, a named pipe. CSV, JSON lines, or an Arrow IPC stream."""
+
+    rows = None
+
+    def __init__(self, stream: BinaryIO, name: str, format: str | None = None, replay: bool = False) -> None:
+        if format == "parquet":
+            raise SourceError(f"{name}: Parquet cannot be read from a pipe, it is read from its end; give a file")
+        self.name = name
+        self._stream = stream
+        self._format = format
+        self._replay = replay
+
+    def resumes(self, cursor: Cursor) -> bool:
+        """Whether the rows after this cursor come again; otherwise those that come are new."""
+        return self._replay
+
+    def batches(self, cursor: Cursor | None = None) -> Iterator[Batch]:
+        """All rows from the cursor on, in order, as they come."""
+        try:
+            start = self._stream.read(8)
+            format = self._format or _guessed(start, self.name)
+            tables = self._arrow(start) if format == "arrow" else self._text(start, format)
+            yield from numbered(tables, cursor, self._replay, self.name, format in ("csv", "tsv"), format == "jsonl")
+        except OSError as error:
+            raise SourceError(f"{self.name} cannot be read: {error.strerror or error}") from None
+
+    def _arrow(self, start: bytes) -> Iterator[pa.Table]:
+        if start[:6] == b"ARROW1":
+            raise SourceError(f"{self.name}: an Arrow file cannot be read from a pipe; write an Arrow stream")
+        return ipc_stream(io.BufferedReader(_Joined(start, self._stream)), self.name)
+
+    def _text(self, start: bytes, format: str) -> Iterator[pa.Table]:
+        reader = text_reader(self.name, format)
+        block = start
+        while block:
+            yield from reader.feed(block)
+            # what is there now, so that rows are seen when they come
+            block = self._stream.read1(1 << 20)  # type: ignore[attr-defined]
+        yield from reader.feed(b"", final=True)
+
+
+class _Joined(io.RawIOBase):
+    """Bytes already read, then the rest of the stream they are from."""
+
+    def __init__(self, start: bytes, stream: BinaryIO) -> None:
+        self._start = start
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._start[: len(buffer)] or self._stream.read(len(buffer))
+        self._start = self._start[len(buffer) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _guessed(start: bytes, name: str) -> str:
+    if start[:2] == b"\x1f\x8b":
+        raise SourceError(f"{name} is compressed: pipe it through gunzip -c")
+    if start[:4] == b"PAR1":
+        raise SourceError(f"{name}: Parquet cannot be read from a pipe, it is read from its end; give a file")
+    if start[:6] == b"ARROW1" or start[:4] == b"\xff\xff\xff\xff":
+        return "arrow"
+    return "jsonl" if start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[") else "csv"

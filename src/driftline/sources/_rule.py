@@ -1,0 +1,51 @@
+"""How a stream is cut into windows: by rows, or by time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["WindowRule"]
+
+_EVERY = re.compile(r"([1-9][0-9]*)(s|min|h|d|w|mo)")
+_LATENESS = re.compile(r"([0-9]+)(s|min|h|d|w)")
+
+
+@dataclass(frozen=True)
+class WindowRule:
+    """Windows of so many rows, or of so much time.
+
+    Arguments:
+        window: rows in a window; or give ``time_column`` and ``every``.
+        time_column: column with the rows' times, for windows by time.
+        every: length of such a window: a number and s, min, h, d, w or mo, such as ``"1d"``.
+        lateness: how long a window waits for rows that come out of order, such as ``"2h"``.
+        schema: ``"strict"``: columns that differ between the rows of a window, or a time that cannot be right, are an
+            error; ``"lenient"``: they are made null or left out, and noted.
+
+    >>> WindowRule(time_column="ts", every="1d").lateness
+    '0s'
+    """
+
+    window: int | None = None
+    time_column: str | None = None
+    every: str | None = None
+    lateness: str = "0s"
+    schema: str = "strict"
+
+    def __post_init__(self) -> None:
+        from driftline._inputs import MIN_ROWS  # not before it is needed: PyTorch takes seconds
+
+        if self.window is None and self.every is None:
+            raise ValueError("say how long a window is: window=5000 rows, or time_column='ts' and every='1d'")
+        if self.window is not None and (self.every is not None or self.time_column is not None):
+            raise ValueError(f"window={self.window} rows and windows by time exclude each other: choose one")
+        if (self.every is None) != (self.time_column is None):
+            missing = "every, such as '1d'" if self.every is None else "time_column"
+            raise ValueError(f"windows by time need both time_column and every: {missing} is missing")
+        if self.window is not None and (not isinstance(self.window, int) or self.window < MIN_ROWS):
+            raise ValueError(f"window={self.window!r} must be a whole number of rows of at least {MIN_ROWS}")
+        if self.every is not None and not _EVERY.fullmatch(self.every):
+            raise ValueError(f"every={self.every!r} is not a length of time: a number and s, min, h, d, w or mo")
+        if not _LATENESS.fullmatch(self.lateness):
+            raise ValueError(f"lateness={self.lateness!r} is not a length of time: a number and s, min, h, d or w")

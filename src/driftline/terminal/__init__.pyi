@@ -1,0 +1,10 @@
+from ._lines import Heading as Heading
+from ._lines import heading as heading
+from ._lines import reading as reading
+from ._lines import word as word
+from ._views import JsonLines as JsonLines
+from ._views import Lines as Lines
+from ._views import Screen as Screen
+from ._views import View as View
+from ._views import say as say
+from ._views import show as show

@@ -1,0 +1,151 @@
+"""A Record in a line of text: heading, reading, the columns that moved, a sparkline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+from rich.cells import cell_len, set_cell_size
+
+from driftline._wording import clean, counted, fixed, measure
+from driftline.inference import Estimate
+from driftline.monitor import Record, Settings
+
+__all__ = [
+    "Heading",
+    "heading",
+    "moved",
+    "notes_of",
+    "reading",
+    "sparkline",
+    "when",
+    "word",
+]
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What is said above a run.
+
+    Attributes:
+        source: what is watched, in words.
+        windows: how it is cut, in words.
+        tracker: path of the tracker file, or None if nothing is kept.
+        measure: the divergence the alarm looks at, in words.
+        tolerance: nats that do not matter.
+        total: rows of the source, if that is known.
+    """
+
+    source: str
+    windows: str
+    tracker: str | None = None
+    measure: str = "reverse_kl"
+    tolerance: float = 0.0
+    total: int | None = None
+
+
+def heading(settings: Settings, source: str, tracker: str | None, total: int | None = None) -> Heading:
+    """What stands above a run with these settings.
+
+    >>> heading(Settings(window=5000), "orders.csv", None).windows
+    'windows of 5,000 rows'
+    """
+    by_rows = f"windows of {counted(settings.window or 0, 'row')}"
+    windows = by_rows if settings.window else f"windows of {settings.every} by {settings.time_column}"
+    kind = settings.divergences[0]
+    return Heading(clean(source), clean(windows), tracker, measure(kind), settings.tolerance, total)
+
+
+def reading(estimate: Estimate | None) -> str:
+    """A value and its interval.
+
+    >>> reading(Estimate(0.136, 0.01, 0.112, 0.162, 0.95))
+    '0.136 [0.112, 0.162]'
+    """
+    if estimate is None:
+        return "–"
+    if not (math.isfinite(estimate.low) and math.isfinite(estimate.high)):
+        return f"{fixed(estimate.value)} [no interval]"
+    return f"{fixed(estimate.value)} [{fixed(estimate.low)}, {fixed(estimate.high)}]"
+
+
+def when(record: Record) -> str:
+    """The window's beginning in time, or the row it reaches.
+
+    >>> when(Record(3, "original", "measured", 1000, 3000))
+    '4,000'
+    >>> when(Record(3, "original", "measured", 1000, 3000, start="2025-05-05T00:00:00+00:00"))
+    '2025-05-05'
+    """
+    if record.start is None:
+        return f"{record.first_row + record.rows:,}"
+    try:
+        start = datetime.fromisoformat(record.start)
+    except ValueError:
+        return clean(record.start)
+    if (start.hour, start.minute, start.second) == (0, 0, 0):
+        return start.strftime("%Y-%m-%d")
+    return start.strftime("%Y-%m-%d %H:%M" if start.second == 0 else "%Y-%m-%d %H:%M:%S")
+
+
+def moved(record: Record, width: int = 60) -> str:
+    """The columns that moved most, with shares, as many as fit; those below 1 % are left out.
+
+    Where the interval of the drift reaches down to 0, shares are of noise, and none are named.
+    """
+    drift = record.drift
+    if record.signal == "normal" and not (drift is not None and drift.low > 0.0):
+        return ""
+    parts = [f"{clean(m.column)} {m.share:.0%}" for m in record.columns if m.share >= 0.01]
+    text = ""
+    for part in parts:
+        longer = f"{text}, {part}" if text else part
+        if cell_len(longer) > width:
+            break
+        text = longer
+    return text if text or not parts else _shortened(parts[0], width)
+
+
+def _shortened(text: str, width: int) -> str:
+    if cell_len(text) <= width:
+        return text
+    head, _, share = text.rpartition(" ")
+    return set_cell_size(head, max(1, width - len(share) - 2)).rstrip() + "… " + share
+
+
+def sparkline(values: Sequence[float], width: int = 60, top: float = 0.0) -> str:
+    """Bars from 0 to the largest value, or to ``top`` if that is larger.
+
+    Where there are more values than places, a place shows the largest of its own.
+
+    >>> sparkline([0.0, 0.1, 0.2, 0.8])
+    '▁▂▃█'
+    >>> len(sparkline(list(range(1000)), 40))
+    40
+    """
+    known = [v if math.isfinite(v) else 0.0 for v in values]
+    if len(known) > width:
+        cuts = [round(i * len(known) / width) for i in range(width + 1)]
+        known = [max(known[a:b]) for a, b in pairwise(cuts)]
+    top = max([*known, top, 1e-12])
+    return "".join(_BARS[min(7, int(8.0 * max(0.0, v / top)))] for v in known)
+
+
+def word(record: Record) -> str:
+    """What is said about the window, in one word; an alarm in capitals, so that it needs no colour."""
+    if record.status == "original":
+        return "began" if record.window == 0 else "joined"
+    if record.status == "skipped":
+        return "skipped"
+    return "ALARM" if record.signal == "alarm" else str(record.signal)
+
+
+def notes_of(record: Record, several: bool) -> list[str]:
+    """What a person should know about the window, a line each; with ``several`` originals, which one."""
+    where = f"window {record.window}" + (f" from {clean(record.original)}" if several else "")
+    return [f"{where}: {clean(note)}" for note in (*record.doubts, *record.notes)]
