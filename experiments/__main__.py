@@ -17,8 +17,8 @@ from rich.console import Console
 from experiments.catalogue import EXPERIMENTS
 from experiments.data import DataMissingError
 from experiments.experiment import Experiment
-from experiments.publishing import PublishingError, publish
-from experiments.running import UnitsFailedError, execute
+from experiments.page import PublishingError, publish
+from experiments.runner import UnitsFailedError, execute
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -6,16 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments import high_dimensional_samples
 from experiments.experiment import Unit
-from experiments.gan_training import ContinualGAN, Settings
-from experiments.high_dimensional import EXPERIMENT, Args, extras, figure, run, units
-from experiments.high_dimensional_estimators import BOUNDS, ESTIMATORS, HELD_OUT, PLUG_IN, Recipe, held_out, read
-from experiments.high_dimensional_figures import judge, tabled, verdict_of
-from experiments.high_dimensional_samples import GENERATORS, gaussian_pair, gaussian_truth, generator, image_pair
+from experiments.gans.training import ContinualGAN, Settings
+from experiments.high_dimensional import samples
+from experiments.high_dimensional.estimators import BOUNDS, ESTIMATORS, HELD_OUT, PLUG_IN, Recipe, held_out, read
+from experiments.high_dimensional.experiment import EXPERIMENT, Args, extras, figure, run, units
+from experiments.high_dimensional.figures import judge, tabled, verdict_of
+from experiments.high_dimensional.samples import GENERATORS, gaussian_pair, gaussian_truth, generator, image_pair
 from experiments.labelled import load
 from experiments.parts import part_path, read_part
-from experiments.running import run_unit
+from experiments.runner import run_unit
 
 SMALL = Args(
     seeds=1, dataset="digits", seen=700, rows=200, new=60, columns=32, classifier_epochs=2, iterations=5, mixture=3,
@@ -121,7 +121,7 @@ def test_what_is_trained_is_kept(folder, frame, tmp_path, monkeypatch):
         raise AssertionError("trained again")
 
     monkeypatch.setattr(ContinualGAN, "learn", forbidden)
-    monkeypatch.setattr(high_dimensional_samples._Mixture, "fit", forbidden)
+    monkeypatch.setattr(samples._Mixture, "fit", forbidden)
     for case in ("wgan-gp", "mixture"):
         again = pd.DataFrame(run(SMALL, Unit(case, 0, 0), quiet, folder / "parts" / "again"))
         before = frame[frame.case == case].reset_index()

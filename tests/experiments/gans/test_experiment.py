@@ -7,13 +7,13 @@ import pytest
 from experiments import catalogue
 from experiments.__main__ import main
 from experiments.experiment import Unit
-from experiments.gan_figures import averages, ranks, verdict_of
-from experiments.gan_judging import AGREEMENT, DIVERGENCES, STATIC, WARNED, Judge
-from experiments.gan_losses import LOSSES
-from experiments.gan_training import ContinualGAN
-from experiments.gans import EXPERIMENT, Args, _resumed, extras, figure, run, tidy, units
+from experiments.gans.experiment import EXPERIMENT, Args, _resumed, extras, figure, run, tidy, units
+from experiments.gans.figures import averages, ranks, verdict_of
+from experiments.gans.judge import AGREEMENT, DIVERGENCES, STATIC, WARNED, Judge
+from experiments.gans.losses import LOSSES
+from experiments.gans.training import ContinualGAN
 from experiments.parts import part_path, read_part
-from experiments.running import run_unit
+from experiments.runner import run_unit
 
 SMALL = Args(dataset="digits", tasks=2, iterations=20, batch=32, real=100, generated=150, vae_epochs=2,
              classifier_width=0.125, classifier_epochs=15)  # fmt: skip

@@ -8,12 +8,12 @@ from driftline.features import ClassifierFeatures
 from experiments.__main__ import main
 from experiments.experiment import Unit
 from experiments.labelled import Data, load
-from experiments.measures import EXPERIMENT, Args, caption, extras, figure, run, units
-from experiments.measures_cases import CLEAN, GREY, HALVES, NOISES, TRUTHS, Noise, corrupted, halves, noisy, truths
-from experiments.measures_reading import CURVE, DEFAULT, HELD, HELD_OUT, KLIEP, LINEAR, NONE, held_out
-from experiments.measures_verdict import of_halves, of_noises
+from experiments.measures.cases import CLEAN, GREY, HALVES, NOISES, TRUTHS, Noise, corrupted, halves, noisy, truths
+from experiments.measures.experiment import EXPERIMENT, Args, caption, extras, figure, run, units
+from experiments.measures.readings import CURVE, DEFAULT, HELD, HELD_OUT, KLIEP, LINEAR, NONE, held_out
+from experiments.measures.verdict import of_halves, of_noises
 from experiments.parts import part_path, read_part
-from experiments.running import run_unit
+from experiments.runner import run_unit
 
 SMALL = Args(seeds=1, dataset="digits", rows=200, pixel_rows=300, held=100, epochs=3, subsets=3, angles=11,
              classifier_width=0.125, classifier_epochs=15)  # fmt: skip

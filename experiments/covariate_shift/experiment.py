@@ -4,7 +4,7 @@ Synthetic: D_1 = N(0, 0.3²) moves and widens to D_10 = N(0.5, 0.5²); y = x³ -
 straight line. The paper's figure and its curve are lost; a line must be wrong somewhere for weights to matter. These
 are the two densities and the cubic of Shimodaira (2000), whom the paper cites, in the backward direction.
 
-Real: the electricity table, see :mod:`experiments.electricity`.
+Real: the electricity table, see :mod:`experiments.covariate_shift.electricity`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from scipy.stats import norm
 from sklearn.linear_model import LinearRegression
 
 from driftline import ContinualDensityRatio
-from experiments import data, electricity
+from experiments import data
+from experiments.covariate_shift import electricity
 from experiments.experiment import Experiment, Report, Row, Unit
 from experiments.figures import COLORS, band, canvas, plain_ticks, style
 from experiments.methods import PAPER_EPOCHS, PAPER_RATE, Floats, ckliep, untrusted

@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import COLORS, canvas, style
-from experiments.high_dimensional_estimators import BOUNDS, ESTIMATORS, HELD_OUT, PLUG_IN
-from experiments.high_dimensional_samples import GENERATORS
+from experiments.high_dimensional.estimators import BOUNDS, ESTIMATORS, HELD_OUT, PLUG_IN
+from experiments.high_dimensional.samples import GENERATORS
 
 __all__ = ["Judgement", "caption_of", "divergences_figure", "judge", "samples_figure", "tabled", "verdict_of"]
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments.publishing import PublishingError, publish
+from experiments.page import PublishingError, publish
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from matplotlib.ticker import MaxNLocator
 from scipy.stats import spearmanr
 
 from experiments.figures import COLORS, band, canvas, plain_ticks, style
-from experiments.gan_judging import AGREEMENT, DIVERGENCES, KEEPING, STATIC, WARNED
-from experiments.gan_losses import LOSSES
+from experiments.gans.judge import AGREEMENT, DIVERGENCES, KEEPING, STATIC, WARNED
+from experiments.gans.losses import LOSSES
 
 __all__ = ["averages", "caption_of", "measures_figure", "ranks", "samples_figure", "verdict_of"]
 

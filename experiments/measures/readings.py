@@ -10,7 +10,7 @@ from driftline import ContinualDensityRatio, DensityRatio
 from driftline.fitting import FitDivergedError
 from driftline.metrics import fid, kid, neighbours, prd
 from experiments.experiment import Report, Row
-from experiments.measures_cases import TRUTHS
+from experiments.measures.cases import TRUTHS
 from experiments.methods import Floats, ckliep, untrusted
 
 __all__ = [

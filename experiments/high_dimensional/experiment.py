@@ -18,10 +18,10 @@ from matplotlib.figure import Figure
 from driftline.metrics import fid
 from experiments.experiment import Experiment, Report, Row, Unit
 from experiments.files import write_atomically
-from experiments.gan_training import Settings
-from experiments.high_dimensional_estimators import BOUNDS, ESTIMATORS, OF_FIT, Pair, Recipe, read
-from experiments.high_dimensional_figures import caption_of, divergences_figure, samples_figure, verdict_of
-from experiments.high_dimensional_samples import (
+from experiments.gans.training import Settings
+from experiments.high_dimensional.estimators import BOUNDS, ESTIMATORS, OF_FIT, Pair, Recipe, read
+from experiments.high_dimensional.figures import caption_of, divergences_figure, samples_figure, verdict_of
+from experiments.high_dimensional.samples import (
     GENERATORS,
     Generator,
     features,

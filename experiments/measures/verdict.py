@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from experiments.measures_cases import CLEAN, HALVES, NOISES
-from experiments.measures_reading import DEFAULT, KLIEP, LINEAR, NONE
+from experiments.measures.cases import CLEAN, HALVES, NOISES
+from experiments.measures.readings import DEFAULT, KLIEP, LINEAR, NONE
 
 __all__ = ["of_halves", "of_noises", "verdict_of"]
 

@@ -10,9 +10,9 @@ from driftline.evaluation import ContinualEvaluation
 from driftline.features import ClassifierFeatures
 from driftline.files import StateFileError
 from driftline.training import Training
-from experiments.gan_losses import LOSSES
-from experiments.gan_models import Critic, Generator
-from experiments.gan_training import ContinualGAN, Settings
+from experiments.gans.losses import LOSSES
+from experiments.gans.models import Critic, Generator
+from experiments.gans.training import ContinualGAN, Settings
 from experiments.labelled import load
 
 SHORT = Settings(iterations=3, batch=16, noise=4)

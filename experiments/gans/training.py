@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from driftline.files import StateFileError, read_tensors, write_tensors
-from experiments.gan_losses import LOSSES, clip_weights, gradient_penalty
-from experiments.gan_models import Critic, Generator
+from experiments.gans.losses import LOSSES, clip_weights, gradient_penalty
+from experiments.gans.models import Critic, Generator
 
 __all__ = ["ContinualGAN", "Settings"]
 
@@ -67,7 +67,7 @@ class ContinualGAN:
             judge.update({task: gan.sample(k, 2000) for k, task in enumerate(judge.tasks)})
 
     Arguments:
-        model: a name of :data:`~experiments.gan_losses.LOSSES`.
+        model: a name of :data:`~experiments.gans.losses.LOSSES`.
         shape: (height, width) of an image with values in [0, 1].
         tasks: how many there will be.
     """

@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from experiments import catalogue, parts, running
+from experiments import catalogue, parts, runner
 from experiments.__main__ import _arguments, _parser, main
 from experiments.experiment import Experiment, Unit
 from experiments.figures import band, canvas, save, style
 from experiments.files import write_atomically
 from experiments.parts import part_path, read_part, sources, write_part
-from experiments.running import UnitsFailedError, _write_up, execute, run_unit
+from experiments.runner import UnitsFailedError, _write_up, execute, run_unit
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def test_a_unit_that_keeps_something_has_a_folder_and_fresh_empties_it(tmp_path,
     assert (folder / "more.png").exists()
     assert (given[0] / "half").exists()
     part_path(folder, Args(), unit).unlink()
-    monkeypatch.setattr(running, "_run_all", lambda *rest: None)  # another process would not find the toy
+    monkeypatch.setattr(runner, "_run_all", lambda *rest: None)  # another process would not find the toy
     with pytest.raises(UnitsFailedError, match="one, seed 0 vanished"):
         execute(experiment, Args(seeds=1), tmp_path, jobs=1, command="toy", fresh=True)
     assert not given[0].exists()

@@ -23,8 +23,8 @@ from driftline.divergences import terms
 from driftline.features import ClassifierFeatures
 from experiments.experiment import Report
 from experiments.files import write_atomically
-from experiments.gan_training import ContinualGAN, Settings
-from experiments.high_dimensional_estimators import Floats, Pair
+from experiments.gans.training import ContinualGAN, Settings
+from experiments.high_dimensional.estimators import Floats, Pair
 from experiments.labelled import Data, Images
 
 __all__ = [

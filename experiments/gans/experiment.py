@@ -19,10 +19,10 @@ from matplotlib.figure import Figure
 
 from experiments.experiment import Experiment, Report, Row, Unit
 from experiments.files import write_atomically
-from experiments.gan_figures import caption_of, measures_figure, samples_figure, verdict_of
-from experiments.gan_judging import DIVERGENCES, KEEPING, Judge
-from experiments.gan_losses import LOSSES
-from experiments.gan_training import ContinualGAN, Settings
+from experiments.gans.figures import caption_of, measures_figure, samples_figure, verdict_of
+from experiments.gans.judge import DIVERGENCES, KEEPING, Judge
+from experiments.gans.losses import LOSSES
+from experiments.gans.training import ContinualGAN, Settings
 from experiments.labelled import Data, classifier, classifier_path, load
 from experiments.parts import part_path
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from experiments.gan_losses import FLOOR, LOSSES, bound, clip_weights, gradient_penalty
-from experiments.gan_models import Critic
+from experiments.gans.losses import FLOOR, LOSSES, bound, clip_weights, gradient_penalty
+from experiments.gans.models import Critic
 
 # p = N(0, 1), q = N(1, 1.25²): p/q is bounded, log p/q = c0 + c1 x + c2 x²
 _SCALE = 1.25

@@ -18,10 +18,10 @@ from matplotlib.figure import Figure
 
 from experiments.experiment import Experiment, Report, Row, Unit
 from experiments.labelled import classifier, classifier_path, load
-from experiments.measures_cases import CLEAN, HALVES, NOISES, TRUTHS, halves, noisy, truths
-from experiments.measures_figures import caption_of, curves_figure, measures_figure, noises_figure
-from experiments.measures_reading import CURVE, DEFAULT, HELD_OUT, KLIEP, LINEAR, SAMPLES, by_ratio, by_samples
-from experiments.measures_verdict import verdict_of
+from experiments.measures.cases import CLEAN, HALVES, NOISES, TRUTHS, halves, noisy, truths
+from experiments.measures.figures import caption_of, curves_figure, measures_figure, noises_figure
+from experiments.measures.readings import CURVE, DEFAULT, HELD_OUT, KLIEP, LINEAR, SAMPLES, by_ratio, by_samples
+from experiments.measures.verdict import verdict_of
 
 ON_FEATURES: tuple[str, ...] = (DEFAULT, KLIEP)
 ON_PIXELS: tuple[str, ...] = (DEFAULT, LINEAR, KLIEP)

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from experiments.figures import COLORS, canvas, style
 from experiments.labelled import Images
-from experiments.measures_cases import CLEAN, HALVES, NOISES, TRUTHS
-from experiments.measures_reading import CURVE, DEFAULT, HELD, KLIEP, LINEAR, NONE
+from experiments.measures.cases import CLEAN, HALVES, NOISES, TRUTHS
+from experiments.measures.readings import CURVE, DEFAULT, HELD, KLIEP, LINEAR, NONE
 
 __all__ = ["TITLES", "caption_of", "curves_figure", "measures_figure", "noises_figure"]
 

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments import covariate_shift as shift
-from experiments import data, electricity
+from experiments import data
+from experiments.covariate_shift import electricity
+from experiments.covariate_shift import experiment as shift
 from experiments.experiment import Unit
 
 TINY = shift.Args(seeds=2, rows=1500, epochs=1, splits=2, split_weeks=2, split_windows=3)
