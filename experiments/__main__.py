@@ -42,9 +42,14 @@ def main(argv: list[str] | None = None) -> int:
         began = time.perf_counter()
         try:
             execute(
-                EXPERIMENTS[name], args, options.out, jobs=options.jobs, command=_command(name, options),
-                fresh=options.fresh, console=console,
-            )  # fmt: skip
+                EXPERIMENTS[name],
+                args,
+                options.out,
+                jobs=options.jobs,
+                command=_command(name, options),
+                fresh=options.fresh,
+                console=console,
+            )
         except UnitsFailedError as error:
             console.print(f"[red]{error}[/]")
             failed = True
@@ -126,9 +131,13 @@ def _own(parser: argparse.ArgumentParser, experiment: Experiment) -> None:
             kind = next(t for t in typing.get_args(kind) if t is not types.NoneType)
         defaults = f"{_shown(getattr(quick, field.name))}, {_shown(getattr(paper, field.name))}"
         group.add_argument(
-            "--" + field.name.replace("_", "-"), dest=f"own_{field.name}", type=kind, nargs="+" if several else None,
-            metavar=kind.__name__.upper(), help=defaults,
-        )  # fmt: skip
+            "--" + field.name.replace("_", "-"),
+            dest=f"own_{field.name}",
+            type=kind,
+            nargs="+" if several else None,
+            metavar=kind.__name__.upper(),
+            help=defaults,
+        )
 
 
 def _shown(value: Any) -> str:

@@ -134,8 +134,14 @@ def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
 
 
 def _settings(args: Args, choice: Choice, seed: int, report: Report) -> Settings:
-    settings = Settings(objective=resolve(choice.objective), model=choice.model, training=Training(epochs=args.epochs),
-                        seed=seed, progress=epochs_to(report), lag=0)  # fmt: skip
+    settings = Settings(
+        objective=resolve(choice.objective),
+        model=choice.model,
+        training=Training(epochs=args.epochs),
+        seed=seed,
+        progress=epochs_to(report),
+        lag=0,
+    )
     # no lag: rows are independent, and error bars are not asked for
     return replace(settings, normalizer="self", penalty=args.penalty) if choice.penalised else settings
 
@@ -167,9 +173,11 @@ def figure(frame: pd.DataFrame, args: Args) -> Figure:
             ax.set(title=f"{title}, d={every}, t={args.last}", xlabel="normaliser")
         axes[0].set(yscale="log", ylabel="MAE of the log-ratio [nats]")
         handles = [Line2D([], [], color=COLORS[c], marker="o", ls="", label=_NAMES[o]) for o, c in _COLORS.items()]
-        handles += [Line2D([], [], color=COLORS["grey"], marker="o", ls="", label="shared windows"),
-                    Line2D([], [], color=COLORS["grey"], marker="o", ls="", mfc="white", label="fresh windows"),
-                    Line2D([], [], color=COLORS["grey"], marker="x", ls="", label="fit failed")]  # fmt: skip
+        handles += [
+            Line2D([], [], color=COLORS["grey"], marker="o", ls="", label="shared windows"),
+            Line2D([], [], color=COLORS["grey"], marker="o", ls="", mfc="white", label="fresh windows"),
+            Line2D([], [], color=COLORS["grey"], marker="x", ls="", label="fit failed"),
+        ]
         fig.legend(handles=handles, loc="outside upper center", ncols=6, handletextpad=0.1, columnspacing=1.2)
         _growth(axes[2], frame[frame.model == "quadratic"])
     return fig
@@ -195,10 +203,12 @@ def _dots(ax: Axes, last: pd.DataFrame) -> None:
 
 def _growth(ax: Axes, frame: pd.DataFrame) -> None:
     telling = [
-        ("logistic", TELESCOPED, SHARED, "driftline", "-"), ("logistic", TELESCOPED, FRESH, "driftline", ":"),
-        ("kliep", TELESCOPED, SHARED, "orange", "-"), ("kliep", PENALISED, SHARED, "pink", "-"),
+        ("logistic", TELESCOPED, SHARED, "driftline", "-"),
+        ("logistic", TELESCOPED, FRESH, "driftline", ":"),
+        ("kliep", TELESCOPED, SHARED, "orange", "-"),
+        ("kliep", PENALISED, SHARED, "pink", "-"),
         ("kliep", SELF, SHARED, "red", "-"),
-    ]  # fmt: skip
+    ]
     for objective, normalizer, windows, color, line in telling:
         part = frame[(frame.objective == objective) & (frame.normalizer == normalizer) & (frame.windows == windows)]
         label = f"{_NAMES[objective]}, {normalizer}{', fresh' if windows == FRESH else ''}"
@@ -294,7 +304,13 @@ def _each(frame: pd.DataFrame, column: str, worse: str, better: str) -> str:
 
 
 EXPERIMENT = Experiment(
-    name="ablation", paper="ours", title="what normaliser, objective and shared windows are worth",
+    name="ablation",
+    paper="ours",
+    title="what normaliser, objective and shared windows are worth",
     presets={"quick": Args(), "paper": Args(seeds=10, slow_seeds=10, rows=50_000)},
-    units=units, run=run, figure=figure, caption=caption, verdict=verdict,
-)  # fmt: skip
+    units=units,
+    run=run,
+    figure=figure,
+    caption=caption,
+    verdict=verdict,
+)

@@ -42,9 +42,14 @@ class NetworkTelescope:
         self._module = MLP(inputs[0].shape[1], len(inputs) - 1)
         pairs = [self._bridge(k, num, den) for k, (num, den) in enumerate(pairwise(inputs))]
         fit_network(
-            self._module, pairs, logistic, self.training, seed=self.seed, split_seed=self.seed,
+            self._module,
+            pairs,
+            logistic,
+            self.training,
+            seed=self.seed,
+            split_seed=self.seed,
             progress=epochs_to(self.report),
-        )  # fmt: skip
+        )
         return self
 
     def _bridge(self, k: int, num: Tensor, den: Tensor) -> Pair:

@@ -22,16 +22,33 @@ __all__ = ["COLORS", "band", "canvas", "plain_ticks", "save", "style"]
 
 # Okabe and Ito's colours: told apart by most colour-blind readers, and in grey by their order here
 COLORS = {
-    "truth": "#000000", "driftline": "#0072B2", "red": "#D55E00", "orange": "#E69F00", "green": "#009E73",
-    "pink": "#CC79A7", "sky": "#56B4E9", "grey": "#7F7F7F",
-}  # fmt: skip
+    "truth": "#000000",
+    "driftline": "#0072B2",
+    "red": "#D55E00",
+    "orange": "#E69F00",
+    "green": "#009E73",
+    "pink": "#CC79A7",
+    "sky": "#56B4E9",
+    "grey": "#7F7F7F",
+}
 
 _STYLE: Any = {
-    "font.size": 8.5, "axes.titlesize": 9.5, "axes.labelsize": 9, "legend.fontsize": 8, "axes.spines.top": False,
-    "axes.spines.right": False, "axes.grid": True, "grid.color": "#e4e4e4", "grid.linewidth": 0.6,
-    "axes.axisbelow": True, "lines.linewidth": 1.5, "lines.markersize": 4, "legend.frameon": False,
-    "pdf.fonttype": 42, "figure.constrained_layout.use": True,
-}  # fmt: skip
+    "font.size": 8.5,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9,
+    "legend.fontsize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,
+    "figure.constrained_layout.use": True,
+}
 _DPI = 200
 _CAPTION_SIZE = 7.5  # points
 

@@ -144,8 +144,13 @@ def _run_all(experiment: Experiment, args: Any, folder: Path, todo: list[Unit], 
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     with mp.get_context("spawn").Manager() as manager:
         queue = manager.Queue()
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-                   TextColumn("[dim]{task.fields[words]}"))  # fmt: skip
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("[dim]{task.fields[words]}"),
+        )
         with Progress(*columns, console=console) as progress:
             overall = progress.add_task(f"[bold]{experiment.name}", total=len(todo), words="units")
             listener = threading.Thread(target=_show, args=(queue, progress), daemon=True)

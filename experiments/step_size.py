@@ -87,13 +87,16 @@ class Method(NamedTuple):
         return self.is_paper or self.params["model"] == "mlp"
 
 
-METHODS = {method.name: method for method in (
-    Method("CKLIEP", {}, "red"),
-    Method("mlp", {"model": "mlp"}, "green"),
-    Method("quadratic KLIEP", {"objective": "kliep", "model": "quadratic"}, "orange"),
-    Method("auto", {"model": "auto"}, "driftline"),
-    Method("quadratic logistic", {"objective": "logistic", "model": "quadratic"}, "sky", "--"),
-)}  # fmt: skip
+METHODS = {
+    method.name: method
+    for method in (
+        Method("CKLIEP", {}, "red"),
+        Method("mlp", {"model": "mlp"}, "green"),
+        Method("quadratic KLIEP", {"objective": "kliep", "model": "quadratic"}, "orange"),
+        Method("auto", {"model": "auto"}, "driftline"),
+        Method("quadratic logistic", {"objective": "logistic", "model": "quadratic"}, "sky", "--"),
+    )
+}
 
 
 class Plan(NamedTuple):
@@ -151,17 +154,27 @@ def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
         test = sample(t, _TEST)
         truth = stream.log_ratio(test, t)
         value = np.full_like(truth, np.nan) if reason else estimator.log_ratio(test)
-        yield {"t": t, "method": plan.method.name, "size": plan.size, "length": length, **errors(value, truth),
-               "warned": int(warned), "reason": reason}  # fmt: skip
+        yield {
+            "t": t,
+            "method": plan.method.name,
+            "size": plan.size,
+            "length": length,
+            **errors(value, truth),
+            "warned": int(warned),
+            "reason": reason,
+        }
 
 
 def _estimator(args: Args, plan: Plan, seed: int, report: Report) -> ContinualDensityRatio:
     if plan.method.is_paper:
         return methods.ckliep(args.epochs, args.rate, seed, report)
     return ContinualDensityRatio(
-        **plan.method.params, step="every" if plan.size else "adaptive", random_state=seed,
-        training=Training(epochs=args.network_epochs), progress=epochs_to(report),
-    )  # fmt: skip
+        **plan.method.params,
+        step="every" if plan.size else "adaptive",
+        random_state=seed,
+        training=Training(epochs=args.network_epochs),
+        progress=epochs_to(report),
+    )
 
 
 def ends(frame: pd.DataFrame) -> pd.DataFrame:
@@ -199,8 +212,18 @@ def _curve(ax: Axes, part: pd.DataFrame, y: str, method: Method) -> None:
     small = 0.6 if method.line == "--" else 1.0  # drawn over another curve, which must stay in sight
     band(ax, fixed, "size", y, method.name, color, linestyle=method.line, markersize=4 * small)
     if len(free):
-        ax.errorbar(free.length.mean(), free[y].mean(), free[y].std(ddof=0), fmt="*", markersize=11 * small,
-                    color=color, markeredgecolor="white", markeredgewidth=0.6, elinewidth=1, zorder=4)  # fmt: skip
+        ax.errorbar(
+            free.length.mean(),
+            free[y].mean(),
+            free[y].std(ddof=0),
+            fmt="*",
+            markersize=11 * small,
+            color=color,
+            markeredgecolor="white",
+            markeredgewidth=0.6,
+            elinewidth=1,
+            zorder=4,
+        )
     for length in part[lost].groupby("size").length.mean():
         ax.plot(length, 1.02, "x", color=color, transform=ax.get_xaxis_transform(), clip_on=False, in_layout=False)
 
@@ -208,8 +231,14 @@ def _curve(ax: Axes, part: pd.DataFrame, y: str, method: Method) -> None:
 def caption(args: Args) -> str:
     """What the figure shows, and what was shortened."""
     paper = EXPERIMENT.presets["paper"]
-    names = {"rows": "rows a window", "epochs": "epochs of CKLIEP", "rate": "rate of CKLIEP", "seeds": "seeds",
-             "network_seeds": "seeds of networks", "network_sizes": "step sizes of networks"}  # fmt: skip
+    names = {
+        "rows": "rows a window",
+        "epochs": "epochs of CKLIEP",
+        "rate": "rate of CKLIEP",
+        "seeds": "seeds",
+        "network_seeds": "seeds of networks",
+        "network_sizes": "step sizes of networks",
+    }
     shorter = [
         f"{name} {_shown(getattr(args, field))} instead of {_shown(getattr(paper, field))}"
         for field, name in names.items()
@@ -293,8 +322,16 @@ def _by_method(cells: pd.DataFrame) -> tuple[str, str]:
 
 
 EXPERIMENT = Experiment(
-    name="step-size", paper="Sec. 3.3 and 4.2", title="the size of steps, and who should choose it",
-    presets={"quick": Args(seeds=2, rows=20_000, network_sizes=(1, 4, 10, 20), epochs=15, rate=3e-4),
-             "paper": Args(seeds=10, network_seeds=10)},
-    units=units, run=run, figure=figure, caption=caption, verdict=verdict,
-)  # fmt: skip
+    name="step-size",
+    paper="Sec. 3.3 and 4.2",
+    title="the size of steps, and who should choose it",
+    presets={
+        "quick": Args(seeds=2, rows=20_000, network_sizes=(1, 4, 10, 20), epochs=15, rate=3e-4),
+        "paper": Args(seeds=10, network_seeds=10),
+    },
+    units=units,
+    run=run,
+    figure=figure,
+    caption=caption,
+    verdict=verdict,
+)

@@ -53,8 +53,14 @@ def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
         n = rows(float(mu)) if unit.case == LIMIT else args.rows
         report(f"mu={mu:.1f}, {n:,} rows")
         variance, error = replicated(float(mu), n, args.replicates, rng)
-        yield {"mu": float(mu), "rows": n, "var_x": variance[0], "var_x2": variance[1],
-               "se_x": error[0], "se_x2": error[1]}  # fmt: skip
+        yield {
+            "mu": float(mu),
+            "rows": n,
+            "var_x": variance[0],
+            "var_x2": variance[1],
+            "se_x": error[0],
+            "se_x2": error[1],
+        }
 
 
 def figure(frame: pd.DataFrame, args: Args) -> Figure:
@@ -72,10 +78,23 @@ def figure(frame: pd.DataFrame, args: Args) -> Figure:
                 (SAMPLE, "orange", "v", f"fits, {args.rows:,} rows"),
             ):
                 part = _pooled(frame[frame.case == case], "x" if not panel else "x2")
-                ax.errorbar(part.index, part["var"], 1.96 * part["se"], fmt=marker, color=COLORS[color], markersize=3.5,
-                            elinewidth=1, label=label, zorder=4)  # fmt: skip
-            ax.set(yscale="log", xlabel="distance μ of the two means", title=f"coefficient of {name}",
-                   ylabel="n · variance" if not panel else "")  # fmt: skip
+                ax.errorbar(
+                    part.index,
+                    part["var"],
+                    1.96 * part["se"],
+                    fmt=marker,
+                    color=COLORS[color],
+                    markersize=3.5,
+                    elinewidth=1,
+                    label=label,
+                    zorder=4,
+                )
+            ax.set(
+                yscale="log",
+                xlabel="distance μ of the two means",
+                title=f"coefficient of {name}",
+                ylabel="n · variance" if not panel else "",
+            )
         axes[1].legend(loc="upper left")
     return fig
 

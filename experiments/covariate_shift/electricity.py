@@ -43,9 +43,20 @@ from experiments.figures import COLORS, plain_ticks
 from experiments.methods import Floats, untrusted
 
 __all__ = [
-    "METHODS", "MODELS", "PRICE", "ROWS", "UP", "WEEKS", "change", "errors", "gains", "levels", "most_splits",
-    "windows", "words",
-]  # fmt: skip
+    "METHODS",
+    "MODELS",
+    "PRICE",
+    "ROWS",
+    "UP",
+    "WEEKS",
+    "change",
+    "errors",
+    "gains",
+    "levels",
+    "most_splits",
+    "windows",
+    "words",
+]
 
 PRICE, UP = "log price", "class"
 MODELS = ("linear", "tree", "forest", "boosting", "SVM")
@@ -59,10 +70,12 @@ _STRIDE = 10  # weeks between the starts of two splits: their first windows, and
 _STEPS_A_DAY = 48
 _WEEKEND = (1, 7)  # the two days of low demand
 _LOOKS = {
-    PLAIN: ("red", "s", "unweighted"), WEIGHTED: ("driftline", "o", "weighted by driftline"),
-    STATIC: ("sky", "D", "weighted, first window kept"), PERMUTED: ("grey", "v", "driftline's weights, permuted"),
+    PLAIN: ("red", "s", "unweighted"),
+    WEIGHTED: ("driftline", "o", "weighted by driftline"),
+    STATIC: ("sky", "D", "weighted, first window kept"),
+    PERMUTED: ("grey", "v", "driftline's weights, permuted"),
     FIRST: ("truth", "_", "trained on first window"),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -92,8 +105,14 @@ def windows(table: pd.DataFrame, split: int, weeks: int, count: int) -> list[Win
 def _window(part: pd.DataFrame) -> Window:
     # period runs from 0 to 1 with both ends in a day, so a step is 1/47 of it but 1/48 of the day
     angle = 2.0 * np.pi * part["period"] * (_STEPS_A_DAY - 1) / _STEPS_A_DAY
-    x = pd.DataFrame({"demand": part["nswdemand"], "cos": np.cos(angle), "sin": np.sin(angle),
-                      "weekend": part["day"].isin(_WEEKEND).astype(float)})  # fmt: skip
+    x = pd.DataFrame(
+        {
+            "demand": part["nswdemand"],
+            "cos": np.cos(angle),
+            "sin": np.sin(angle),
+            "weekend": part["day"].isin(_WEEKEND).astype(float),
+        }
+    )
     # a few prices are 0; 0.01 is a sixth of the mean price
     price = np.log(part["nswprice"].to_numpy(dtype=np.float64) + 0.01)
     return Window(x, {PRICE: price, UP: (part["class"] == "UP").to_numpy(dtype=np.float64)})
@@ -135,11 +154,21 @@ def errors(table: pd.DataFrame, split: int, weeks: int, count: int, report: Repo
             }
             residuals[FIRST] = _left_out(test, first.y[target], target, kind, split)
             for method, residual in residuals.items():
-                yield {"target": target, "model": kind, "method": method, "error": _error(residual, target),
-                       **diagnostics}  # fmt: skip
+                yield {
+                    "target": target,
+                    "model": kind,
+                    "method": method,
+                    "error": _error(residual, target),
+                    **diagnostics,
+                }
         for method, residual in _together(train, test, last.y[target], first.y[target], target, split).items():
-            yield {"target": target, "model": "boosting", "method": method, "error": _error(residual, target),
-                   **diagnostics}  # fmt: skip
+            yield {
+                "target": target,
+                "model": "boosting",
+                "method": method,
+                "error": _error(residual, target),
+                **diagnostics,
+            }
 
 
 def _weights(first: Window, later: list[Window], seed: int) -> tuple[dict[str, Floats], dict[str, float]]:
@@ -204,12 +233,22 @@ def levels(ax: Axes, frame: pd.DataFrame, target: str) -> None:
         grouped = part[part.method == method].groupby("model")["error"]
         mean, spread = (values.reindex(MODELS).to_numpy() for values in (grouped.mean(), grouped.std().fillna(0.0)))
         scale = 1.0 if target == PRICE else 100.0
-        ax.errorbar(np.arange(len(MODELS)) + offset, scale * mean, scale * spread, fmt=marker, color=COLORS[color],
-                    markersize=7 if marker == "_" else 4, elinewidth=1, label=label)  # fmt: skip
+        ax.errorbar(
+            np.arange(len(MODELS)) + offset,
+            scale * mean,
+            scale * spread,
+            fmt=marker,
+            color=COLORS[color],
+            markersize=7 if marker == "_" else 4,
+            elinewidth=1,
+            label=label,
+        )
     ax.set_xticks(range(len(MODELS)), MODELS)
-    ax.set(title="price of the first window" if target == PRICE else "price up or down",
-           ylabel="test RMSE [log price]" if target == PRICE else "test error [% of half-hours]",
-           xlabel="kind of model")  # fmt: skip
+    ax.set(
+        title="price of the first window" if target == PRICE else "price up or down",
+        ylabel="test RMSE [log price]" if target == PRICE else "test error [% of half-hours]",
+        xlabel="kind of model",
+    )
     ax.grid(axis="x", visible=False)
 
 
@@ -220,8 +259,16 @@ def change(ax: Axes, frame: pd.DataFrame) -> None:
     for offset, target, color in ((-0.17, PRICE, "driftline"), (0.17, UP, "orange")):
         for place, kind in enumerate(MODELS):
             values = ratio.loc[(target, kind)].to_numpy()
-            ax.plot(np.full(len(values), place + offset), values, "o", color=COLORS[color], alpha=0.45, markersize=3.5,
-                    markeredgewidth=0, label=target if not place else None)  # fmt: skip
+            ax.plot(
+                np.full(len(values), place + offset),
+                values,
+                "o",
+                color=COLORS[color],
+                alpha=0.45,
+                markersize=3.5,
+                markeredgewidth=0,
+                label=target if not place else None,
+            )
             middle = np.exp(np.log(values).mean())
             ax.plot([place + offset - 0.13, place + offset + 0.13], [middle, middle], color=COLORS[color])
     ax.axhline(1.0, color=COLORS["truth"], linewidth=0.8)
@@ -254,8 +301,11 @@ def _helped(weighted: pd.DataFrame) -> str:
     if not clearly and not harmed:
         return f"""do not help or harm beyond chance: the mean error is lower for {_listed(better)}, but for no kind of
         model is it lower or higher by two standard errors"""
-    found = [f"{verb} clearly (two standard errors) for {_listed(kinds)}"
-             for verb, kinds in (("help", clearly), ("harm", harmed)) if kinds]  # fmt: skip
+    found = [
+        f"{verb} clearly (two standard errors) for {_listed(kinds)}"
+        for verb, kinds in (("help", clearly), ("harm", harmed))
+        if kinds
+    ]
     single = f", one kind of {len(weighted)}, which may be chance" if len(clearly) + len(harmed) == 1 else ""
     return f"{' and '.join(found)}{single}; the mean error is lower for {_listed(better)}"
 

@@ -33,9 +33,12 @@ _NOISE = 0.1  # standard deviation: the paper's variance is 0.01
 _LATEST = 10
 _TEST_ROWS = 20_000
 _LOOKS = {
-    PLAIN: ("red", "-", "s"), CKLIEP: ("orange", "-", "^"), DRIFTLINE: ("driftline", "-", "o"),
-    TRUE: ("green", "--", ""), FIRST: ("truth", ":", ""),
-}  # fmt: skip
+    PLAIN: ("red", "-", "s"),
+    CKLIEP: ("orange", "-", "^"),
+    DRIFTLINE: ("driftline", "-", "o"),
+    TRUE: ("green", "--", ""),
+    FIRST: ("truth", ":", ""),
+}
 
 
 @dataclass(frozen=True)
@@ -137,10 +140,13 @@ def _fitted(method: str, t: int, train: tuple[Floats, Floats], test: tuple[Float
     """The line fitted with these weights, its error on test rows, and the weights' effective share of the rows."""
     line = LinearRegression().fit(*train, sample_weight=weights)
     return {
-        "method": method, "t": t, "mse": float(((test[1] - line.predict(test[0])) ** 2).mean()),
-        "slope": float(line.coef_[0]), "intercept": float(line.intercept_),
+        "method": method,
+        "t": t,
+        "mse": float(((test[1] - line.predict(test[0])) ** 2).mean()),
+        "slope": float(line.coef_[0]),
+        "intercept": float(line.intercept_),
         "ess": float(weights.sum() ** 2 / (weights**2).sum() / len(weights)),
-    }  # fmt: skip
+    }
 
 
 def figure(frame: pd.DataFrame, args: Args) -> Figure:
@@ -205,8 +211,12 @@ def _lines(ax: Axes, frame: pd.DataFrame) -> None:
 def _errors(ax: Axes, frame: pd.DataFrame) -> None:
     for method, (color, dashes, marker) in _LOOKS.items():
         band(ax, frame[frame.method == method], "t", "mse", method, COLORS[color], linestyle=dashes, marker=marker)
-    ax.set(xlabel="latest window t", ylabel="mean squared error on new rows of D₁", yscale="log",
-           title="error on the first distribution")  # fmt: skip
+    ax.set(
+        xlabel="latest window t",
+        ylabel="mean squared error on new rows of D₁",
+        yscale="log",
+        title="error on the first distribution",
+    )
     plain_ticks(ax, (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5))
     ax.legend(loc="upper left")
 

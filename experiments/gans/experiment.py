@@ -157,10 +157,17 @@ def _write_grid(shown: npt.NDArray[np.uint8], path: Path) -> None:
 
 def _settings(args: Args) -> Settings:
     return Settings(
-        architecture=args.architecture, iterations=args.iterations, epochs=args.epochs, batch=args.batch,
-        critic_steps=args.critic_steps, critic_rate=args.critic_rate, generator_rate=args.generator_rate,
-        penalty=args.penalty, clip=args.clip, average=args.average,
-    )  # fmt: skip
+        architecture=args.architecture,
+        iterations=args.iterations,
+        epochs=args.epochs,
+        batch=args.batch,
+        critic_steps=args.critic_steps,
+        critic_rate=args.critic_rate,
+        generator_rate=args.generator_rate,
+        penalty=args.penalty,
+        clip=args.clip,
+        average=args.average,
+    )
 
 
 def figure(frame: pd.DataFrame, args: Args) -> Figure:
@@ -200,9 +207,20 @@ EXPERIMENT = Experiment(
     title="four GANs that learn class after class, judged by CDRE",
     presets={
         "quick": Args(),
-        "paper": Args(seeds=10, architecture="paper", iterations=0, generator_rate=1e-3, clip=0.01, average=0.0,
-                      real=6000, generated=6000, encoder="latest", vae_epochs=50, classifier_width=1.0,
-                      classifier_epochs=15),
+        "paper": Args(
+            seeds=10,
+            architecture="paper",
+            iterations=0,
+            generator_rate=1e-3,
+            clip=0.01,
+            average=0.0,
+            real=6000,
+            generated=6000,
+            encoder="latest",
+            vae_epochs=50,
+            classifier_width=1.0,
+            classifier_epochs=15,
+        ),
     },
     units=units,
     run=run,
@@ -214,4 +232,4 @@ EXPERIMENT = Experiment(
     tidy=tidy,
     in_all=False,
     folder=_folder,
-)  # fmt: skip
+)

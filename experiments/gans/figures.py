@@ -20,8 +20,15 @@ from experiments.gans.losses import LOSSES
 __all__ = ["averages", "caption_of", "measures_figure", "ranks", "samples_figure", "verdict_of"]
 
 _COLORS = dict(zip(LOSSES, ("driftline", "orange", "red", "green"), strict=True))
-_TITLES = {"fid": "FID (keeps real)", "kid": "KID (keeps real)", AGREEMENT: "classifier agrees", "kl": "KL",
-           "reverse_kl": "reverse KL", "js": "Jensen-Shannon", "hellinger": "Hellinger, squared"}  # fmt: skip
+_TITLES = {
+    "fid": "FID (keeps real)",
+    "kid": "KID (keeps real)",
+    AGREEMENT: "classifier agrees",
+    "kl": "KL",
+    "reverse_kl": "reverse KL",
+    "js": "Jensen-Shannon",
+    "hellinger": "Hellinger, squared",
+}
 _CLOSE = 0.25  # how near CDRE should come to the estimate that keeps the real images
 _RECOGNISED = 0.8
 _TICKS = tuple(digit * 10.0**power for power in range(-3, 5) for digit in (1, 2, 4))
@@ -154,8 +161,9 @@ def _close(means: pd.DataFrame) -> tuple[bool | None, str]:
     last = means[means.task == means.task.max()].groupby("case").mean(numeric_only=True)
     off: dict[tuple[Any, str], float] = {
         (model, measure): float(last.at[model, measure] / last.at[model, STATIC + measure] - 1.0)
-        for model in last.index for measure in DIVERGENCES
-    }  # fmt: skip
+        for model in last.index
+        for measure in DIVERGENCES
+    }
     within = {key for key, value in off.items() if abs(value) <= _CLOSE}
     (model, measure), value = max(off.items(), key=lambda item: abs(item[1]))
     missed = sorted({_TITLES[m] for _, m in set(off) - within})

@@ -45,9 +45,13 @@ class Judge:
         self._data, self._net, self._count, self._seed = data, net, real, seed
         vae = ContinualVAE(training=training, likelihood="bernoulli", output="draw", random_state=seed)
         self._judge = ContinualEvaluation(
-            vae, measures=(*DIVERGENCES, *KEEPING), hold_features=encoder == "own", keep_real=True,
-            metric_features=net, random_state=seed,
-        )  # fmt: skip
+            vae,
+            measures=(*DIVERGENCES, *KEEPING),
+            hold_features=encoder == "own",
+            keep_real=True,
+            metric_features=net,
+            random_state=seed,
+        )
 
     def save(self, path: Path) -> None:
         """What it needs to go on; real images are in there, as features, since FID keeps them."""
@@ -74,8 +78,9 @@ class Judge:
         for reading in self._judge.readings:
             if reading.after == str(task):
                 floors[reading.task, reading.measure] = reading.floor
-                yield _row(task, int(reading.task), reading.measure, reading.value, reading.low, reading.high,
-                           reading.floor)  # fmt: skip
+                yield _row(
+                    task, int(reading.task), reading.measure, reading.value, reading.low, reading.high, reading.floor
+                )
         for original, images in generated.items():
             yield from self._static(task, original, images, floors)
             yield _row(task, original, AGREEMENT, self._agreement(images, original), floor=self._recall(original))
@@ -114,9 +119,21 @@ def _counting(warned: list[str]) -> Iterator[None]:
 
 
 def _row(
-    task: int, original: int, measure: str, value: float, low: float = np.nan, high: float = np.nan,
+    task: int,
+    original: int,
+    measure: str,
+    value: float,
+    low: float = np.nan,
+    high: float = np.nan,
     floor: float = np.nan,
-) -> Row:  # fmt: skip
+) -> Row:
     """Tasks and originals count from 1, as in the paper's figures."""
-    return {"task": task + 1, "original": original + 1, "measure": measure, "value": value, "low": low, "high": high,
-            "floor": floor}  # fmt: skip
+    return {
+        "task": task + 1,
+        "original": original + 1,
+        "measure": measure,
+        "value": value,
+        "low": low,
+        "high": high,
+        "floor": floor,
+    }

@@ -44,13 +44,23 @@ class Generator(nn.Module):
         base = (_CHANNELS[1], height // 4, width // 4)
         first, second = (_DENSE, prod(base)) if architecture == "paper" else _QUICK_GENERATOR
         self.dense = nn.Sequential(
-            nn.Linear(noise + tasks, first), nn.BatchNorm1d(first), nn.LeakyReLU(_SLOPE),
-            nn.Linear(first, second), nn.BatchNorm1d(second), nn.LeakyReLU(_SLOPE),
-        )  # fmt: skip
-        self.out = nn.Linear(second, height * width) if architecture == "quick" else nn.Sequential(
-            nn.Unflatten(1, base), nn.ConvTranspose2d(base[0], _CHANNELS[0], 4, stride=2, padding=1),
-            nn.LeakyReLU(_SLOPE), nn.ConvTranspose2d(_CHANNELS[0], 1, 4, stride=2, padding=1),
-        )  # fmt: skip
+            nn.Linear(noise + tasks, first),
+            nn.BatchNorm1d(first),
+            nn.LeakyReLU(_SLOPE),
+            nn.Linear(first, second),
+            nn.BatchNorm1d(second),
+            nn.LeakyReLU(_SLOPE),
+        )
+        self.out = (
+            nn.Linear(second, height * width)
+            if architecture == "quick"
+            else nn.Sequential(
+                nn.Unflatten(1, base),
+                nn.ConvTranspose2d(base[0], _CHANNELS[0], 4, stride=2, padding=1),
+                nn.LeakyReLU(_SLOPE),
+                nn.ConvTranspose2d(_CHANNELS[0], 1, 4, stride=2, padding=1),
+            )
+        )
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
         """Images (n, height, width) of noise (n, noise) and task numbers (n,)."""
@@ -79,21 +89,29 @@ class Critic(nn.Module):
         one, two = _CHANNELS
         if architecture == "paper":
             self.images: nn.Module = nn.Sequential(
-                nn.Unflatten(1, (1, height)), nn.Conv2d(1, one, 4, stride=2, padding=1), nn.LeakyReLU(_SLOPE),
-                nn.Conv2d(one, two, 4, stride=2, padding=1), nn.BatchNorm2d(two) if batch_norm else nn.Identity(),
-                nn.LeakyReLU(_SLOPE), nn.Flatten(),
-            )  # fmt: skip
+                nn.Unflatten(1, (1, height)),
+                nn.Conv2d(1, one, 4, stride=2, padding=1),
+                nn.LeakyReLU(_SLOPE),
+                nn.Conv2d(one, two, 4, stride=2, padding=1),
+                nn.BatchNorm2d(two) if batch_norm else nn.Identity(),
+                nn.LeakyReLU(_SLOPE),
+                nn.Flatten(),
+            )
             self.dense = nn.Sequential(
-                nn.Linear(two * (height // 4) * (width // 4) + tasks, _DENSE), nn.LeakyReLU(_SLOPE),
+                nn.Linear(two * (height // 4) * (width // 4) + tasks, _DENSE),
+                nn.LeakyReLU(_SLOPE),
                 nn.Linear(_DENSE, outputs),
-            )  # fmt: skip
+            )
             return
         first, second = _QUICK_CRITIC
         self.images = nn.Flatten()
         self.dense = nn.Sequential(
-            nn.Linear(height * width + tasks, first), nn.LeakyReLU(_SLOPE), nn.Linear(first, second),
-            nn.LeakyReLU(_SLOPE), nn.Linear(second, outputs),
-        )  # fmt: skip
+            nn.Linear(height * width + tasks, first),
+            nn.LeakyReLU(_SLOPE),
+            nn.Linear(first, second),
+            nn.LeakyReLU(_SLOPE),
+            nn.Linear(second, outputs),
+        )
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         """Values (n,) of images (n, height, width) and task numbers (n,)."""

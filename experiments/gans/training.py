@@ -164,23 +164,30 @@ class ContinualGAN:
     def _generator_step(self, tasks: int, optimiser: torch.optim.Optimizer, draws: torch.Generator) -> None:
         labels = self._labels(tasks, draws)
         self.critic.requires_grad_(False)  # its gradients are not needed here
-        _descend(self.loss.generator(self.critic(self.generator(self._noise(len(labels), draws), labels), labels)),
-                 optimiser)  # fmt: skip
+        _descend(
+            self.loss.generator(self.critic(self.generator(self._noise(len(labels), draws), labels), labels)), optimiser
+        )
         self.critic.requires_grad_(True)
 
     def _seed(self, *purpose: int) -> int:
         return int(np.random.SeedSequence((self.seed, *purpose)).generate_state(1)[0])
 
     def _description(self) -> dict[str, Any]:
-        return {"model": self.model, "shape": list(self.shape), "tasks": self.tasks, "seed": self.seed,
-                "settings": asdict(self.settings)}  # fmt: skip
+        return {
+            "model": self.model,
+            "shape": list(self.shape),
+            "tasks": self.tasks,
+            "seed": self.seed,
+            "settings": asdict(self.settings),
+        }
 
     def save(self, path: Path) -> None:
         """Both networks and how many tasks they have learned, atomically, in one safetensors file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         tensors = {f"{part}.{key}": value for part, net in self._nets() for key, value in net.state_dict().items()}
-        write_tensors(path, tensors, {"format": _FORMAT, "version": _VERSION, "learned": self.learned,
-                                      "gan": self._description()})  # fmt: skip
+        write_tensors(
+            path, tensors, {"format": _FORMAT, "version": _VERSION, "learned": self.learned, "gan": self._description()}
+        )
 
     def load(self, path: Path) -> Self:
         """Go on from a file of the same model, sizes, settings and seed."""

@@ -133,8 +133,11 @@ def _log_mean_exp(values: Floats) -> float:
 
 
 BOUNDS: dict[str, Callable[[Floats, Floats], float]] = {
-    "kl": _kl, "reverse_kl": _reverse_kl, "js": _js, "hellinger": _hellinger,
-}  # fmt: skip
+    "kl": _kl,
+    "reverse_kl": _reverse_kl,
+    "js": _js,
+    "hellinger": _hellinger,
+}
 """Lower bounds of the divergences by any function: from its values on rows of the original and of the current sample.
 
 They are reached by log original/current, and in expectation they are below the divergence. Where that is large, the few

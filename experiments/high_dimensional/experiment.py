@@ -111,9 +111,14 @@ def _images(args: Args, unit: Unit, report: Report, work: Path) -> Pair:
         write_atomically(work.with_suffix(".npz"), partial(write_arrays, {"samples": shown}))
     report("classifier and features")
     net = features(
-        data, args.dataset, args.seen, folder, columns=args.columns, width=args.classifier_width,
+        data,
+        args.dataset,
+        args.seen,
+        folder,
+        columns=args.columns,
+        width=args.classifier_width,
         epochs=args.classifier_epochs,
-    )  # fmt: skip
+    )
     return image_pair(data, args.seen, args.rows, args.new, unit.seed, net.transform, made)
 
 
@@ -149,9 +154,20 @@ EXPERIMENT = Experiment(
     title="f-divergences of generated from real images on 2,048 features",
     presets={
         "quick": Args(),
-        "paper": Args(seeds=5, seen=20000, rows=20000, new=5000, classifier_width=1.0, classifier_epochs=15,
-                      architecture="paper", iterations=5000, mixture=100, kliep_epochs=500, kliep_rate=1e-5,
-                      estimators=tuple(ESTIMATORS)),
+        "paper": Args(
+            seeds=5,
+            seen=20000,
+            rows=20000,
+            new=5000,
+            classifier_width=1.0,
+            classifier_epochs=15,
+            architecture="paper",
+            iterations=5000,
+            mixture=100,
+            kliep_epochs=500,
+            kliep_rate=1e-5,
+            estimators=tuple(ESTIMATORS),
+        ),
     },
     units=units,
     run=run,
@@ -162,4 +178,4 @@ EXPERIMENT = Experiment(
     keeps=True,
     in_all=False,
     folder=lambda args: "high-dimensional" + ("" if args.dataset == "fashion-mnist" else f"-{args.dataset}"),
-)  # fmt: skip
+)

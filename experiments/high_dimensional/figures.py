@@ -84,9 +84,17 @@ def _panel(ax: Axes, table: Table, case: str, measure: str, names: Sequence[str]
         found = [table[case, name, measure, way] for name in names]
         label = "on the rows fitted" if way == PLUG_IN else "lower bound on new rows"
         ax.errorbar(
-            [v.mean() for v in found], at + move, xerr=[_deviation(v) for v in found], fmt="o", color=COLORS[color],
-            markerfacecolor=face or COLORS[color], markersize=4, linewidth=1, capsize=2, label=label,
-        )  # fmt: skip
+            [v.mean() for v in found],
+            at + move,
+            xerr=[_deviation(v) for v in found],
+            fmt="o",
+            color=COLORS[color],
+            markerfacecolor=face or COLORS[color],
+            markersize=4,
+            linewidth=1,
+            capsize=2,
+            label=label,
+        )
     ax.set_yticks(at, [ESTIMATORS[name] for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     low, high = ax.get_xlim()

@@ -81,8 +81,13 @@ class _Mixture:
         model = GaussianMixture(components, reg_covar=1e-4, max_iter=20, random_state=_OWN_SEED)
         model.fit(pca.transform(pixels).astype(np.float64))
         roots = np.linalg.cholesky(model.covariances_)
-        found = {"weights": model.weights_, "means": model.means_, "roots": roots, "axes": pca.components_,
-                 "centre": pca.mean_}  # fmt: skip
+        found = {
+            "weights": model.weights_,
+            "means": model.means_,
+            "roots": roots,
+            "axes": pca.components_,
+            "centre": pca.mean_,
+        }
         return cls(found, images.shape[1:])
 
     def draw(self, n: int, seed: int) -> Images:
@@ -161,9 +166,14 @@ def features(
 
 
 def image_pair(
-    data: Data, seen: int, rows: int, new: int, seed: int, encode: Callable[[Images], Floats],
+    data: Data,
+    seen: int,
+    rows: int,
+    new: int,
+    seed: int,
+    encode: Callable[[Images], Floats],
     made: Generator | None,
-) -> Pair:  # fmt: skip
+) -> Pair:
     """Real images that nothing was trained on, and generated ones, or other real ones if nothing generates."""
     unseen = np.concatenate([data.train[seen:], data.test])
     need = (rows + new) * (2 if made is None else 1)

@@ -61,8 +61,9 @@ class Args:
                 raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name):g} must be above 0")
 
 
-PAPER = Args(rows=16_000, pixel_rows=25_000, epochs=500, rate=1e-5, subsets=100, classifier_width=1.0,
-             classifier_epochs=15)  # fmt: skip
+PAPER = Args(
+    rows=16_000, pixel_rows=25_000, epochs=500, rate=1e-5, subsets=100, classifier_width=1.0, classifier_epochs=15
+)
 
 
 def units(args: Args) -> list[Unit]:
@@ -91,8 +92,9 @@ def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
     yield from by_samples(*parts[:2], subsets=args.subsets, angles=angles, seed=unit.seed)
     for name in estimators:
         report(name)
-        yield from by_ratio(name, *parts, truths=expected, epochs=args.epochs, rate=args.rate, seed=unit.seed,
-                            report=report)  # fmt: skip
+        yield from by_ratio(
+            name, *parts, truths=expected, epochs=args.epochs, rate=args.rate, seed=unit.seed, report=report
+        )
 
 
 def figure(frame: pd.DataFrame, args: Args) -> Figure:

@@ -17,9 +17,18 @@ from experiments.measures.readings import CURVE, DEFAULT, HELD, KLIEP, LINEAR, N
 
 __all__ = ["TITLES", "caption_of", "curves_figure", "measures_figure", "noises_figure"]
 
-TITLES = {"fid": "FID", "kid": "KID", "kl": "KL(P‖Q)", "reverse_kl": "KL(Q‖P)", "js": "Jensen-Shannon",
-          "hellinger": "Hellinger²", "f_8": "$F_8$", "f_1_8": "$F_{1/8}$", "precision": "precision",
-          "recall": "recall"}  # fmt: skip
+TITLES = {
+    "fid": "FID",
+    "kid": "KID",
+    "kl": "KL(P‖Q)",
+    "reverse_kl": "KL(Q‖P)",
+    "js": "Jensen-Shannon",
+    "hellinger": "Hellinger²",
+    "f_8": "$F_8$",
+    "f_1_8": "$F_{1/8}$",
+    "precision": "precision",
+    "recall": "recall",
+}
 _LOOKS = {NONE: ("grey", "D"), DEFAULT: ("driftline", "o"), LINEAR: ("green", "^"), KLIEP: ("red", "s")}
 _LABELS = {DEFAULT: "driftline’s default", LINEAR: "linear (pixels only)", KLIEP: "KLIEP, network"}
 _TICKS = {CLEAN: "none", **{case: f"{n.pixels} {'same' if n.shared else 'own'}" for case, n in NOISES.items()}}
@@ -51,14 +60,31 @@ def _panel(ax: Axes, frame: pd.DataFrame, measure: str, cases: tuple[str, ...]) 
             color, marker = _LOOKS[name]
             for kind, face, shift in ((HELD + measure, "none", 0.09), (measure, COLORS[color], 0.0)):
                 values = of_case[(of_case.estimator == name) & (of_case.measure == kind)].value
-                ax.plot(np.full(len(values), at + shift), values, marker, color=COLORS[color], markerfacecolor=face,
-                        markersize=3.5, markeredgewidth=0.7, linestyle="none", zorder=3)  # fmt: skip
+                ax.plot(
+                    np.full(len(values), at + shift),
+                    values,
+                    marker,
+                    color=COLORS[color],
+                    markerfacecolor=face,
+                    markersize=3.5,
+                    markeredgewidth=0.7,
+                    linestyle="none",
+                    zorder=3,
+                )
         truth = of_case.truth.mean()
         if np.isfinite(truth):
             ax.hlines(truth, place - 0.4, place + 0.4, color=COLORS["truth"], linewidth=1.2, zorder=2)
         elif np.isposinf(truth):
-            ax.annotate("∞", (place, 1.0), (0, -1), xycoords=("data", "axes fraction"), textcoords="offset points",
-                        ha="center", va="top", fontsize=11)  # fmt: skip
+            ax.annotate(
+                "∞",
+                (place, 1.0),
+                (0, -1),
+                xycoords=("data", "axes fraction"),
+                textcoords="offset points",
+                ha="center",
+                va="top",
+                fontsize=11,
+            )
     ax.set(title=TITLES[measure], xlim=(-0.6, len(cases) - 0.4))
     turned: Any = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if CLEAN in cases else {}
     ax.set_xticks(range(len(cases)), [_TICKS.get(case, case) for case in cases], **turned)
@@ -77,8 +103,9 @@ def _handles(ax: Axes) -> list[Any]:
     for name, (color, marker) in _LOOKS.items():
         if name != NONE:
             handles += ax.plot([], [], marker, color=COLORS[color], label=_LABELS[name], linestyle="none")
-    handles += ax.plot([], [], "o", color=COLORS["grey"], markerfacecolor="none", label="on held-out rows",
-                       linestyle="none")  # fmt: skip
+    handles += ax.plot(
+        [], [], "o", color=COLORS["grey"], markerfacecolor="none", label="on held-out rows", linestyle="none"
+    )
     handles += ax.plot([], [], "-", color=COLORS["truth"], label="truth")
     return handles
 
@@ -90,8 +117,14 @@ def curves_figure(frame: pd.DataFrame) -> Figure:
         for (case, words), color in zip(HALVES.items(), ("driftline", "red"), strict=True):
             part = frame[frame.case == case]
             for number, (_, curve) in enumerate(part[part.measure == CURVE].groupby("seed")):
-                left.plot(curve["at"], curve.value, color=COLORS[color], linewidth=0.8, alpha=0.7,
-                          label=words if not number else None)  # fmt: skip
+                left.plot(
+                    curve["at"],
+                    curve.value,
+                    color=COLORS[color],
+                    linewidth=0.8,
+                    alpha=0.7,
+                    label=words if not number else None,
+                )
             for place, measure in enumerate(("f_8", "f_1_8", "recall", "precision")):
                 values = part[part.measure == measure].value
                 shift = -0.12 if color == "driftline" else 0.12

@@ -47,17 +47,30 @@ def by_samples(p: Floats, q: Floats, *, subsets: int, angles: int, seed: int) ->
         return
     curve = prd(p, q, angles=angles, random_state=seed)
     near = neighbours(p[:_NEAREST], q[:_NEAREST])
-    for measure, value in (("f_8", curve.f_8), ("f_1_8", curve.f_1_8), ("precision", near.precision),
-                           ("recall", near.recall)):  # fmt: skip
+    for measure, value in (
+        ("f_8", curve.f_8),
+        ("f_1_8", curve.f_1_8),
+        ("precision", near.precision),
+        ("recall", near.recall),
+    ):
         yield _row(NONE, measure, value)
     for precision, recall in zip(curve.precision, curve.recall, strict=True):
         yield _row(NONE, CURVE, float(precision), at=float(recall))
 
 
 def by_ratio(
-    name: str, p: Floats, q: Floats, held_p: Floats, held_q: Floats, *, truths: Mapping[str, float], epochs: int,
-    rate: float, seed: int, report: Report,
-) -> Iterator[Row]:  # fmt: skip
+    name: str,
+    p: Floats,
+    q: Floats,
+    held_p: Floats,
+    held_q: Floats,
+    *,
+    truths: Mapping[str, float],
+    epochs: int,
+    rate: float,
+    seed: int,
+    report: Report,
+) -> Iterator[Row]:
     """The four divergences by one estimator, as the library gives them and from held-out rows; nan if it diverges."""
     try:
         with untrusted():

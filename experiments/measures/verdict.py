@@ -28,8 +28,9 @@ def of_halves(frame: pd.DataFrame) -> str:
     part = frame[frame.case.isin(HALVES)]
     names = [name for name in (DEFAULT, KLIEP) if name in set(part.estimator)]
     seeds = part.seed.nunique()
-    kept = {name: [_smaller(part, name, *where) for where in (("kl", "P half"), ("reverse_kl", "Q half"))]
-            for name in names}  # fmt: skip
+    kept = {
+        name: [_smaller(part, name, *where) for where in (("kl", "P half"), ("reverse_kl", "Q half"))] for name in names
+    }
     right = [name for name in names if min(kept[name]) == seeds]
     gaps = {measure: _gap(part, measure) for measure in ("fid", "kid")}
     blind = not any(gap.told for gap in gaps.values())
@@ -39,8 +40,9 @@ def of_halves(frame: pd.DataFrame) -> str:
         lead = "confirmed" if len(right) == len(names) else f"confirmed with {' and '.join(right)} only"
     said = "; ".join(
         f"{name} {_moved(part, name, 'kl')} (smaller with all in {kept[name][0]} of {seeds} runs) and "
-        f"{_moved(part, name, 'reverse_kl')} (smaller with half in {kept[name][1]})" for name in names
-    )  # fmt: skip
+        f"{_moved(part, name, 'reverse_kl')} (smaller with half in {kept[name][1]})"
+        for name in names
+    )
     told = ", ".join(f"{_WORDS[m]} {_moved(part, NONE, m)} ({gap.relative:.1%} apart)" for m, gap in gaps.items())
     off = ", ".join(f"{name} {_furthest(part, name)}" for name in names)
     return f"""**Half of the classes: {lead}.** The paper says that KL(P‖Q) prefers a Q with recall, KL(Q‖P) one with
@@ -57,8 +59,9 @@ def of_noises(frame: pd.DataFrame) -> str:
     names = [name for name in (DEFAULT, LINEAR, KLIEP) if name in set(part.estimator)]
     shared, own = (_reading(part, names, flag) for flag in (True, False))
     truth = [_truth(part, case, "kl") for case in list(NOISES)[:2]]
-    floors = ", ".join(f"{name} {_mean(part, name, 'kl', CLEAN)}/{_mean(part, name, 'reverse_kl', CLEAN)}"
-                       for name in names)  # fmt: skip
+    floors = ", ".join(
+        f"{name} {_mean(part, name, 'kl', CLEAN)}/{_mean(part, name, 'reverse_kl', CLEAN)}" for name in names
+    )
     return f"""**Noise, the same pixels in all images: {shared[0]}; each image its own: {own[0]}.** The paper finds that
     FID and KID call 50 pixels in 10 % of the images worse, both KL 1 pixel in 50 %. True KL(P‖Q): {truth[0]:.3f} and
     {truth[1]:.3f}; KL(Q‖P) is infinite for both, its order the estimator's own. Same pixels:
@@ -136,7 +139,10 @@ def _truth(frame: pd.DataFrame, case: str, measure: str) -> float:
 
 def _furthest(frame: pd.DataFrame, name: str) -> str:
     """The largest relative error of a mean where the truth is finite, on the rows fitted on."""
-    off = {(case, measure): float(_values(frame, name, measure, case).mean() / _truth(frame, case, measure) - 1.0)
-           for case, measures in _FINITE.items() for measure in measures}  # fmt: skip
+    off = {
+        (case, measure): float(_values(frame, name, measure, case).mean() / _truth(frame, case, measure) - 1.0)
+        for case, measures in _FINITE.items()
+        for measure in measures
+    }
     (case, measure), value = max(off.items(), key=lambda item: np.nan_to_num(abs(item[1]), nan=np.inf))
     return f"{value:+.0%} ({_WORDS[measure]}, {case})"

@@ -30,10 +30,16 @@ class Args:
 
 def toy(run) -> Experiment:
     return Experiment(
-        "toy", "Fig. 0", "a toy", {"quick": Args(), "paper": Args(seeds=10)},
+        "toy",
+        "Fig. 0",
+        "a toy",
+        {"quick": Args(), "paper": Args(seeds=10)},
         units=lambda args: [Unit("one", seed, 2) for seed in range(args.seeds)],
-        run=run, figure=lambda frame, args: Figure(), caption=lambda args: "toy", verdict=lambda frame, args: "fine",
-    )  # fmt: skip
+        run=run,
+        figure=lambda frame, args: Figure(),
+        caption=lambda args: "toy",
+        verdict=lambda frame, args: "fine",
+    )
 
 
 def rows(args, unit, report):
@@ -127,8 +133,12 @@ def test_a_unit_that_keeps_something_has_a_folder_and_fresh_empties_it(tmp_path,
         (work / "half").write_text("done")
         yield from rows(args, unit, report)
 
-    experiment = replace(toy(keeping), keeps=True, folder=lambda args: f"toy-{args.factor:g}",
-                         extras=lambda folder, frame, args: {"more": Figure()})  # fmt: skip
+    experiment = replace(
+        toy(keeping),
+        keeps=True,
+        folder=lambda args: f"toy-{args.factor:g}",
+        extras=lambda folder, frame, args: {"more": Figure()},
+    )
     folder = experiment.place(tmp_path, Args())
     assert folder == tmp_path / "toy-1"
     run_unit(experiment, Args(), unit, folder)
@@ -188,8 +198,20 @@ def test_bad_arguments_are_told(bad, capsys):
 
 
 def test_command_runs_resumes_and_writes_everything(tmp_path):
-    command = [sys.executable, "-m", "experiments", "variance", "--out", str(tmp_path), "--means", "3",
-               "--replicates", "100", "--jobs", "1"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "experiments",
+        "variance",
+        "--out",
+        str(tmp_path),
+        "--means",
+        "3",
+        "--replicates",
+        "100",
+        "--jobs",
+        "1",
+    ]
     first = subprocess.run([*command], capture_output=True, text=True, check=True)
     folder = tmp_path / "variance"
     for name in ("results.csv", "figure.png", "figure.pdf", "verdict.md", "caption.md", "args.json"):
@@ -207,8 +229,22 @@ def test_command_runs_resumes_and_writes_everything(tmp_path):
 
 def test_a_failing_unit_is_named_and_the_others_are_kept(tmp_path):
     """With a hundred rows KLIEP has no minimum two standard deviations away: those fits fail, the limit's do not."""
-    command = [sys.executable, "-m", "experiments", "variance", "--out", str(tmp_path), "--means", "2",
-               "--replicates", "100", "--rows", "100", "--jobs", "1"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "experiments",
+        "variance",
+        "--out",
+        str(tmp_path),
+        "--means",
+        "2",
+        "--replicates",
+        "100",
+        "--rows",
+        "100",
+        "--jobs",
+        "1",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "1 of 2 units of variance failed" in done.stdout

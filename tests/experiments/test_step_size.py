@@ -11,8 +11,19 @@ from experiments import step_size
 from experiments.experiment import Unit
 from experiments.step_size import METHODS, Args, ends, figure, plans, run, units, verdict
 
-TINY = Args(seeds=2, network_seeds=1, sizes=(1, 2, 4), network_sizes=(1, 4), rows=600, dim=3, delta=0.1, last=4,
-            epochs=2, rate=1e-3, network_epochs=2)  # fmt: skip
+TINY = Args(
+    seeds=2,
+    network_seeds=1,
+    sizes=(1, 2, 4),
+    network_sizes=(1, 4),
+    rows=600,
+    dim=3,
+    delta=0.1,
+    last=4,
+    epochs=2,
+    rate=1e-3,
+    network_epochs=2,
+)
 
 
 def rows_of(args, unit):
@@ -27,10 +38,22 @@ def table():
 def with_errors(errors, seeds=3):
     """A frame as if the methods had these MAEs, {(method, size): value}."""
     rows = [
-        {"case": f"{m} d{d}", "seed": seed, "t": 20, "method": m, "size": d, "length": d or 3.0, "mae": mae,
-         "kl": 17.0, "true_kl": 17.0, "warned": 0, "reason": ""}
-        for (m, d), mae in errors.items() for seed in range(seeds)
-    ]  # fmt: skip
+        {
+            "case": f"{m} d{d}",
+            "seed": seed,
+            "t": 20,
+            "method": m,
+            "size": d,
+            "length": d or 3.0,
+            "mae": mae,
+            "kl": 17.0,
+            "true_kl": 17.0,
+            "warned": 0,
+            "reason": "",
+        }
+        for (m, d), mae in errors.items()
+        for seed in range(seeds)
+    ]
     return pd.DataFrame(rows)
 
 

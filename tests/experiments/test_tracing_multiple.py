@@ -33,12 +33,23 @@ def doctored(ckliep: float, kliep: float, convex: float = 0.3, ours: float = 0.3
     said = {tm.CKLIEP: ckliep, tm.KLIEP: kliep, tm.CONVEX: convex, tm.OURS: ours}
     return pd.DataFrame(
         [
-            {"case": case, "seed": seed, "t": t, "kl": kl if t == 3 else 0.3, "mae": abs(kl - 0.3), "true_kl": 0.3,
-             "each_off": abs(kl - 0.3), "exact_kl": 0.3, "window_kl": kl,
-             "window_error": 0.02 if case == tm.OURS else np.nan}
-            for case, kl in said.items() for seed in range(seeds) for t in (1, 3)
+            {
+                "case": case,
+                "seed": seed,
+                "t": t,
+                "kl": kl if t == 3 else 0.3,
+                "mae": abs(kl - 0.3),
+                "true_kl": 0.3,
+                "each_off": abs(kl - 0.3),
+                "exact_kl": 0.3,
+                "window_kl": kl,
+                "window_error": 0.02 if case == tm.OURS else np.nan,
+            }
+            for case, kl in said.items()
+            for seed in range(seeds)
+            for t in (1, 3)
         ]
-    )  # fmt: skip
+    )
 
 
 def test_every_method_is_measured_on_the_same_truth(frame: pd.DataFrame) -> None:
@@ -112,9 +123,12 @@ def test_verdict_says_where_seeds_disagree() -> None:
 
 @pytest.mark.parametrize(
     ("seeds", "words"),
-    [(1, "One seed only"), (3, "3 seeds are few: were both alike, all 3 seeds would agree by chance 1 time in 4."),
-     (10, "one. Were both alike, all 10 seeds would agree by chance 1 time in 512.")],
-)  # fmt: skip
+    [
+        (1, "One seed only"),
+        (3, "3 seeds are few: were both alike, all 3 seeds would agree by chance 1 time in 4."),
+        (10, "one. Were both alike, all 10 seeds would agree by chance 1 time in 512."),
+    ],
+)
 def test_verdict_says_what_agreement_is_worth(seeds: int, words: str) -> None:
     text = " ".join(tm.verdict(doctored(0.32, 0.5, seeds=seeds), ARGS).split())
     assert words in text

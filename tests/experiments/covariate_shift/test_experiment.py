@@ -31,11 +31,19 @@ def market(weeks, rng, moved=0.0):
     way = step / n
     demand = np.clip(0.3 + 0.25 * way + 0.1 * rng.standard_normal(n), 0.0, 1.0)
     price = 0.02 + 0.3 * (demand - 0.4) ** 2 + 0.004 * rng.random(n) + moved * way
-    return pd.DataFrame({
-        "date": way, "day": 1 + step // 48 % 7, "period": step % 48 / 47, "nswprice": price, "nswdemand": demand,
-        "vicprice": 0.0, "vicdemand": 0.0, "transfer": 0.0,
-        "class": np.where(price + 0.002 * rng.standard_normal(n) > np.median(price), "UP", "DOWN"),
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "date": way,
+            "day": 1 + step // 48 % 7,
+            "period": step % 48 / 47,
+            "nswprice": price,
+            "nswdemand": demand,
+            "vicprice": 0.0,
+            "vicdemand": 0.0,
+            "transfer": 0.0,
+            "class": np.where(price + 0.002 * rng.standard_normal(n) > np.median(price), "UP", "DOWN"),
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +98,18 @@ def test_methods_share_windows_and_test_rows(synthetic, monkeypatch):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"seeds": 0}, {"rows": 0}, {"epochs": 0}, {"rate": 0.0}, {"rate": -1.0}, {"splits": 0}, {"splits": 12},
-     {"split_weeks": 1}, {"split_windows": 1}],
-)  # fmt: skip
+    [
+        {"seeds": 0},
+        {"rows": 0},
+        {"epochs": 0},
+        {"rate": 0.0},
+        {"rate": -1.0},
+        {"splits": 0},
+        {"splits": 12},
+        {"split_weeks": 1},
+        {"split_windows": 1},
+    ],
+)
 def test_plain_mistakes_are_named_by_flag_and_value(wrong):
     ((name, value),) = wrong.items()
     with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} {value:g} must be"):

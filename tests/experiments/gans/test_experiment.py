@@ -15,8 +15,17 @@ from experiments.gans.training import ContinualGAN
 from experiments.parts import part_path, read_part
 from experiments.runner import run_unit
 
-SMALL = Args(dataset="digits", tasks=2, iterations=20, batch=32, real=100, generated=150, vae_epochs=2,
-             classifier_width=0.125, classifier_epochs=15)  # fmt: skip
+SMALL = Args(
+    dataset="digits",
+    tasks=2,
+    iterations=20,
+    batch=32,
+    real=100,
+    generated=150,
+    vae_epochs=2,
+    classifier_width=0.125,
+    classifier_epochs=15,
+)
 UNIT = Unit("wgan", 0, 35)
 
 

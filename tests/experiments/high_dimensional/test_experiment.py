@@ -18,9 +18,20 @@ from experiments.parts import part_path, read_part
 from experiments.runner import run_unit
 
 SMALL = Args(
-    seeds=1, dataset="digits", seen=700, rows=200, new=60, columns=32, classifier_epochs=2, iterations=5, mixture=3,
-    components=4, kliep_epochs=2, ridge=100.0, estimators=("linear-ridge", "kliep", "pca"),
-)  # fmt: skip
+    seeds=1,
+    dataset="digits",
+    seen=700,
+    rows=200,
+    new=60,
+    columns=32,
+    classifier_epochs=2,
+    iterations=5,
+    mixture=3,
+    components=4,
+    kliep_epochs=2,
+    ridge=100.0,
+    estimators=("linear-ridge", "kliep", "pca"),
+)
 
 
 def quiet(text):
@@ -166,9 +177,11 @@ def test_verdict_follows_the_numbers():
     assert judge(tabled(good), "linear", PLUG_IN) == (True, True, True, True)
     assert verdict_of(good).startswith("**As claimed by all estimators.** ")
     for wrong, field in (
-        (invented(null=0.2), "null"), (invented(factor=1.2), "truth"), (invented(spread=0.2), "spread"),
+        (invented(null=0.2), "null"),
+        (invented(factor=1.2), "truth"),
+        (invented(spread=0.2), "spread"),
         (invented(levels=(2.0, 1.0, 3.0)), "order"),
-    ):  # fmt: skip
+    ):
         judged = judge(tabled(wrong), "linear", PLUG_IN)._asdict()
         assert [name for name, met in judged.items() if not met] == [field]
         assert verdict_of(wrong).startswith("**Not confirmed.** ")

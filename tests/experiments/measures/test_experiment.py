@@ -15,8 +15,18 @@ from experiments.measures.verdict import of_halves, of_noises
 from experiments.parts import part_path, read_part
 from experiments.runner import run_unit
 
-SMALL = Args(seeds=1, dataset="digits", rows=200, pixel_rows=300, held=100, epochs=3, subsets=3, angles=11,
-             classifier_width=0.125, classifier_epochs=15)  # fmt: skip
+SMALL = Args(
+    seeds=1,
+    dataset="digits",
+    rows=200,
+    pixel_rows=300,
+    held=100,
+    epochs=3,
+    subsets=3,
+    angles=11,
+    classifier_width=0.125,
+    classifier_epochs=15,
+)
 
 
 @pytest.fixture(scope="module")
@@ -202,8 +212,17 @@ def invented(values, seeds=3):
     for (case, name, measure), value in values.items():
         share = NOISES[case].share if case in NOISES else 0.0 if case == CLEAN else 0.5
         truth = truths(1.0 - share, p_within=case != "Q half").get(measure, np.nan)
-        rows += [{"case": case, "seed": seed, "estimator": name, "measure": measure, "truth": truth,
-                  "value": value * (1 + 0.01 * seed)} for seed in range(seeds)]  # fmt: skip
+        rows += [
+            {
+                "case": case,
+                "seed": seed,
+                "estimator": name,
+                "measure": measure,
+                "truth": truth,
+                "value": value * (1 + 0.01 * seed),
+            }
+            for seed in range(seeds)
+        ]
     return pd.DataFrame(rows)
 
 
@@ -212,8 +231,9 @@ def expected_halves():
     for case in HALVES:
         values |= {(case, NONE, "fid"): 20.0, (case, NONE, "kid"): 0.5}
         for name in (DEFAULT, KLIEP):
-            values |= {(case, name, m): v if np.isfinite(v) else 3.0
-                       for m, v in truths(0.5, p_within=case == "P half").items()}  # fmt: skip
+            values |= {
+                (case, name, m): v if np.isfinite(v) else 3.0 for m, v in truths(0.5, p_within=case == "P half").items()
+            }
     return values
 
 
