@@ -1,4 +1,4 @@
-"""Run an experiment's units in processes of one thread each, keep what is finished, write table, figure and verdict."""
+"""Run an experiment's units in processes of one thread each, keep finished ones, write table, figure and verdict."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ def execute(
     """Run what is not finished yet and write ``results.csv``, ``figure.png``, ``figure.pdf`` and ``verdict.md``.
 
     A unit is finished when its part, named after its arguments, lies whole in ``parts``; ``fresh`` runs it again.
-    ``command`` is what to type to get the same, noted beside the arguments.
+    ``command`` gives the same rows when typed; it is noted beside the arguments.
     """
     folder, console = experiment.place(out, args), console or Console()
     _probe(folder)
-    units = experiment.units(args)
+    units = experiment.work.units(args)
     known = {} if fresh else _known(folder, args, units, console)
     if known:
         console.print(f"{experiment.name}: {len(known)} of {len(units)} units are finished already")
     todo = [unit for unit in units if unit not in known]
     if fresh:
         for unit in todo:
-            shutil.rmtree(_work(folder, args, unit), ignore_errors=True)
+            shutil.rmtree(_unit_folder(folder, args, unit), ignore_errors=True)
     if todo:
         _run_all(experiment, args, folder, todo, jobs, console)
         known.update({u: p for u in todo if (p := read_part(part_path(folder, args, u), u)) is not None})
@@ -71,14 +71,14 @@ def execute(
 
 
 def _probe(folder: Path) -> None:
-    """Whether results can be written, before any are computed."""
+    """Raise if results cannot be written, before any are computed."""
     folder.joinpath("parts").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
         pass
 
 
 def _known(folder: Path, args: Any, units: list[Unit], console: Console) -> dict[Unit, Part]:
-    """Finished parts; those of other code are used, but told."""
+    """Finished parts; those of other code are used, with a warning."""
     known = {u: p for u in units if (p := read_part(part_path(folder, args, u), u)) is not None}
     if other := sum(part.sources != sources() for part in known.values()):
         console.print(f"[yellow]{other} finished units were made by other code than this: --fresh runs them again[/]")
@@ -86,12 +86,13 @@ def _known(folder: Path, args: Any, units: list[Unit], console: Console) -> dict
 
 
 def _write_up(experiment: Experiment, args: Any, folder: Path, table: pd.DataFrame, command: str) -> None:
-    """All that people read, made before any of it is written: an error must not leave old and new side by side."""
+    """Write all that people read; make all of it first, since an error must not leave old and new side by side."""
     arguments = json.dumps({"command": command, **asdict(args)}, indent=1, default=str)
-    verdict = " ".join(experiment.verdict(table, args).split()) + "\n"
-    caption = " ".join(experiment.caption(args).split()) + "\n"
-    figure = experiment.figure(table, args)
-    further = {} if experiment.extras is None else experiment.extras(folder, table, args)
+    results = experiment.results
+    verdict = results.verdict(table, args)
+    caption = " ".join(results.caption(args).split()) + "\n"
+    figure = results.figure(table, args)
+    further = {} if results.extras is None else results.extras(folder, table, args)
     save(figure, folder, caption)
     for name, extra in further.items():
         save(extra, folder, "", name)
@@ -100,28 +101,29 @@ def _write_up(experiment: Experiment, args: Any, folder: Path, table: pd.DataFra
         write_atomically(folder / name, lambda path, text=text: path.write_text(text, encoding="utf-8"))  # type: ignore[misc]
 
 
-def _work(folder: Path, args: Any, unit: Unit) -> Path:
+def _unit_folder(folder: Path, args: Any, unit: Unit) -> Path:
     """A unit's own folder, if it keeps anything while it runs."""
     return part_path(folder, args, unit).with_suffix("")
 
 
 def run_unit(experiment: Experiment, args: Any, unit: Unit, folder: Path) -> None:
-    """One unit from beginning to end, in this process."""
+    """Run one unit from beginning to end, in this process."""
 
-    def tell(text: str, advance: int = 0) -> None:
+    def report(text: str, advance: int = 0) -> None:
         if _queue is not None:
             _queue.put((unit, text, advance))
 
     rows = []
-    kept = (_work(folder, args, unit),) if experiment.keeps else ()
-    for row in experiment.run(args, unit, tell, *kept):
+    work = experiment.work
+    kept = (_unit_folder(folder, args, unit),) if work.keeps else ()
+    for row in work.run(args, unit, report, *kept):
         rows.append({"case": unit.case, "seed": unit.seed, **row})
-        tell("", 1)
+        report("", 1)
     if len(rows) != unit.rows:
         raise RuntimeError(f"{len(rows)} rows instead of the {unit.rows} announced")
     write_part(part_path(folder, args, unit), pd.DataFrame(rows))
-    if experiment.tidy is not None:
-        experiment.tidy(args, *kept)
+    if work.tidy is not None:
+        work.tidy(args, *kept)
 
 
 def _run_named(name: str, args: Any, unit: Unit, folder: Path) -> None:
@@ -161,7 +163,7 @@ def _run_all(experiment: Experiment, args: Any, folder: Path, todo: list[Unit], 
                 progress.advance(overall)
 
             failures, killed = _pooled(experiment, args, folder, todo, jobs, queue, done)
-            if killed:  # by whom we are not told; once more, one at a time, in case memory was short
+            if killed:  # by whom is not known; once more, one at a time, in case memory was short
                 console.print(f"[yellow]a worker was killed: {len(killed)} units are run again, one at a time[/]")
                 again, killed = _pooled(experiment, args, folder, killed, 1, queue, done)
                 failures += again + [f"{u.case}, seed {u.seed}: its process was killed" for u in killed]
@@ -175,7 +177,7 @@ def _run_all(experiment: Experiment, args: Any, folder: Path, todo: list[Unit], 
 def _pooled(
     experiment: Experiment, args: Any, folder: Path, todo: list[Unit], jobs: int, queue: Any, done: Any
 ) -> tuple[list[str], list[Unit]]:
-    """Run units side by side: what failed, in words, and which were lost because a process was killed."""
+    """Run units side by side; return the failures in words, and the units lost because a process was killed."""
     failures, killed = [], []
     context = mp.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(todo)), context, initializer=_begin, initargs=(queue,)) as pool:
@@ -200,7 +202,7 @@ def _pooled(
 
 
 def _show(queue: Any, progress: Progress) -> None:
-    """A bar per running unit; an advance of -1 ends it."""
+    """Show a bar per running unit; an advance of -1 ends it."""
     tasks: dict[Unit, Any] = {}
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The real half of the covariate-shift experiment: models of a late month, weighted back to a month half a year before.
+"""The electricity table: models of a late month, weighted back to a month half a year before.
 
 The table is cut into windows of whole weeks. A split takes a run of them: the first is the original, the rest arrive
 one at a time, models are trained on the last and tested on the first. Chosen before any error was seen:
@@ -13,8 +13,8 @@ one at a time, models are trained on the last and tested on the first. Chosen be
 
 Controls: the same weights permuted, and models trained on the first window itself. Two more were added once weights
 were seen not to help, to ask why; the setting was not changed. Weights from both windows at hand show what the
-recursion costs. Boosting on both windows together, with and without being told which is which, shows whether the target
-given the covariates has moved too, which no weight on the covariates can undo.
+recursion costs. Boosting on both windows together, with and without a column that says which is which, shows whether
+the target given the covariates has moved too, which no weight on the covariates can undo.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.axes import Axes
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -39,26 +38,31 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from driftline import ContinualDensityRatio, DensityRatio
 from experiments.experiment import Report, Row
-from experiments.figures import COLORS, plain_ticks
 from experiments.methods import Floats, untrusted
 
 __all__ = [
+    "FIRST",
     "METHODS",
     "MODELS",
+    "PERMUTED",
+    "PLAIN",
+    "POOLED",
     "PRICE",
     "ROWS",
+    "STATIC",
+    "STRIDE",
+    "TARGETS",
+    "TOLD",
     "UP",
     "WEEKS",
-    "change",
+    "WEIGHTED",
     "errors",
     "gains",
-    "levels",
     "most_splits",
     "windows",
-    "words",
 ]
 
-PRICE, UP = "log price", "class"
+TARGETS = PRICE, UP = "log price", "class"
 MODELS = ("linear", "tree", "forest", "boosting", "SVM")
 PLAIN, WEIGHTED, STATIC, PERMUTED, FIRST = "unweighted", "weighted", "static", "permuted", "first"
 METHODS = (PLAIN, WEIGHTED, STATIC, PERMUTED, FIRST)
@@ -66,16 +70,9 @@ POOLED, TOLD = "pooled", "told apart"
 ROWS = 2 * (len(MODELS) * len(METHODS) + 2)  # of one split
 WEEKS = 134  # whole ones of the table
 _WEEK = 7 * 48  # half-hours
-_STRIDE = 10  # weeks between the starts of two splits: their first windows, and their last, do not overlap
+STRIDE = 10  # weeks between the starts of two splits: their first windows, and their last, do not overlap
 _STEPS_A_DAY = 48
 _WEEKEND = (1, 7)  # the two days of low demand
-_LOOKS = {
-    PLAIN: ("red", "s", "unweighted"),
-    WEIGHTED: ("driftline", "o", "weighted by driftline"),
-    STATIC: ("sky", "D", "weighted, first window kept"),
-    PERMUTED: ("grey", "v", "driftline's weights, permuted"),
-    FIRST: ("truth", "_", "trained on first window"),
-}
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class Window:
 
 def most_splits(weeks: int, count: int, total: int = WEEKS) -> int:
     """How many splits of ``count`` windows, each of so many weeks, a table of ``total`` weeks holds."""
-    return max(0, total - weeks * count + _STRIDE) // _STRIDE
+    return max(0, total - weeks * count + STRIDE) // STRIDE
 
 
 def windows(table: pd.DataFrame, split: int, weeks: int, count: int) -> list[Window]:
@@ -98,7 +95,7 @@ def windows(table: pd.DataFrame, split: int, weeks: int, count: int) -> list[Win
         raise ValueError(
             f"split {split + 1}: the table's {total} weeks hold {most} splits of {count} windows of {weeks} weeks"
         )
-    begin, size = _STRIDE * split * _WEEK, weeks * _WEEK
+    begin, size = STRIDE * split * _WEEK, weeks * _WEEK
     return [_window(table.iloc[begin + k * size : begin + (k + 1) * size]) for k in range(count)]
 
 
@@ -144,7 +141,7 @@ def errors(table: pd.DataFrame, split: int, weeks: int, count: int, report: Repo
     trainings = {PLAIN: None, **weights, PERMUTED: np.random.default_rng(split).permutation(weights[WEIGHTED])}
     mean, scale = last.x.mean(), last.x.std()
     train, test = (((window.x - mean) / scale).to_numpy() for window in (last, first))
-    for target in (PRICE, UP):
+    for target in TARGETS:
         for kind in MODELS:
             report(f"{target}, {kind}")
             residuals = {
@@ -153,22 +150,15 @@ def errors(table: pd.DataFrame, split: int, weeks: int, count: int, report: Repo
                 for method, weight in trainings.items()
             }
             residuals[FIRST] = _left_out(test, first.y[target], target, kind, split)
-            for method, residual in residuals.items():
-                yield {
-                    "target": target,
-                    "model": kind,
-                    "method": method,
-                    "error": _error(residual, target),
-                    **diagnostics,
-                }
-        for method, residual in _together(train, test, last.y[target], first.y[target], target, split).items():
-            yield {
-                "target": target,
-                "model": "boosting",
-                "method": method,
-                "error": _error(residual, target),
-                **diagnostics,
-            }
+            yield from _rows(target, kind, residuals, diagnostics)
+        both = _together(train, test, last.y[target], first.y[target], target, split)
+        yield from _rows(target, "boosting", both, diagnostics)
+
+
+def _rows(target: str, kind: str, residuals: dict[str, Floats], diagnostics: dict[str, float]) -> Iterator[Row]:
+    for method, residual in residuals.items():
+        error = _error(residual, target)
+        yield {"target": target, "model": kind, "method": method, "error": error, **diagnostics}
 
 
 def _weights(first: Window, later: list[Window], seed: int) -> tuple[dict[str, Floats], dict[str, float]]:
@@ -200,7 +190,7 @@ def _left_out(x: Floats, y: Floats, target: str, kind: str, seed: int) -> Floats
 def _together(
     last: Floats, first: Floats, y_last: Floats, y_first: Floats, target: str, seed: int
 ) -> dict[str, Floats]:
-    """Residuals on left-out weeks of both windows, of boosting that is told or not which window a row is from.
+    """Residuals on left-out weeks of both windows, of boosting with and without a column that says which is which.
 
     Knowing the window helps only if the target given the covariates differs between them.
     """
@@ -223,123 +213,3 @@ def gains(frame: pd.DataFrame, target: str, method: str = WEIGHTED, against: str
     wide = frame[frame.target == target].pivot_table(index=["model", "seed"], columns="method", values="error")
     grouped = (wide[method] - wide[against]).dropna().groupby("model")
     return pd.DataFrame({"mean": grouped.mean(), "se": grouped.sem().fillna(np.inf)})
-
-
-def levels(ax: Axes, frame: pd.DataFrame, target: str) -> None:
-    """Draw the test error by model and training: mean over splits, bars of one standard deviation."""
-    part = frame[frame.target == target]
-    for offset, method in zip(np.linspace(-0.27, 0.27, len(METHODS)), METHODS, strict=True):
-        color, marker, label = _LOOKS[method]
-        grouped = part[part.method == method].groupby("model")["error"]
-        mean, spread = (values.reindex(MODELS).to_numpy() for values in (grouped.mean(), grouped.std().fillna(0.0)))
-        scale = 1.0 if target == PRICE else 100.0
-        ax.errorbar(
-            np.arange(len(MODELS)) + offset,
-            scale * mean,
-            scale * spread,
-            fmt=marker,
-            color=COLORS[color],
-            markersize=7 if marker == "_" else 4,
-            elinewidth=1,
-            label=label,
-        )
-    ax.set_xticks(range(len(MODELS)), MODELS)
-    ax.set(
-        title="price of the first window" if target == PRICE else "price up or down",
-        ylabel="test RMSE [log price]" if target == PRICE else "test error [% of half-hours]",
-        xlabel="kind of model",
-    )
-    ax.grid(axis="x", visible=False)
-
-
-def change(ax: Axes, frame: pd.DataFrame) -> None:
-    """Draw the weighted error over the unweighted one, a dot for each split and a bar for their geometric mean."""
-    wide = frame.pivot_table(index=["target", "model", "seed"], columns="method", values="error")
-    ratio = (wide[WEIGHTED] / wide[PLAIN]).dropna()
-    for offset, target, color in ((-0.17, PRICE, "driftline"), (0.17, UP, "orange")):
-        for place, kind in enumerate(MODELS):
-            values = ratio.loc[(target, kind)].to_numpy()
-            ax.plot(
-                np.full(len(values), place + offset),
-                values,
-                "o",
-                color=COLORS[color],
-                alpha=0.45,
-                markersize=3.5,
-                markeredgewidth=0,
-                label=target if not place else None,
-            )
-            middle = np.exp(np.log(values).mean())
-            ax.plot([place + offset - 0.13, place + offset + 0.13], [middle, middle], color=COLORS[color])
-    ax.axhline(1.0, color=COLORS["truth"], linewidth=0.8)
-    ax.set_xticks(range(len(MODELS)), MODELS)
-    ax.set(title="what the weights change", ylabel="error weighted / unweighted", xlabel="kind of model", yscale="log")
-    plain_ticks(ax, (0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0))
-    ax.grid(axis="x", visible=False)
-
-
-def words(frame: pd.DataFrame, weeks: int, count: int) -> str:
-    """What came out with windows of so many weeks, ``count`` a split, in sentences that go by the numbers."""
-    first = frame.drop_duplicates("seed")
-    splits = f"{len(first)} split{'' if len(first) == 1 else 's'}"
-    parts = " ".join(_of_target(frame, target) for target in (PRICE, UP))
-    overlap = ""
-    if len(first) > 1 and weeks * count > _STRIDE:
-        overlap = f"""Splits overlap in time (each spans {weeks * count} weeks, they start {_STRIDE} apart), so that the
-        standard errors are optimistic. """
-    return f"""**On the electricity table** models are trained on the last window and tested on the first, which the
-    weights saw once ({splits}; the weights' effective sample size is {first["ess"].median():.0%} of the rows
-    in the median, {first["ess"].min():.1%} to {first["ess"].max():.0%}). {overlap}{parts}"""
-
-
-def _helped(weighted: pd.DataFrame) -> str:
-    """For which kinds weights help or harm by more than two standard errors, and what that says."""
-    better, clearly = _below(weighted), _below(weighted, 2.0)
-    harmed = _below(weighted.assign(mean=-weighted["mean"]), 2.0)
-    if np.isinf(weighted["se"]).all():
-        return f"cannot be judged, one split has no standard error: the error is lower for {_listed(better)}"
-    if not clearly and not harmed:
-        return f"""do not help or harm beyond chance: the mean error is lower for {_listed(better)}, but for no kind of
-        model is it lower or higher by two standard errors"""
-    found = [
-        f"{verb} clearly (two standard errors) for {_listed(kinds)}"
-        for verb, kinds in (("help", clearly), ("harm", harmed))
-        if kinds
-    ]
-    single = f", one kind of {len(weighted)}, which may be chance" if len(clearly) + len(harmed) == 1 else ""
-    return f"{' and '.join(found)}{single}; the mean error is lower for {_listed(better)}"
-
-
-def _of_target(frame: pd.DataFrame, target: str) -> str:
-    lead = f"For the {target} weights {_helped(gains(frame, target))}"
-    mean = frame[frame.target == target].groupby("method")["error"].mean()
-    unit, scale = ("RMSE", 1.0) if target == PRICE else ("% wrong", 100.0)
-    shown = {key: f"{scale * value:.3g}" for key, value in mean.items()}
-    control = gains(frame, target, WEIGHTED, PERMUTED)
-    return f"""{lead}. Mean {unit} over the kinds of model: {shown[PLAIN]} without weights, {shown[WEIGHTED]} with,
-    {shown[STATIC]} with weights made from both windows at hand, {shown[PERMUTED]} with the weights permuted (ours are
-    below these for {len(_below(control))} of {len(MODELS)} kinds, clearly for {_listed(_below(control, 2.0))}),
-    {shown[FIRST]} when trained on the first window itself. {_moved(frame, target)}"""
-
-
-def _moved(frame: pd.DataFrame, target: str) -> str:
-    """Whether the target given the covariates is the same in both windows."""
-    told = gains(frame, target, TOLD, POOLED)
-    mean = frame[frame.target == target].groupby("method")["error"].mean()
-    fall = 1.0 - mean[TOLD] / mean[POOLED]
-    lead = "p(y|x) moved too, which weights on x cannot undo"
-    if not _below(told, 2.0):
-        lead = "That p(y|x) moved too is not shown"
-    size = f"{abs(fall):.0%}"
-    errs = "no less" if size == "0%" else f"{size} {'less' if fall > 0.0 else 'more'}"
-    return f"{lead}: told which window a row is from, boosting on both errs {errs}."
-
-
-def _below(table: pd.DataFrame, errors: float = 0.0) -> list[str]:
-    """Kinds of model with a mean difference below 0 by more than so many standard errors."""
-    margin = errors * table["se"] if errors else 0.0
-    return [str(kind) for kind in table.index[table["mean"] < -margin]]
-
-
-def _listed(kinds: list[str]) -> str:
-    return ", ".join(kinds) if kinds else "none"

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.experiment import Experiment, Report, Row, Unit
+from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.files import write_atomically
-from experiments.gans.figures import caption_of, measures_figure, samples_figure, verdict_of
+from experiments.gans.figures import caption_of, measures_figure, samples_figure
 from experiments.gans.judge import DIVERGENCES, KEEPING, Judge
 from experiments.gans.losses import LOSSES
 from experiments.gans.training import ContinualGAN, Settings
+from experiments.gans.verdict import verdict_of
 from experiments.labelled import Data, classifier, classifier_path, load
-from experiments.parts import part_path
+from experiments.parts import read_samples, write_samples
 
 _SHOWN = 8  # images of each class that are kept for the figure
 _ROWS = "rows.json"
@@ -101,11 +100,11 @@ def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
             rows = [*rows, *found]
             _remember(judge, rows, task, work)
             yield from found
-    write_atomically(work.with_suffix(".npz"), partial(_write_grid, shown))
+    write_samples(work, shown)
 
 
 def tidy(args: Args, work: Path) -> None:
-    """The last networks are kept, to draw from; the rows go before the judge, whom they name."""
+    """Delete all but the last networks, which are kept to draw from; the rows go before the judge, whom they name."""
     for path in (work / _ROWS, *_judges(work), *(_checkpoint(work, task) for task in range(args.tasks - 1))):
         path.unlink(missing_ok=True)
 
@@ -123,7 +122,7 @@ def _resumed(judge: Judge, work: Path) -> list[Row]:
 
 
 def _remember(judge: Judge, rows: list[Row], task: int, work: Path) -> None:
-    """The judge first, then the rows, which name it; then the judge before is not needed any more."""
+    """Save the judge first, then the rows, which name it; then the judge before is not needed any more."""
     path = work / f"judge-{task + 1}.safetensors"
     judge.save(path)
     text = json.dumps({"judge": path.name, "rows": rows})
@@ -150,24 +149,10 @@ def _checkpoint(work: Path, task: int) -> Path:
     return work / f"task-{task + 1}.safetensors"
 
 
-def _write_grid(shown: npt.NDArray[np.uint8], path: Path) -> None:
-    with path.open("wb") as file:  # savez would add to a name without .npz
-        np.savez_compressed(file, samples=shown)
-
-
 def _settings(args: Args) -> Settings:
-    return Settings(
-        architecture=args.architecture,
-        iterations=args.iterations,
-        epochs=args.epochs,
-        batch=args.batch,
-        critic_steps=args.critic_steps,
-        critic_rate=args.critic_rate,
-        generator_rate=args.generator_rate,
-        penalty=args.penalty,
-        clip=args.clip,
-        average=args.average,
-    )
+    """The GANs' settings, which are arguments of the same names; the others stay at their defaults."""
+    given = asdict(args)
+    return Settings(**{field.name: given[field.name] for field in fields(Settings) if field.name in given})
 
 
 def figure(frame: pd.DataFrame, args: Args) -> Figure:
@@ -177,27 +162,17 @@ def figure(frame: pd.DataFrame, args: Args) -> Figure:
 
 def extras(folder: Path, frame: pd.DataFrame, args: Args) -> dict[str, Figure]:
     """Fig. 6: samples of each model's first seed."""
-    grids = {}
-    for unit in units(args):
-        path = part_path(folder, args, unit).with_suffix(".npz")
-        if unit.seed == 0 and path.exists():
-            with np.load(path) as kept:
-                grids[unit.case] = kept["samples"]
+    grids = read_samples(folder, args, units(args))
     return {"samples": samples_figure(grids)} if grids else {}
 
 
 def caption(args: Args) -> str:
-    """What the figure shows, and what is smaller than in the paper."""
+    """Say what the figure shows, and what is smaller than in the paper."""
     return caption_of(asdict(args))
 
 
-def _folder(args: Args) -> str:
-    usual = {"fashion-mnist", "own"}
-    return "-".join(["gans", *(part for part in (args.dataset, args.encoder) if part not in usual)])
-
-
 def verdict(frame: pd.DataFrame, args: Args) -> str:
-    """What the paper says of the models, and what came out."""
+    """The paper's claims about the models against the numbers."""
     return verdict_of(frame)
 
 
@@ -222,14 +197,8 @@ EXPERIMENT = Experiment(
             classifier_epochs=15,
         ),
     },
-    units=units,
-    run=run,
-    figure=figure,
-    caption=caption,
-    verdict=verdict,
-    extras=extras,
-    keeps=True,
-    tidy=tidy,
+    work=Work(units, run, keeps=True, tidy=tidy),
+    results=Results(figure, caption, verdict, extras),
     in_all=False,
-    folder=_folder,
+    folder_fields=("dataset", "encoder"),
 )

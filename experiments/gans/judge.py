@@ -1,4 +1,4 @@
-"""What is read off a continual GAN after each task: by CDRE, by what keeps the real images, by a classifier."""
+"""Readings of a continual GAN after each task: by CDRE, by measures that keep the real images, by a classifier."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from driftline import DensityRatio, Training, UntrustedEstimateWarning
 from driftline.evaluation import ContinualEvaluation
@@ -15,7 +16,7 @@ from driftline.features import ClassifierFeatures, ContinualVAE
 from experiments.experiment import Row
 from experiments.labelled import Data, Images
 
-__all__ = ["AGREEMENT", "DIVERGENCES", "KEEPING", "STATIC", "WARNED", "Judge"]
+__all__ = ["AGREEMENT", "DIVERGENCES", "KEEPING", "STATIC", "WARNED", "Judge", "averages"]
 
 DIVERGENCES = ("kl", "reverse_kl", "js", "hellinger")
 KEEPING = ("fid", "kid")
@@ -23,7 +24,7 @@ STATIC = "static_"
 """Before the name of a divergence: estimated from kept real images, in the same features."""
 AGREEMENT = "agreement"
 WARNED = "warned"
-"""How many times CDRE said after a task that an estimate is not to be trusted; of no original, so that is 0."""
+"""How many times CDRE warned after a task not to trust an estimate; not of one original, so ``original`` is 0."""
 
 
 class Judge:
@@ -54,7 +55,7 @@ class Judge:
         )
 
     def save(self, path: Path) -> None:
-        """What it needs to go on; real images are in there, as features, since FID keeps them."""
+        """Save all it needs to go on; real images are in there, as features, since FID keeps them."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._judge.save(path)
 
@@ -63,7 +64,7 @@ class Judge:
         self._judge = ContinualEvaluation.load(path)
 
     def begin(self, task: int) -> None:
-        """A task's real images: the autoencoder learns, the original joins."""
+        """Take a task's real images: the autoencoder learns, the original joins."""
         with _counting([]):
             self._judge.task(str(task), self._real(task))
 
@@ -101,13 +102,13 @@ class Judge:
         return float((self._net.predict(images) == task).mean())
 
     def _recall(self, task: int) -> float:
-        """What real images read that the classifier has not seen."""
+        """The agreement of real images that the classifier has not seen."""
         return self._agreement(self._data.test[self._data.test_labels == task], task)
 
 
 @contextmanager
 def _counting(warned: list[str]) -> Iterator[None]:
-    """Warnings that an estimate is not to be trusted go to the list: hundreds on the screen would tell nobody."""
+    """Collect warnings not to trust an estimate in the list: hundreds of them on the screen would help nobody."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UntrustedEstimateWarning)
         yield
@@ -137,3 +138,9 @@ def _row(
         "high": high,
         "floor": floor,
     }
+
+
+def averages(frame: pd.DataFrame) -> pd.DataFrame:
+    """Means over the tasks learned: a row for each model, seed and task, a column for each measure."""
+    means = frame.groupby(["case", "seed", "task", "measure"])["value"].mean().unstack()
+    return means.reset_index()

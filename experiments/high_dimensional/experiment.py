@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +15,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from driftline.metrics import fid
-from experiments.experiment import Experiment, Report, Row, Unit
-from experiments.files import write_atomically
+from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.gans.training import Settings
 from experiments.high_dimensional.estimators import BOUNDS, ESTIMATORS, OF_FIT, Pair, Recipe, read
-from experiments.high_dimensional.figures import caption_of, divergences_figure, samples_figure, verdict_of
+from experiments.high_dimensional.figures import caption_of, divergences_figure, samples_figure
 from experiments.high_dimensional.samples import (
     GENERATORS,
     Generator,
@@ -29,10 +27,10 @@ from experiments.high_dimensional.samples import (
     gaussian_truth,
     generator,
     image_pair,
-    write_arrays,
 )
+from experiments.high_dimensional.verdict import verdict_of
 from experiments.labelled import load
-from experiments.parts import part_path
+from experiments.parts import read_samples, write_samples
 
 _SHOWN = 40  # images of a generator that are kept for the figure
 
@@ -108,7 +106,7 @@ def _images(args: Args, unit: Unit, report: Report, work: Path) -> Pair:
             unit.case, data, args.dataset, args.seen, folder, settings=settings, components=args.mixture, report=report
         )
         shown = np.round(255 * made.draw(_SHOWN, unit.seed)).astype(np.uint8)
-        write_atomically(work.with_suffix(".npz"), partial(write_arrays, {"samples": shown}))
+        write_samples(work, shown)
     report("classifier and features")
     net = features(
         data,
@@ -129,22 +127,17 @@ def figure(frame: pd.DataFrame, args: Args) -> Figure:
 
 def extras(folder: Path, frame: pd.DataFrame, args: Args) -> dict[str, Figure]:
     """Samples of each generator's first draw."""
-    grids = {}
-    for unit in units(args):
-        path = part_path(folder, args, unit).with_suffix(".npz")
-        if unit.seed == 0 and unit.case in GENERATORS and path.exists():
-            with np.load(path) as kept:
-                grids[unit.case] = kept["samples"]
+    grids = read_samples(folder, args, units(args))
     return {"samples": samples_figure(grids)} if grids else {}
 
 
 def caption(args: Args) -> str:
-    """What the figure shows, and what differs from the paper."""
+    """Say what the figure shows, and what differs from the paper."""
     return caption_of(args.dataset, args.columns, args.rows, args.new, args.seen, args.seeds)
 
 
 def verdict(frame: pd.DataFrame, args: Args) -> str:
-    """What the paper says of f-divergences in 2,048 dimensions, and what came out."""
+    """The paper's claim about f-divergences in 2,048 dimensions against the numbers."""
     return verdict_of(frame)
 
 
@@ -169,13 +162,8 @@ EXPERIMENT = Experiment(
             estimators=tuple(ESTIMATORS),
         ),
     },
-    units=units,
-    run=run,
-    figure=figure,
-    caption=caption,
-    verdict=verdict,
-    extras=extras,
-    keeps=True,
+    work=Work(units, run, keeps=True),
+    results=Results(figure, caption, verdict, extras),
     in_all=False,
-    folder=lambda args: "high-dimensional" + ("" if args.dataset == "fashion-mnist" else f"-{args.dataset}"),
+    folder_fields=("dataset",),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from hashlib import sha256
 from math import exp, sqrt
 from pathlib import Path
@@ -22,7 +21,7 @@ from driftline import Training
 from driftline.divergences import terms
 from driftline.features import ClassifierFeatures
 from experiments.experiment import Report
-from experiments.files import write_atomically
+from experiments.files import write_arrays
 from experiments.gans.training import ContinualGAN, Settings
 from experiments.high_dimensional.estimators import Floats, Pair
 from experiments.labelled import Data, Images
@@ -35,7 +34,6 @@ __all__ = [
     "gaussian_truth",
     "generator",
     "image_pair",
-    "write_arrays",
 ]
 
 GENERATORS = {"wgan-gp": "WGAN-GP", "mixture": "Gaussian mixture", "single": "one Gaussian"}
@@ -101,18 +99,12 @@ class _Mixture:
         return np.asarray(pixels.reshape(n, *self._shape), dtype=np.float32)
 
     def save(self, path: Path) -> None:
-        write_atomically(path, partial(write_arrays, self._tensors))
+        write_arrays(path, **self._tensors)
 
     @classmethod
     def load(cls, path: Path, shape: tuple[int, ...]) -> _Mixture:
         with np.load(path) as kept:
             return cls(dict(kept), shape)
-
-
-def write_arrays(tensors: dict[str, npt.NDArray[Any]], path: Path) -> None:
-    """Arrays by name, without pickle."""
-    with path.open("wb") as file:  # savez would add to a name without .npz
-        np.savez_compressed(file, **tensors)  # type: ignore[arg-type]
 
 
 def _kept(folder: Path, what: str, ending: str, *settings: Any) -> Path:

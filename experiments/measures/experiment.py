@@ -16,7 +16,8 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.experiment import Experiment, Report, Row, Unit
+from experiments.arguments import check_above_zero, check_at_least
+from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.labelled import classifier, classifier_path, load
 from experiments.measures.cases import CLEAN, HALVES, NOISES, TRUTHS, halves, noisy, truths
 from experiments.measures.figures import caption_of, curves_figure, measures_figure, noises_figure
@@ -48,17 +49,10 @@ class Args:
     classifier_epochs: int = 3
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "epochs", "subsets", "classifier_epochs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be at least 1")
-        for name in ("rows", "pixel_rows", "held"):
-            if getattr(self, name) < 100:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be at least 100")
-        if self.angles < 3:
-            raise ValueError(f"--angles {self.angles} must be at least 3")
-        for name in ("rate", "classifier_width"):
-            if not getattr(self, name) > 0.0:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name):g} must be above 0")
+        check_at_least(self, 1, "seeds", "epochs", "subsets", "classifier_epochs")
+        check_at_least(self, 3, "angles")
+        check_at_least(self, 100, "rows", "pixel_rows", "held")
+        check_above_zero(self, "rate", "classifier_width")
 
 
 PAPER = Args(
@@ -110,12 +104,12 @@ def extras(folder: Path, frame: pd.DataFrame, args: Args) -> dict[str, Figure]:
 
 
 def caption(args: Args) -> str:
-    """What the figure shows, and what is smaller than at the paper's scale."""
+    """Say what the figure shows, and what is smaller than at the paper's scale."""
     return caption_of(args, PAPER)
 
 
 def verdict(frame: pd.DataFrame, args: Args) -> str:
-    """What the paper says of the measures, and what came out."""
+    """The paper's claims about the measures against the numbers."""
     return verdict_of(frame)
 
 
@@ -124,13 +118,8 @@ EXPERIMENT = Experiment(
     paper="Tab. 1, Fig. 7",
     title="what FID, KID, PRD and f-divergences say of half the classes and of noise",
     presets={"quick": Args(), "paper": PAPER},
-    units=units,
-    run=run,
-    figure=figure,
-    caption=caption,
-    verdict=verdict,
-    extras=extras,
-    keeps=True,
+    work=Work(units, run, keeps=True),
+    results=Results(figure, caption, verdict, extras),
     in_all=False,
-    folder=lambda args: "measures" if args.dataset == "mnist" else f"measures-{args.dataset}",
+    folder_fields=("dataset",),
 )

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.arguments import changed, remark
 from experiments.figures import COLORS, canvas, style
 from experiments.labelled import Images
 from experiments.measures.cases import CLEAN, HALVES, NOISES, TRUTHS
@@ -111,7 +112,7 @@ def _handles(ax: Axes) -> list[Any]:
 
 
 def curves_figure(frame: pd.DataFrame) -> Figure:
-    """Fig. 7a: precision against recall, a line a seed; and the four numbers that sum such things up."""
+    """Fig. 7a: precision against recall, a line a seed; and the four numbers that sum them up."""
     with style():
         fig, (left, right) = canvas(1, 2, height=2.9)
         for (case, words), color in zip(HALVES.items(), ("driftline", "red"), strict=True):
@@ -160,7 +161,7 @@ def _described(case: str) -> str:
 
 
 def caption_of(args: Any, paper: Any) -> str:
-    """What the figure shows, and what is smaller than at the paper's scale."""
+    """Say what the figure shows, and what is smaller than at the paper's scale."""
     text = (
         f"Tab. 1 and Fig. 7b on {args.dataset}; points: {args.seeds} runs. Above: one of P and Q holds the lower half "
         f"of the classes only, the other all; {args.rows:,} images each, features of a classifier. Below: Q has noise "
@@ -177,5 +178,4 @@ def caption_of(args: Any, paper: Any) -> str:
         "classifier_width": f"a classifier of {args.classifier_width:g} of the width",
         "classifier_epochs": f"trained for {args.classifier_epochs} epochs instead of {paper.classifier_epochs}",
     }
-    shorter = [words for field, words in changes.items() if getattr(args, field) != getattr(paper, field)]
-    return f"{text} Smaller than --scale paper: {'; '.join(shorter)}." if shorter else text
+    return text + remark("Smaller than --scale paper", (changes[field] for field in changed(args, paper, changes)))

@@ -1,4 +1,4 @@
-"""Publishing: figures and verdicts come between the marks, and only there."""
+"""The page: figures and verdicts come between the marks, and only there."""
 
 import json
 
@@ -39,7 +39,7 @@ def test_further_figures_are_shown_too(finished):
     assert (finished / "figures" / "one-samples.png").read_bytes() == b"more"
 
 
-def test_a_page_without_marks_is_told_and_kept(finished):
+def test_a_page_without_marks_is_refused_and_kept(finished):
     page = finished / "page.md"
     page.write_text("nothing here")
     with pytest.raises(PublishingError, match=r"no marks <!-- begin one --> and <!-- end one -->"):

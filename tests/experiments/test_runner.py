@@ -1,4 +1,4 @@
-"""The runner: what is finished stays finished, what fails is told, nothing half-written is left."""
+"""The runner: finished units stay finished, failures are named, nothing half-written is left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from experiments import catalogue, parts, runner
 from experiments.__main__ import _arguments, _parser, main
-from experiments.experiment import Experiment, Unit
+from experiments.experiment import Experiment, Results, Unit, Work
 from experiments.figures import band, canvas, save, style
 from experiments.files import write_atomically
 from experiments.parts import part_path, read_part, sources, write_part
@@ -34,11 +34,8 @@ def toy(run) -> Experiment:
         "Fig. 0",
         "a toy",
         {"quick": Args(), "paper": Args(seeds=10)},
-        units=lambda args: [Unit("one", seed, 2) for seed in range(args.seeds)],
-        run=run,
-        figure=lambda frame, args: Figure(),
-        caption=lambda args: "toy",
-        verdict=lambda frame, args: "fine",
+        Work(lambda args: [Unit("one", seed, 2) for seed in range(args.seeds)], run),
+        Results(lambda frame, args: Figure(), lambda args: "toy", lambda frame, args: "fine"),
     )
 
 
@@ -90,7 +87,7 @@ def test_a_unit_with_other_rows_than_announced_is_an_error(tmp_path):
     "spoil",
     [lambda b: b"", lambda b: b[:-3], lambda b: b[: len(b) // 2], lambda b: b"\xff\xfe", lambda b: b + b"one,1,3,4\n"],
 )
-def test_a_part_that_is_not_whole_is_no_part(tmp_path, spoil):
+def test_a_part_that_is_not_whole_is_not_read(tmp_path, spoil):
     unit, path = Unit("one", 1, 2), tmp_path / "part.csv"
     write_part(path, pd.DataFrame({"t": [0, 1], "value": [0.125, 1.0625]}))
     assert read_part(path, unit) is not None
@@ -100,7 +97,7 @@ def test_a_part_that_is_not_whole_is_no_part(tmp_path, spoil):
     assert read_part(tmp_path / "none.csv", unit) is None
 
 
-def test_parts_of_other_code_are_told_apart(tmp_path, monkeypatch):
+def test_parts_of_other_code_are_recognised(tmp_path, monkeypatch):
     path = tmp_path / "part.csv"
     monkeypatch.setattr(parts, "sources", lambda: "0123456789")
     write_part(path, pd.DataFrame({"t": [0, 1]}))
@@ -118,8 +115,9 @@ def test_an_error_in_the_write_up_leaves_the_old_one_whole(tmp_path):
         raise KeyError("method")
 
     for part in ("verdict", "figure"):
+        results = toy(rows).results._replace(**{part: broken})
         with pytest.raises(KeyError):
-            _write_up(replace(toy(rows), **{part: broken}), Args(), tmp_path, table, "second")
+            _write_up(replace(toy(rows), results=results), Args(), tmp_path, table, "second")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -133,14 +131,16 @@ def test_a_unit_that_keeps_something_has_a_folder_and_fresh_empties_it(tmp_path,
         (work / "half").write_text("done")
         yield from rows(args, unit, report)
 
+    toyed = toy(keeping)
     experiment = replace(
-        toy(keeping),
-        keeps=True,
-        folder=lambda args: f"toy-{args.factor:g}",
-        extras=lambda folder, frame, args: {"more": Figure()},
+        toyed,
+        work=toyed.work._replace(keeps=True),
+        results=toyed.results._replace(extras=lambda folder, frame, args: {"more": Figure()}),
+        folder_fields=("factor", "sizes"),
     )
+    assert experiment.place(tmp_path, Args(factor=2.5)) == tmp_path / "toy-2.5"
     folder = experiment.place(tmp_path, Args())
-    assert folder == tmp_path / "toy-1"
+    assert folder == tmp_path / "toy"
     run_unit(experiment, Args(), unit, folder)
     assert given == [part_path(folder, Args(), unit).with_suffix("")]
     execute(experiment, Args(seeds=1), tmp_path, jobs=1, command="toy")
@@ -190,7 +190,7 @@ def test_flags_replace_what_the_scale_says(monkeypatch):
         [],
     ],
 )
-def test_bad_arguments_are_told(bad, capsys):
+def test_bad_arguments_are_refused(bad, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(bad)
     assert stopped.value.code == 2
@@ -258,11 +258,11 @@ def test_presets_and_names():
         assert experiment.name == name
         assert set(experiment.presets) == {"quick", "paper"}
         for args in experiment.presets.values():
-            units = experiment.units(args)
+            units = experiment.work.units(args)
             assert units, name
             assert len(set(units)) == len(units), name
             assert {u.seed for u in units} >= set(range(args.seeds)), name  # splits of real data may be more
-            assert experiment.caption(args)
+            assert experiment.results.caption(args)
 
 
 def test_bands_are_mean_and_spread_over_seeds():

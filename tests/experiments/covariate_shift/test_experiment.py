@@ -7,6 +7,7 @@ import pytest
 from experiments import data
 from experiments.covariate_shift import electricity
 from experiments.covariate_shift import experiment as shift
+from experiments.covariate_shift.stream import moments
 from experiments.experiment import Unit
 
 TINY = shift.Args(seeds=2, rows=1500, epochs=1, splits=2, split_weeks=2, split_windows=3)
@@ -67,7 +68,7 @@ def test_true_weights_are_a_density_ratio_with_enough_rows():
     weights = shift.true_weights(x, 10)
     assert weights.mean() == pytest.approx(1.0, abs=0.02)
     assert weights.sum() ** 2 / (weights**2).sum() / len(x) > 0.05
-    assert np.average(x[:, 0], weights=weights) == pytest.approx(shift.moments(1)[0], abs=0.01)
+    assert np.average(x[:, 0], weights=weights) == pytest.approx(moments(1)[0], abs=0.01)
 
 
 def test_driftline_halves_the_error_and_is_near_true_weights(synthetic):
@@ -167,7 +168,7 @@ def test_weights_help_a_line_when_only_covariates_move(monkeypatch):
     assert error["boosting", "told apart"] == pytest.approx(error["boosting", "pooled"], rel=0.05)
 
 
-def test_a_price_that_moves_given_the_covariates_is_told_from_one_that_does_not(real):
+def test_a_price_that_moves_given_the_covariates_is_recognised(real):
     error = real[real.target == electricity.PRICE].groupby("method")["error"].mean()
     assert error["told apart"] < 0.8 * error["pooled"]
     assert error["first"] < 0.5 * error["weighted"]
@@ -180,32 +181,34 @@ def test_the_figure_labels_its_axes_with_and_without_the_real_table(synthetic, r
         assert all(ax.get_xlabel() and ax.get_ylabel() and ax.get_title() for ax in drawn.axes)
 
 
-def test_the_synthetic_verdict_turns_with_the_numbers(synthetic, monkeypatch):
+def test_the_synthetic_verdict_turns_with_the_numbers(synthetic, monkeypatch, check_form):
     monkeypatch.delenv("DRIFTLINE_DATA", raising=False)
-    good = shift.verdict(synthetic, TINY)
-    assert good.startswith("**Confirmed on")
+    good = check_form(shift.verdict(synthetic, TINY))
+    assert good.startswith("**Confirmed on the synthetic stream; the electricity table was not run.**")
     assert "not run: DRIFTLINE_DATA" in good
     assert "(met, " in good
     assert "missed" not in good
     doctored = synthetic.copy()
     ours = doctored.method == shift.DRIFTLINE
     doctored.loc[ours, "mse"] *= 1.3  # the claim stands, one of our bars does not
-    words = " ".join(shift.verdict(doctored, TINY).split())
+    words = check_form(shift.verdict(doctored, TINY))
     assert words.startswith("**Confirmed on")
     assert "above that with true weights (missed, " in words
     doctored.loc[ours, "mse"] *= 100.0
-    words = " ".join(shift.verdict(doctored, TINY).split())
+    words = check_form(shift.verdict(doctored, TINY))
     assert words.startswith("**Confirmed with CKLIEP's weights, contradicted with driftline's, on")
     assert "without weights (missed, " in words
     doctored.loc[doctored.method == shift.CKLIEP, "mse"] = 100.0
     assert shift.verdict(doctored, TINY).startswith("**Contradicted on")
     doctored.loc[ours & (doctored.seed == 1), "mse"] = np.nan
-    assert "no number with driftline's, on" in shift.verdict(doctored, TINY)
+    words = check_form(shift.verdict(doctored, TINY))
+    assert "no number with driftline's, on" in words
+    assert "| with driftline's weights | no number |" in words
 
 
-def test_one_seed_has_no_spread(synthetic, monkeypatch):
+def test_one_seed_has_no_spread(synthetic, monkeypatch, check_form):
     monkeypatch.delenv("DRIFTLINE_DATA", raising=False)
-    words = shift.verdict(synthetic[synthetic.seed == 0], TINY)
+    words = check_form(shift.verdict(synthetic[synthetic.seed == 0], TINY))
     assert "±" not in words
     assert "one seed only" in words
 
@@ -217,7 +220,18 @@ def test_the_caption_names_what_differs_and_nothing_else(monkeypatch):
     assert shift.caption(replace(shift.PAPER, rows=50)).endswith("Shortened: rows a window 50 instead of 50,000.")
 
 
-def test_the_real_verdict_turns_with_the_numbers(real):
+@pytest.fixture
+def judged(synthetic, check_form):
+    """The verdict on the stream and on some rows of the market."""
+
+    def judge(market, weeks=4, windows=7):
+        args = replace(TINY, split_weeks=weeks, split_windows=windows)
+        return check_form(shift.verdict(pd.concat([synthetic, market]), args))
+
+    return judge
+
+
+def test_the_real_verdict_turns_with_the_numbers(real, judged):
     def with_weighted(values, kinds=electricity.MODELS, others=(0.401, 0.4)):
         """All kinds of model at error 0.4 but for weights, whose errors by split are given for some kinds."""
         frame = real.copy()
@@ -226,29 +240,35 @@ def test_the_real_verdict_turns_with_the_numbers(real):
             chosen = (frame.method == "weighted") & (frame.seed == seed)
             frame.loc[chosen, "error"] = others[seed]
             frame.loc[chosen & frame.model.isin(kinds), "error"] = values[seed]
-        return " ".join(electricity.words(frame, 4, 7).split())
+        return judged(frame)
 
-    assert "weights help clearly (two standard errors) for SVM, boosting" in with_weighted((0.3, 0.302))
+    assert "weights help clearly (SVM, boosting, forest, linear, tree).**" in with_weighted((0.3, 0.302))
     assert "weights harm clearly" in with_weighted((0.5, 0.502))
-    assert "do not help or harm beyond chance" in with_weighted((0.3, 0.5))
+    assert "do not help or harm beyond chance.**" in with_weighted((0.3, 0.5))
     assert "moved too is not shown" in with_weighted((0.3, 0.5))
-    single = with_weighted((0.3, 0.302), ["tree"])
-    assert "help clearly (two standard errors) for tree, one kind of 5, which may be chance" in single
+    assert "help clearly (tree), one kind of 5, which may be chance" in with_weighted((0.3, 0.302), ["tree"])
     mixed = with_weighted((0.3, 0.302), ["tree", "SVM"], others=(0.5, 0.502))
-    assert "help clearly (two standard errors) for SVM, tree and harm clearly (two standard errors) for boos" in mixed
+    assert "help clearly (SVM, tree) and harm clearly (boos" in mixed
     frame = real.copy()
     frame.loc[frame.method == "told apart", "error"] = 0.01 + 0.001 * frame["seed"]
     frame.loc[frame.method == "pooled", "error"] = 0.4 + 0.001 * frame["seed"]
-    assert "not shown" not in electricity.words(frame, 4, 7)
+    moved = judged(frame)
+    assert "p(y|x) moved too for the log price and the class, which" in moved
+    assert "not shown" not in moved
     frame.loc[frame.method == "told apart", "error"] = 0.5
-    worse = " ".join(electricity.words(frame, 4, 7).split())
-    assert "errs 25% more" in worse
-    assert "-" not in worse
+    assert "errs 25% more for the log price and 25% more for the class." in judged(frame)
 
 
-def test_the_real_verdict_says_how_far_splits_can_be_trusted(real):
-    assert "standard errors are optimistic" in " ".join(electricity.words(real, 4, 7).split())
-    assert "optimistic" not in electricity.words(real, 2, 5)  # ten weeks in all: no overlap
-    alone = electricity.words(real[real.seed == 0], 4, 7)
+def test_targets_that_differ_are_said_apart(real, judged):
+    frame = real.assign(error=0.4 + 0.001 * real["seed"])
+    chosen = (frame.method == "weighted") & (frame.target == electricity.PRICE)
+    frame.loc[chosen, "error"] = 0.3 + 0.002 * frame["seed"]
+    assert "weights help clearly (SVM, boosting, forest, linear, tree) for the log price, do not help" in judged(frame)
+
+
+def test_the_real_verdict_says_how_far_splits_can_be_trusted(real, judged):
+    assert "standard errors are optimistic" in judged(real)
+    assert "optimistic" not in judged(real, 2, 5)  # ten weeks in all: no overlap
+    alone = judged(real[real.seed == 0])
     assert "1 split;" in alone
-    assert "one split has no standard error" in alone
+    assert "weights cannot be judged from one split.**" in alone

@@ -7,13 +7,11 @@ import pytest
 from experiments import catalogue
 from experiments.__main__ import main
 from experiments.experiment import Unit
-from experiments.gans.experiment import EXPERIMENT, Args, _resumed, extras, figure, run, tidy, units
-from experiments.gans.figures import averages, ranks, verdict_of
-from experiments.gans.judge import AGREEMENT, DIVERGENCES, STATIC, WARNED, Judge
+from experiments.gans.experiment import EXPERIMENT, Args, _resumed, extras, figure, run, tidy, units, verdict
+from experiments.gans.judge import AGREEMENT, DIVERGENCES, STATIC, WARNED, Judge, averages
 from experiments.gans.losses import LOSSES
 from experiments.gans.training import ContinualGAN
-from experiments.parts import part_path, read_part
-from experiments.runner import run_unit
+from experiments.gans.verdict import ranks, verdict_of
 
 SMALL = Args(
     dataset="digits",
@@ -30,17 +28,18 @@ UNIT = Unit("wgan", 0, 35)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    out = tmp_path_factory.mktemp("gans")
-    run_unit(EXPERIMENT, SMALL, UNIT, out)
-    return out
+def run_in_small(finished):
+    return finished(EXPERIMENT, SMALL, [UNIT])
 
 
 @pytest.fixture(scope="module")
-def frame(folder):
-    part = read_part(part_path(folder, SMALL, UNIT), UNIT)
-    assert part is not None
-    return part.rows
+def folder(run_in_small):
+    return run_in_small[0]
+
+
+@pytest.fixture(scope="module")
+def frame(run_in_small):
+    return run_in_small[1]
 
 
 def test_rows_are_tidy(frame):
@@ -116,15 +115,25 @@ def invented(values, agreement=0.9, factor=1.0):
 EXPECTED = dict(zip(LOSSES, (1.0, 1.1, 5.0, 2.0), strict=True))
 
 
-def test_verdict_follows_the_numbers():
-    assert verdict_of(invented(EXPECTED)).startswith("**As asked, on 1 seed.** ")
-    worse = verdict_of(invented({**EXPECTED, "wgan": 9.0}))
-    assert "here it is not" in worse
-    assert worse.startswith("**In part as asked, on 1 seed.**")
-    assert "not all what they should be" in verdict_of(invented(EXPECTED, agreement=0.5))
-    far = verdict_of(invented(EXPECTED, factor=1.5))
+def test_verdict_follows_the_numbers(check_form):
+    good = check_form(verdict_of(invented(EXPECTED)))
+    assert good.startswith("**As asked, on 1 seed: f-GAN by reverse KL is the worst on all measures at all tasks, ")
+    assert "| KL | 4 of 4 | 100% | 1.00 | 1.00 | 1.00 |" in good
+    assert "CDRE warned 3 times a model" in good
+    worse = check_form(verdict_of(invented({**EXPECTED, "wgan": 9.0})))
+    assert "here it is not." in worse
+    assert worse.startswith("**In part as asked, on 1 seed: f-GAN by reverse KL is not the worst, ")
+    assert "WGAN-GP are not all recognised" in check_form(verdict_of(invented(EXPECTED, agreement=0.5)))
+    far = check_form(verdict_of(invented(EXPECTED, factor=1.5)))
     assert "in 0 of 16 cases" in far
     assert "+50%" in far
+    assert "Outside: Hellinger, squared, Jensen-Shannon, KL, reverse KL." in far
+
+
+def test_a_verdict_on_one_model_compares_nothing(frame, check_form):
+    said = check_form(verdict(frame, SMALL))
+    assert "| measure | CDRE within 25% |" in said
+    assert "reverse KL is" not in said
 
 
 def test_ranks_are_over_models():

@@ -10,12 +10,11 @@ from experiments.experiment import Unit
 from experiments.gans.training import ContinualGAN, Settings
 from experiments.high_dimensional import samples
 from experiments.high_dimensional.estimators import BOUNDS, ESTIMATORS, HELD_OUT, PLUG_IN, Recipe, held_out, read
-from experiments.high_dimensional.experiment import EXPERIMENT, Args, extras, figure, run, units
-from experiments.high_dimensional.figures import judge, tabled, verdict_of
+from experiments.high_dimensional.experiment import EXPERIMENT, Args, extras, figure, run, units, verdict
 from experiments.high_dimensional.samples import GENERATORS, gaussian_pair, gaussian_truth, generator, image_pair
+from experiments.high_dimensional.table import tabled
+from experiments.high_dimensional.verdict import judge, verdict_of
 from experiments.labelled import load
-from experiments.parts import part_path, read_part
-from experiments.runner import run_unit
 
 SMALL = Args(
     seeds=1,
@@ -39,17 +38,18 @@ def quiet(text):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    out = tmp_path_factory.mktemp("high")
-    for unit in units(SMALL):
-        run_unit(EXPERIMENT, SMALL, unit, out)
-    return out
+def run_in_small(finished):
+    return finished(EXPERIMENT, SMALL)
 
 
 @pytest.fixture(scope="module")
-def frame(folder):
-    parts = [read_part(part_path(folder, SMALL, unit), unit) for unit in units(SMALL)]
-    return pd.concat([part.rows for part in parts])
+def folder(run_in_small):
+    return run_in_small[0]
+
+
+@pytest.fixture(scope="module")
+def frame(run_in_small):
+    return run_in_small[1]
 
 
 def test_rows_are_tidy_and_as_many_as_announced(frame):
@@ -87,7 +87,7 @@ def test_true_log_ratios_reach_the_bounds(measure):
 
 @pytest.mark.parametrize("measure", BOUNDS)
 def test_noise_reads_nothing_on_new_rows(measure):
-    """What an overfitted ratio says of like samples: its scatter is no divergence, and is shrunk away."""
+    """What an overfitted ratio says of like samples: its scatter is not a divergence, and is shrunk away."""
     noise = np.random.default_rng(1000).normal(0, 2, (2, 10000))
     assert BOUNDS[measure](*noise) < -0.1
     value, factor = held_out(measure, *noise)
@@ -172,10 +172,14 @@ def invented(null=0.01, factor=1.0, spread=0.01, levels=(1.0, 2.0, 3.0)):
     return pd.DataFrame(rows, columns=["case", "seed", "estimator", "measure", "way", "value"])
 
 
-def test_verdict_follows_the_numbers():
+def test_verdict_has_its_form(frame, check_form):
+    assert "One draw: variance is not judged." in check_form(verdict(frame, SMALL))
+
+
+def test_verdict_follows_the_numbers(check_form):
     good = invented()
     assert judge(tabled(good), "linear", PLUG_IN) == (True, True, True, True)
-    assert verdict_of(good).startswith("**As claimed by all estimators.** ")
+    assert check_form(verdict_of(good)).startswith("**As claimed by all estimators.** ")
     for wrong, field in (
         (invented(null=0.2), "null"),
         (invented(factor=1.2), "truth"),
@@ -184,9 +188,9 @@ def test_verdict_follows_the_numbers():
     ):
         judged = judge(tabled(wrong), "linear", PLUG_IN)._asdict()
         assert [name for name, met in judged.items() if not met] == [field]
-        assert verdict_of(wrong).startswith("**Not confirmed.** ")
+        assert verdict_of(wrong).startswith("**Not confirmed by any estimator.**")
     other = invented(null=0.2).query("estimator == 'linear'").assign(estimator="mlp")
-    assert verdict_of(pd.concat([good, other])).startswith("**As claimed by linear only.** ")
+    assert verdict_of(pd.concat([good, other])).startswith("**As claimed by linear only.**")
 
 
 def test_estimators_are_known_and_folders_apart(tmp_path):

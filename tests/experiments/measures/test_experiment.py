@@ -9,11 +9,10 @@ from experiments.__main__ import main
 from experiments.experiment import Unit
 from experiments.labelled import Data, load
 from experiments.measures.cases import CLEAN, GREY, HALVES, NOISES, TRUTHS, Noise, corrupted, halves, noisy, truths
-from experiments.measures.experiment import EXPERIMENT, Args, caption, extras, figure, run, units
+from experiments.measures.experiment import EXPERIMENT, Args, caption, extras, figure, run, units, verdict
 from experiments.measures.readings import CURVE, DEFAULT, HELD, HELD_OUT, KLIEP, LINEAR, NONE, held_out
 from experiments.measures.verdict import of_halves, of_noises
-from experiments.parts import part_path, read_part
-from experiments.runner import run_unit
+from experiments.parts import part_path
 
 SMALL = Args(
     seeds=1,
@@ -30,18 +29,18 @@ SMALL = Args(
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    out = tmp_path_factory.mktemp("measures")
-    for unit in units(SMALL):
-        run_unit(EXPERIMENT, SMALL, unit, out)
-    return out
+def run_in_small(finished):
+    return finished(EXPERIMENT, SMALL)
 
 
 @pytest.fixture(scope="module")
-def frame(folder):
-    parts = [read_part(part_path(folder, SMALL, unit), unit) for unit in units(SMALL)]
-    assert None not in parts
-    return pd.concat([part.rows for part in parts])
+def folder(run_in_small):
+    return run_in_small[0]
+
+
+@pytest.fixture(scope="module")
+def frame(run_in_small):
+    return run_in_small[1]
 
 
 def numbered(size=600):
@@ -251,40 +250,48 @@ def expected_noises():
 def test_verdict_on_halves_follows_the_numbers():
     values = expected_halves()
     good = of_halves(invented(values))
-    assert good.startswith("**Half of the classes: confirmed.**")
-    assert "they cannot tell" in good
+    assert good.finding == "confirmed"
+    assert good.blind
     one = of_halves(invented({**values, ("Q half", KLIEP, "reverse_kl"): 4.0}))
-    assert one.startswith("**Half of the classes: confirmed with driftline only.**")
-    assert "(smaller with half in 0)" in one
+    assert one.finding == "confirmed with driftline only"
+    assert "| KL(Q‖P), KLIEP | 3.03 ± 0.03 | 4.04 ± 0.04 | 0 of 3 runs |" in one.table
     seen = of_halves(invented({**values, ("Q half", NONE, "fid"): 25.0}))
-    assert seen.startswith("**Half of the classes: not confirmed.**")
-    assert "they can tell" in seen
+    assert seen.finding == "not confirmed"
+    assert not seen.blind
     noisy_fid = invented(values)
     fids = (noisy_fid.measure == "fid") & (noisy_fid.case == "Q half")
     noisy_fid.loc[fids, "value"] = [10.0, 22.0, 34.0]  # 10 % apart on average, but by less than its standard error, 7
-    assert "they cannot tell" in of_halves(noisy_fid)
+    assert of_halves(noisy_fid).blind
     turned = {("Q half" if case == "P half" else "P half", *rest): value for (case, *rest), value in values.items()}
     wrong = of_halves(invented(turned))
-    assert wrong.startswith("**Half of the classes: not confirmed.**")
-    assert "they cannot tell" in wrong
+    assert wrong.finding == "not confirmed"
+    assert wrong.blind
     off = of_halves(invented({**values, ("P half", KLIEP, "js"): 2 * values["P half", KLIEP, "js"]}))
-    assert "KLIEP +102% (JS, P half)" in off  # seeds are 1 % above on average
+    assert "KLIEP +102% (JS, P half)" in off.details[1]  # seeds are 1 % above on average
 
 
 def test_verdict_on_noises_follows_the_numbers():
     values = expected_noises()
     good = of_noises(invented(values))
-    assert f"the same pixels in all images: seen with {DEFAULT} and {LINEAR} and {KLIEP};" in good
-    assert f"each image its own: seen with {DEFAULT} and {LINEAR} and {KLIEP}.**" in good
+    assert f"the same pixels in all images: seen with {DEFAULT} and {LINEAR} and {KLIEP};" in good.finding
+    assert good.finding.endswith(f"on each image's own: seen with {DEFAULT} and {LINEAR} and {KLIEP}")
     blind = of_noises(invented({**values, ("few pixels, own", NONE, "fid"): 2.0}))
-    assert "its own: not seen.**" in blind
+    assert blind.finding.endswith("own: not seen")
     turned = {("many pixels, shared", name, "reverse_kl"): 5.0 for name in (DEFAULT, LINEAR, KLIEP)}
     half = of_noises(invented({**values, **turned}))
-    assert f"images: seen for FID against KL(P‖Q) with {DEFAULT} and {LINEAR} and {KLIEP} only;" in half
+    assert f"images: seen for FID against KL(P‖Q) with {DEFAULT} and {LINEAR} and {KLIEP} only;" in half.finding
     noise = {(CLEAN, name, "kl"): 0.9 for name in (DEFAULT, LINEAR, KLIEP)}
-    assert "images: not seen; each image its own: not seen.**" in of_noises(invented({**values, **noise}))
+    assert "images: not seen; on each image's own: not seen" in of_noises(invented({**values, **noise})).finding
     diverged = of_noises(invented({**values, ("few pixels, own", KLIEP, "kl"): np.nan}))
-    assert f"its own: seen with {DEFAULT} and {LINEAR}.**" in diverged
+    assert diverged.finding.endswith(f"own: seen with {DEFAULT} and {LINEAR}")
+    assert f"| own pixels | {KLIEP} | no number | " in diverged.details[2]
+
+
+def test_verdict_has_its_form(frame, check_form):
+    assert check_form(verdict(frame, SMALL)).startswith("**Half of the classes: ")
+    good = check_form(verdict(invented(expected_halves() | expected_noises()), SMALL))
+    assert good.startswith("**Half of the classes: confirmed; noise on the same pixels in all images: seen with ")
+    assert "cannot tell the two apart; here they cannot." in good
 
 
 def test_units_are_cases_by_seed_and_pixels_come_first():
