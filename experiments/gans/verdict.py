@@ -54,10 +54,10 @@ def _worst(means: pd.DataFrame) -> Finding:
     if not (shares := _shares(means)):
         return None, "", ""
     every, mostly = min(shares.values()) == 1.0, all(share > 0.5 for share in shares.values())
-    where = "on all measures at all tasks" if every else "on all measures at most tasks" if mostly else ""
-    found = f"is the worst {where}" if where else "is not the worst"
-    claim = "The paper finds f-GAN by reverse KL the worst on all measures at all tasks; here it is"
-    return mostly, f"f-GAN by reverse KL {found}", f"{claim}{' so ' + where if where else ' not'}."
+    found = "is the worst" if every else "is the worst at most tasks" if mostly else "is not the worst"
+    here = "so it is here" if every else "here it is at most tasks" if mostly else "here it is not"
+    claim = "The paper finds f-GAN by reverse KL the worst on all measures at all tasks"
+    return mostly, f"f-GAN by reverse KL {found}", f"{claim}; {here} (column: share of tasks)."
 
 
 def _shares(means: pd.DataFrame) -> dict[str, float]:
@@ -78,7 +78,7 @@ def _recognised(means: pd.DataFrame) -> Finding:
     return (
         good,
         f"samples of WGAN and WGAN-GP are {'' if good else 'not all '}recognised",
-        f"After the last task a classifier of real images agrees with the classes of {listed} of the samples (at least "
+        f"After the last task a classifier of real images recognises so many of the samples: {listed} (at least "
         f"{_RECOGNISED:.0%} is asked of WGAN and WGAN-GP).",
     )
 
@@ -109,8 +109,8 @@ def _numbers(means: pd.DataFrame, off: Mapping[tuple[str, str], float]) -> str:
     """A row a measure; columns that need more models than there are stay away."""
     shares, ranked = _shares(means), not np.isnan(ranks(means, DIVERGENCES[0]))
     columns = ["measure", f"CDRE within {_CLOSE:.0%}"]
-    columns += [f"tasks with {LOSSES[_WORST].label} worst"] if shares else []
-    columns += ["rank correlation with FID", "with real samples kept", "models and tasks together"] if ranked else []
+    columns += [f"{LOSSES[_WORST].label} worst"] if shares else []
+    columns += ["correlation with FID", "with real samples kept", "over all tasks at once"] if ranked else []
     models = means.groupby(["task", "case"])[["fid", *DIVERGENCES]].mean()
     rows = []
     for measure, title in _MEASURES.items():
@@ -131,13 +131,15 @@ def _details(means: pd.DataFrame, off: Mapping[tuple[str, str], float]) -> list[
     details = [
         "Cases are models × divergences, each an average over the classes learned; static estimates keep real samples.",
         f"Outside: {', '.join(missed)}." if missed else "",
-        f"CDRE warned {warned.mean():.0f} times a model not to trust an estimate." if warned.any() else "",
+        f"CDRE warned {counted(round(warned.mean()), 'time')} a model not to trust an estimate."
+        if warned.any()
+        else "",
     ]
     if not np.isnan(ranks(means, DIVERGENCES[0])):
         models = means.case.nunique()
         details.append(
-            f"To choose a model: rank correlations are Spearman's, of CDRE's averages with FID over {models} models, "
-            f"averaged over tasks. {models} models agree in full by chance 1 time in {factorial(models)}, so this "
-            "judges nothing."
+            f"To choose a model: correlations are Spearman's, of CDRE's averages with FID over {models} models, "
+            f"averaged over tasks. As {models} models agree in full by chance 1 time in {factorial(models)}, they "
+            "judge nothing."
         )
     return details
