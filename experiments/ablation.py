@@ -79,11 +79,11 @@ class Choice(NamedTuple):
 
     @property
     def normalizers(self) -> tuple[str, ...]:
-        """Which normalisers the fit serves."""
+        """Normalisers that the fit serves."""
         return (PENALISED,) if self.penalised else (TELESCOPED, SELF)
 
     def times(self, args: Args) -> range:
-        """When steps are taken."""
+        """Times at which steps are taken."""
         every = args.network_every if self.model == "mlp" else args.every
         return range(every, args.last + 1, every)
 
@@ -108,7 +108,7 @@ def units(args: Args) -> list[Unit]:
 
 
 def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
-    """Errors after each step under each normaliser; once a fit has failed, no number for what comes after it."""
+    """Errors after each step under each normaliser; no number from the first failed fit on."""
     choice, stream = CHOICES[unit.case], GaussianStream(args.dim, args.delta)
     settings, times = _settings(args, choice, unit.seed, report), choice.times(args)
 
@@ -148,7 +148,7 @@ def _settings(args: Args, choice: Choice, seed: int, report: Report) -> Settings
 def renewed(state: State, rows: Tensor) -> State:
     """The state with other rows of the same distribution as its reference window.
 
-    psi and its normaliser stay as fitted. What belongs to the old rows, their influence on the errors, goes with them.
+    psi and its normaliser stay as fitted. The old rows' influence on the errors goes with them.
     """
     track = state.tracks["original"]
     reference: Position = track.reference._replace(window=rows, uncertainty=None, evidence=None)
@@ -156,7 +156,7 @@ def renewed(state: State, rows: Tensor) -> State:
 
 
 def _log_ratio(state: State, rows: Tensor, normalizer: str) -> Any:
-    """On rows, with the constant as fitted, or the one that makes the ratio average 1 on the current window."""
+    """Log-ratio of rows, with the constant as fitted, or with the ratio's mean on the current window made 1."""
     position = state.tracks["original"].current
     shift = log_mean_exp(position.log_ratio(position.window)) if normalizer == SELF else 0.0
     return (position.log_ratio(rows) - shift).numpy()
@@ -221,7 +221,7 @@ def _geometric(values: Any) -> float:
 
 
 def caption(args: Args) -> str:
-    """What the figure shows, and what was shortened."""
+    """Say what the figure shows, and what was shortened."""
     paper = EXPERIMENT.presets["paper"]
     names = {"rows": "rows a window", "seeds": "seeds", "slow_seeds": "seeds of slow fits"}
     words = remark("Shortened", differences(args, paper, names))
@@ -298,7 +298,7 @@ def verdict(frame: pd.DataFrame, args: Args) -> str:
 
 
 def _lead(convex: pd.DataFrame, exact: pd.DataFrame) -> str:
-    """Which of ours is worth most, all under the logistic objective: those of others may have lost fits."""
+    """Name our choice that is worth most, all under the logistic objective: other objectives may have lost fits."""
     factors = {
         "telescoping": _geometric(ratios(convex[convex.objective == "logistic"], "normalizer", SELF, TELESCOPED)),
         "logistic instead of KLIEP": _geometric(ratios(exact, "objective", "kliep", "logistic")),

@@ -1,4 +1,4 @@
-"""What CDRE is compared with, and what needs samples that CDRE does not keep: TRE with every window there was."""
+"""Baselines that need samples which CDRE does not keep: TRE with every window there was."""
 
 from __future__ import annotations
 

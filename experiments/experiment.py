@@ -28,7 +28,7 @@ class Unit(NamedTuple):
 
 
 class Work(NamedTuple):
-    """How rows are computed.
+    """Functions that compute rows.
 
     Arguments:
         units: the work to do, longest first where that helps to keep all processes busy.
@@ -44,7 +44,7 @@ class Work(NamedTuple):
 
 
 class Results(NamedTuple):
-    """How rows are shown.
+    """Functions that show rows.
 
     Arguments:
         figure: draws all rows.

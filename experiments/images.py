@@ -30,7 +30,7 @@ _FILES = (
 
 
 class Source(NamedTuple):
-    """Where a dataset can be had from, and the md5 of its four files in the order of ``_FILES``."""
+    """Places to download a dataset from, and the md5 of its four files in the order of ``_FILES``."""
 
     mirrors: tuple[str, ...]
     digests: tuple[str, ...]

@@ -17,10 +17,10 @@ class PublishingError(ValueError):
 
 
 def publish(out: Path, page: Path, names: Sequence[str]) -> list[str]:
-    """Fill ``<!-- begin NAME -->`` to ``<!-- end NAME -->`` of each finished run; the names that were.
+    """Fill ``<!-- begin NAME -->`` to ``<!-- end NAME -->`` of each finished run; return the names filled.
 
-    Figures are copied into ``figures`` beside the page. All is read before anything is written, so that a figure never
-    stands beside the verdict of another run.
+    Figures are copied into ``figures`` beside the page. Everything is read before anything is written, so that a
+    figure never stands beside the verdict of another run.
     """
     if not page.is_file():
         raise PublishingError(f"there is no page {page}: run this from the repository, or name one with --page")
@@ -59,6 +59,6 @@ def _body(folder: Path, name: str) -> str:
 
 
 def _pictures(folder: Path, name: str) -> dict[Path, str]:
-    """What each figure of a run is called in the docs: after the run, the further ones with their own name behind."""
+    """Names of a run's figures in the docs: the run's name, with their own name behind it for the further ones."""
     further = sorted(path for path in folder.glob("*.png") if path.name != "figure.png")
     return {folder / "figure.png": f"{name}.png", **{path: f"{name}-{path.name}" for path in further}}

@@ -81,7 +81,7 @@ def read_samples(folder: Path, args: Any, units: Iterable[Unit]) -> dict[str, np
 
 @cache
 def sources() -> str:
-    """A digest of the package's and the experiments' code, so that results of other code are told apart."""
+    """A digest of the package's and the experiments' code, by which results of other code are recognised."""
     total = hashlib.sha256()
     for path in _files():
         total.update(path.name.encode() + b"\0" + path.read_bytes())

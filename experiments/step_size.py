@@ -76,12 +76,12 @@ class Method(NamedTuple):
 
     @property
     def is_paper(self) -> bool:
-        """Whether it is CKLIEP in the paper's configuration, which knows no adaptive steps."""
+        """True for CKLIEP in the paper's configuration, which has no adaptive steps."""
         return not self.params
 
     @property
     def is_network(self) -> bool:
-        """Whether it trains by mini-batches."""
+        """True if it trains by mini-batches."""
         return self.is_paper or self.params["model"] == "mlp"
 
 
@@ -129,7 +129,7 @@ def units(args: Args) -> list[Unit]:
 
 
 def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
-    """Errors after each window seen; once a fit has failed, no number for what comes after it."""
+    """Errors after each window seen; no number from the first failed fit on."""
     plan, stream = plans(args)[unit.case], GaussianStream(args.dim, args.delta)
     rows = methods.without_validation(args.rows) if plan.method.is_paper else args.rows
 
@@ -227,7 +227,7 @@ def _curve(ax: Axes, part: pd.DataFrame, y: str, method: Method) -> None:
 
 
 def caption(args: Args) -> str:
-    """What the figure shows, and what was shortened."""
+    """Say what the figure shows, and what was shortened."""
     paper = EXPERIMENT.presets["paper"]
     names = {
         "rows": "rows a window",
@@ -245,7 +245,7 @@ def caption(args: Args) -> str:
 
 
 def verdict(frame: pd.DataFrame, args: Args) -> str:
-    """Whether small steps are better, by method; the best size; the adaptive policy; what failed."""
+    """Judge whether small steps are better, by method; the best size; the adaptive policy; failures."""
     last = ends(frame)
     cells, lists = _cells(last), dict[str, list[str]]()
     for name, seeds in last.groupby("method", sort=False).seed.nunique().items():
@@ -285,14 +285,14 @@ def _training(args: Args) -> str:
 
 
 def _cells(last: pd.DataFrame) -> pd.DataFrame:
-    """By method and size: how many fits there are and failed, and means, of the MAE only where none did."""
+    """Counts of fits and failures, and means, by method and size; no mean MAE where a fit failed."""
     grouped = last.assign(failed=last.mae.isna()).groupby(["method", "size"], sort=False)
     means = {"mae": grouped.mae.agg(lambda mae: mae.mean(skipna=False)), "length": grouped.length.mean()}
     return pd.DataFrame({**means, "failed": grouped.failed.sum(), "fits": grouped.size()})
 
 
 def _judge(cells: pd.DataFrame, name: Any) -> str:
-    """What a method says about the claim that d1 is better than d4; where fits failed is worse than anywhere else."""
+    """Judge by one method whether d1 is better than d4; a failed fit is worse than any other."""
     if not {(name, _D1), (name, _D4)} <= set(cells.index):
         return "undecided"
     small, large = (math.inf if math.isnan(cells.mae[name, d]) else cells.mae[name, d] for d in (_D1, _D4))

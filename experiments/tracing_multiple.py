@@ -189,7 +189,7 @@ def _ticks(last: int) -> list[int]:
 
 
 def caption(args: Args) -> str:
-    """What the figure shows, and what was shortened."""
+    """Say what the figure shows, and what was shortened."""
     text = (
         f"Fig. 3c: {args.originals} originals N(2τ, I) in {args.dim}-D, one joining at each time and then moving by "
         f"{args.delta:g} a step (mean and standard deviation; at time t original τ has moved t−τ+1 steps). Left: "
@@ -208,7 +208,7 @@ def caption(args: Args) -> str:
 
 
 def verdict(frame: pd.DataFrame, args: Args) -> str:
-    """Who is closer at the last time: CKLIEP or KLIEP, by KL and by log-ratios; then driftline."""
+    """Compare CKLIEP and KLIEP at the last time, by KL and by log-ratios; then driftline."""
     frame = frame.assign(off=(frame.kl - frame.true_kl).abs())
     last = frame[frame.t == args.originals].set_index(["case", "seed"]).sort_index()
     by_kl, by_each, by_mae = (
@@ -246,7 +246,7 @@ def verdict(frame: pd.DataFrame, args: Args) -> str:
 
 
 def _closer(differences: pd.Series) -> str:
-    """Who is closer in how many seeds, from CKLIEP's error minus KLIEP's in each, and what the claim makes of it."""
+    """Say who is closer in how many seeds, and whether as claimed, from CKLIEP's error minus KLIEP's in each."""
     seeds, ahead, behind = len(differences), int((differences < 0).sum()), int((differences > 0).sum())
     where = f"in {every(seeds, 'seed')}"
     if ahead == seeds:

@@ -142,7 +142,7 @@ def _driftline(problem: Problem) -> Scores:
 
 
 class Method(NamedTuple):
-    """How a method runs, every how many windows it has an estimate, and how it is drawn."""
+    """A method: the function that runs it, the windows between two estimates, and its looks."""
 
     run: Callable[[Problem], Scores]
     every: Callable[[Args], int]
@@ -301,7 +301,7 @@ def _cells(last: pd.DataFrame, name: str) -> tuple[str, str]:
 
 
 def _less(last: pd.DataFrame, one: str, other: str) -> str:
-    """Whether one method's error is less than the other's, seed by seed on the same windows."""
+    """Say whether one method's error is less than the other's, seed by seed on the same windows."""
     by_seed = last.pivot(index="seed", columns="method", values="mae")
     gain = (by_seed[other] - by_seed[one]).dropna()
     if len(gain) and (gain > 0).all():

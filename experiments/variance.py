@@ -107,7 +107,7 @@ def _pooled(frame: pd.DataFrame, feature: str) -> pd.DataFrame:
 
 
 def caption(args: Args) -> str:
-    """What the figure shows."""
+    """Say what the figure shows."""
     return (
         f"Corollary 1: n times the variance of KLIEP’s two coefficients, N(0,1) over N(μ,1). Points: "
         f"{args.replicates * args.seeds} replicated fits with 95 % intervals, at 10^(6+2μ) rows (circles) and at "

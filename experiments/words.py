@@ -15,7 +15,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def every(count: int, noun: str) -> str:
-    """Name all of so many things: the one seed, both seeds, all 3 seeds."""
+    """Name all things of a kind: the one seed, both seeds, all 3 seeds."""
     return f"the one {noun}" if count == 1 else f"both {noun}s" if count == 2 else f"all {count} {noun}s"
 
 

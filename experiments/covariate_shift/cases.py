@@ -1,4 +1,4 @@
-"""Names of what is run, and of how a synthetic line is fitted."""
+"""Names of the cases, and of the ways in which a line is fitted on the synthetic stream."""
 
 from __future__ import annotations
 

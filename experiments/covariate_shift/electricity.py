@@ -84,12 +84,12 @@ class Window:
 
 
 def most_splits(weeks: int, count: int, total: int = WEEKS) -> int:
-    """How many splits of ``count`` windows, each of so many weeks, a table of ``total`` weeks holds."""
+    """Number of splits of ``count`` windows of ``weeks`` weeks that a table of ``total`` weeks holds."""
     return max(0, total - weeks * count + STRIDE) // STRIDE
 
 
 def windows(table: pd.DataFrame, split: int, weeks: int, count: int) -> list[Window]:
-    """The ``count`` windows of a split, each of so many weeks; splits start ten weeks apart."""
+    """The ``count`` windows of a split, each of ``weeks`` weeks; splits start ten weeks apart."""
     total = len(table) // _WEEK
     if split >= (most := most_splits(weeks, count, total)):
         raise ValueError(
@@ -196,10 +196,10 @@ def _together(
     """
     x, y = np.concatenate([last, first]), np.concatenate([y_last, y_first])
     which = np.repeat([0.0, 1.0], [len(last), len(first)])
-    told = np.column_stack([x, which])
+    marked = np.column_stack([x, which])
     return {
         POOLED: _left_out(x, y, target, "boosting", seed),
-        TOLD: _left_out(told, y, target, "boosting", seed),
+        TOLD: _left_out(marked, y, target, "boosting", seed),
     }
 
 
@@ -209,7 +209,7 @@ def _error(residual: npt.NDArray[np.float64], target: str) -> float:
 
 
 def gains(frame: pd.DataFrame, target: str, method: str = WEIGHTED, against: str = PLAIN) -> pd.DataFrame:
-    """By model: mean over splits of one method's error less another's, and the standard error of that mean."""
+    """Mean over splits of one method's error less another's, and its standard error, by model."""
     wide = frame[frame.target == target].pivot_table(index=["model", "seed"], columns="method", values="error")
     grouped = (wide[method] - wide[against]).dropna().groupby("model")
     return pd.DataFrame({"mean": grouped.mean(), "se": grouped.sem().fillna(np.inf)})

@@ -119,7 +119,7 @@ def figure(frame: pd.DataFrame, args: Args) -> Figure:
 
 
 def caption(args: Args) -> str:
-    """What the figure shows, and what is shorter than at the paper's scale."""
+    """Say what the figure shows, and what was shortened."""
     missing = data.electricity_missing()
     names = {"seeds": "seeds", "rows": "rows a window", "epochs": "epochs of CKLIEP", "rate": "rate of CKLIEP"}
     if not missing:

@@ -31,7 +31,7 @@ _CLEAR = 2.0  # standard errors
 
 
 def verdict_of(frame: pd.DataFrame, args: Any, paper: Any, missing: str) -> str:
-    """The synthetic stream, then the market; ``missing`` says why there is no table where there is none."""
+    """Judge the synthetic stream, then the market; ``missing`` is the reason if there is no table."""
     stream, market = frame[(frame.case != ELECTRICITY) & (frame.t == LATEST)], frame[frame.case == ELECTRICITY]
     errors = {method: part["mse"] for method, part in stream.groupby("method")}
     mean = pd.Series({method: values.mean(skipna=False) for method, values in errors.items()})
@@ -61,7 +61,7 @@ def verdict_of(frame: pd.DataFrame, args: Any, paper: Any, missing: str) -> str:
 
 
 def _on_stream(mean: pd.Series) -> str:
-    """The paper's claim by its own criterion: whether the error is lower with weights than without."""
+    """Judge the claim by the paper's own criterion: whether the error is lower with weights than without."""
     found = []
     for method in (CKLIEP, DRIFTLINE):
         known = not math.isnan(mean[method] - mean[PLAIN])
@@ -113,7 +113,7 @@ def _on_market(market: pd.DataFrame) -> str:
 
 
 def _helped(weighted: pd.DataFrame) -> str:
-    """For which kinds weights help or harm by more than two standard errors."""
+    """Say for which kinds weights help or harm by more than two standard errors."""
     clearly, harmed = _below(weighted, _CLEAR), _below(weighted.assign(mean=-weighted["mean"]), _CLEAR)
     if np.isinf(weighted["se"]).all():
         return "cannot be judged from one split"
@@ -123,7 +123,7 @@ def _helped(weighted: pd.DataFrame) -> str:
 
 
 def _moved(market: pd.DataFrame) -> str:
-    """Whether the target given the covariates is the same in both windows, for each target."""
+    """Say whether the target given the covariates differs between both windows, for each target."""
     found = {target: bool(_below(electricity.gains(market, target, TOLD, POOLED), _CLEAR)) for target in TARGETS}
     falls = " and ".join(f"{_fall(market, target)} for the {target}" for target in TARGETS)
     shown = [target for target, moved in found.items() if moved]
@@ -167,6 +167,6 @@ def _target_details(market: pd.DataFrame, target: str) -> str:
 
 
 def _below(table: pd.DataFrame, errors: float = 0.0) -> list[str]:
-    """Kinds of model with a mean difference below 0 by more than so many standard errors."""
+    """Kinds of model with a mean difference below 0 by more than ``errors`` standard errors."""
     margin = errors * table["se"] if errors else 0.0
     return [str(kind) for kind in table.index[table["mean"] < -margin]]

@@ -32,7 +32,7 @@ _MEASURES = 2 * len(DIVERGENCES) + len(KEEPING) + 1
 
 @dataclass(frozen=True)
 class Args:
-    """Arguments: of the data, of the GANs' training, of the judge.
+    """Arguments of the data, of the GANs' training, of the judge.
 
     ``dataset`` is fashion-mnist or mnist, or digits (8 x 8, bundled with scikit-learn, for tests). ``iterations`` a
     task go before ``epochs`` unless 0. ``generator_rate`` is the paper's 1e-3 in its preset; dense generators are

@@ -21,10 +21,10 @@ __all__ = ["AGREEMENT", "DIVERGENCES", "KEEPING", "STATIC", "WARNED", "Judge", "
 DIVERGENCES = ("kl", "reverse_kl", "js", "hellinger")
 KEEPING = ("fid", "kid")
 STATIC = "static_"
-"""Before the name of a divergence: estimated from kept real images, in the same features."""
+"""Prefix of a divergence estimated from kept real images, in the same features."""
 AGREEMENT = "agreement"
 WARNED = "warned"
-"""How many times CDRE warned after a task not to trust an estimate; not of one original, so ``original`` is 0."""
+"""Number of CDRE's warnings after a task not to trust an estimate; not of one original, so ``original`` is 0."""
 
 
 class Judge:

@@ -1,4 +1,4 @@
-r"""What critics and generators minimise: WGAN, WGAN-GP, and f-GAN by reverse KL and Jensen-Shannon.
+r"""Losses of critics and generators: WGAN, WGAN-GP, and f-GAN by reverse KL and Jensen-Shannon.
 
 An f-GAN maximises the bound :math:`E_p[T] - E_q[f^*(T)]` with :math:`T = g(v)` of the critic's value v. With
 
@@ -21,11 +21,11 @@ from torch.nn.functional import softplus
 __all__ = ["LOSSES", "Loss", "bound", "clip_weights", "gradient_penalty"]
 
 FLOOR = 5.0
-"""Where the exponential of reverse KL goes on along its tangent, for real images with v < -FLOOR."""
+"""Bound below which the exponential of reverse KL follows its tangent: for real images with v < -FLOOR."""
 
 
 class Loss(NamedTuple):
-    """How a model is trained.
+    """Losses and constraints that a model is trained with.
 
     Attributes:
         label: how figures name it.
@@ -79,7 +79,7 @@ LOSSES = {
 
 
 def bound(name: str, real: Tensor, generated: Tensor) -> float:
-    """What the critic's values say of the divergence from below."""
+    """The lower bound of the divergence that the critic's values give."""
     return -float(LOSSES[name].critic(real, generated).detach())
 
 
@@ -99,6 +99,6 @@ def gradient_penalty(critic: Callable[[Tensor], Tensor], real: Tensor, generated
 
 @torch.no_grad()
 def clip_weights(critic: nn.Module, limit: float) -> None:
-    """All weights into [-limit, limit], those of batch normalisation too."""
+    """Clip all weights to [-limit, limit], those of batch normalisation too."""
     for weight in critic.parameters():
         weight.clamp_(-limit, limit)

@@ -1,4 +1,4 @@
-"""Generators and critics that are told the task: convolutional ones of the paper's sizes, dense ones that are quick."""
+"""Generators and critics that are given the task: convolutional ones of the paper's sizes, quick dense ones."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Critic(nn.Module):
     Arguments:
         batch_norm: on the second convolution of ``paper``. Not for WGAN-GP: its penalty is on each image's own
             gradient, which batch normalisation makes depend on the whole batch. ``quick`` has none in any case: in a
-            dense critic it told real from generated batches so well that f-GANs learned nothing but noise.
+            dense critic it separated real from generated batches so well that f-GANs learned nothing but noise.
     """
 
     def __init__(self, architecture: str, shape: Sequence[int], tasks: int, *, batch_norm: bool) -> None:

@@ -21,7 +21,7 @@ from experiments.gans.models import Critic, Generator
 __all__ = ["ContinualGAN", "Settings"]
 
 Images = npt.NDArray[np.float32]
-Told = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 _FORMAT, _VERSION = "driftline-gan", 1
 _BATCH = 2000  # images of one forward pass when nothing is trained
@@ -30,10 +30,10 @@ _LEARN, _REPLAY, _SAMPLE, _WEIGHTS = range(4)  # what a seed is for
 
 @dataclass(frozen=True)
 class Settings:
-    """How a GAN is trained on each task.
+    """Settings of a GAN's training on each task.
 
     Arguments:
-        iterations: generator steps a task; 0 goes by ``epochs`` over the real and the replayed images.
+        iterations: generator steps a task; 0 for ``epochs`` passes over the real and the replayed images.
         critic_steps: for each step of the generator.
         penalty: weight of WGAN-GP's gradient penalty (the authors used 0.25).
         clip: bound of the weights of WGAN's critic.
@@ -57,7 +57,7 @@ class Settings:
 
 
 class ContinualGAN:
-    """One class a task; what was learned before is replayed by the generator as it was before the task.
+    """A GAN that learns one class a task; earlier ones are replayed by the generator as it was before the task.
 
     Each task starts from the weights of the one before and from fresh optimisers, and draws from its own seed: a run
     that goes on from a file ends where one that was not interrupted does. In three lines with a judge::
@@ -87,8 +87,8 @@ class ContinualGAN:
             self.generator = Generator(kind, shape, tasks, noise).eval()
             self.critic = Critic(kind, shape, tasks, batch_norm=not self.loss.penalty).eval()
 
-    def learn(self, real: Any, told: Told | None = None) -> Self:
-        """The next task, from its real images (n, height, width); ``told(iteration, iterations)`` now and then."""
+    def learn(self, real: Any, progress: Progress | None = None) -> Self:
+        """Learn the next task from its real images (n, height, width); calls ``progress(iteration, iterations)``."""
         if self.learned == self.tasks:
             raise ValueError(f"all {self.tasks} tasks are learned")
         new = torch.as_tensor(np.asarray(real, dtype=np.float32))
@@ -110,8 +110,8 @@ class ContinualGAN:
                 self._critic_step(data, critics, draws)
             self._generator_step(len(data), generators, draws)
             _follow(mean, self.generator, min(s.average, (1 + iteration) / (10 + iteration)))
-            if told is not None and iteration % 50 == 0:
-                told(iteration, iterations)
+            if progress is not None and iteration % 50 == 0:
+                progress(iteration, iterations)
         self.generator.load_state_dict(mean.state_dict())
         self.critic.eval()
         self.generator.eval()
@@ -130,7 +130,7 @@ class ContinualGAN:
         return self._generate(task, n, self._seed(_REPLAY, self.learned, task))
 
     def _generate(self, task: int, n: int, seed: int) -> Tensor:
-        """One class a batch, so in evaluation mode: batch normalisation of such a batch would remove the label."""
+        """Draw one class a batch, in evaluation mode: batch normalisation of such a batch would remove the label."""
         z = self._noise(n, torch.Generator().manual_seed(seed))
         self.generator.eval()
         with torch.no_grad():
@@ -141,7 +141,7 @@ class ContinualGAN:
         return torch.rand(n, self.settings.noise, generator=draws) * 2.0 - 1.0
 
     def _labels(self, tasks: int, draws: torch.Generator) -> Tensor:
-        """As many of each task in a batch as possible; which have one more is drawn."""
+        """Labels of a batch, as many of each task as possible; the tasks that have one more are drawn."""
         batch = self.settings.batch
         rounds = [torch.randperm(tasks, generator=draws) for _ in range(ceil(batch / tasks))]
         return torch.cat(rounds)[:batch]

@@ -23,11 +23,11 @@ _WORST = "fgan-rvkl"  # of the paper's models
 _MEASURES = {measure: TITLES[measure].split(" (")[0] for measure in (*KEEPING, *DIVERGENCES)}
 
 Finding = tuple[bool | None, str, str]
-"""Whether it is as asked (None: not judged), the finding in a few words, and a sentence; empty if not to be judged."""
+"""True if as asked (None: not judged), the finding in a few words, and a sentence; empty if not judged."""
 
 
 def verdict_of(frame: pd.DataFrame) -> str:
-    """Three questions to the numbers: who is worst, are samples recognised, is CDRE near static estimates."""
+    """Ask the numbers who is worst, whether samples are recognised, and whether CDRE is near static estimates."""
     means = averages(frame)
     off = _deviations(means)
     parts = [_worst(means), _recognised(means), _close(means, off)]
@@ -50,7 +50,7 @@ def ranks(means: pd.DataFrame, measure: str, other: str = "fid") -> float:
 
 
 def _worst(means: pd.DataFrame) -> Finding:
-    """Whether f-GAN by reverse KL has the highest average, task for task."""
+    """Check whether f-GAN by reverse KL has the highest average, task for task."""
     if not (shares := _shares(means)):
         return None, "", ""
     every, mostly = min(shares.values()) == 1.0, all(share > 0.5 for share in shares.values())
@@ -61,7 +61,7 @@ def _worst(means: pd.DataFrame) -> Finding:
 
 
 def _shares(means: pd.DataFrame) -> dict[str, float]:
-    """By measure: the share of tasks at which f-GAN by reverse KL is the worst; empty without models to compare."""
+    """Share of tasks at which f-GAN by reverse KL is the worst, by measure; empty without models to compare."""
     if _WORST not in set(means.case) or means.case.nunique() < 2:
         return {}
     tables = {m: means.groupby(["task", "case"])[m].mean().unstack() for m in _MEASURES}
@@ -74,17 +74,17 @@ def _recognised(means: pd.DataFrame) -> Finding:
     if not kinds:
         return None, "", ""
     good = bool((last[kinds] >= _RECOGNISED).all())
-    listed = ", ".join(f"{LOSSES[model].label} {last[model]:.0%}" for model in LOSSES if model in last.index)
+    shares = [f"{last[model]:.0%} ({LOSSES[model].label})" for model in LOSSES if model in last.index]
     return (
         good,
         f"samples of WGAN and WGAN-GP are {'' if good else 'not all '}recognised",
-        f"After the last task a classifier of real images recognises so many of the samples: {listed} (at least "
+        f"After the last task a classifier of real images recognises {', '.join(shares)} of the samples (at least "
         f"{_RECOGNISED:.0%} is asked of WGAN and WGAN-GP).",
     )
 
 
 def _deviations(means: pd.DataFrame) -> dict[tuple[str, str], float]:
-    """By model and divergence: CDRE's average after the last task relative to the estimate that keeps real images."""
+    """CDRE's last average relative to the estimate that keeps real images, by model and divergence."""
     last = means[means.task == means.task.max()].groupby("case").mean(numeric_only=True)
     return {
         (str(model), measure): float(last.at[model, measure] / last.at[model, STATIC + measure] - 1.0)

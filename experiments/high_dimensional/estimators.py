@@ -142,7 +142,7 @@ BOUNDS: dict[str, Callable[[Floats, Floats], float]] = {
 
 They are reached by log original/current, and in expectation they are below the divergence. Where that is large, the few
 rows with the largest ratios are not among the new ones, and those of both KL may be too high by up to 1. A plain mean
-of f(r) over new rows is no bound: where an overfitted ratio scatters by s around a true 1, it reads s²/2 nats for
+of f(r) over new rows is not a bound: where an overfitted ratio scatters by s around a true 1, it reads s²/2 nats for
 reverse KL, the bound -s²/2.
 """
 

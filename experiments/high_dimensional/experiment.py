@@ -37,7 +37,7 @@ _SHOWN = 40  # images of a generator that are kept for the figure
 
 @dataclass(frozen=True)
 class Args:
-    """Arguments: of the data, of what is trained on the first ``seen`` images, of the comparisons, of the estimators.
+    """Arguments of the data, of the networks trained on the first ``seen`` images, of comparisons and estimators.
 
     ``dataset`` is fashion-mnist or mnist, or digits (8 x 8, bundled with scikit-learn, for tests). ``rows`` of each
     sample are fitted and ``new`` ones held out. ``shift`` is that of the Gaussians in each of 20 directions, in
@@ -74,7 +74,7 @@ def units(args: Args) -> list[Unit]:
 
 
 def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
-    """One draw of one pair of samples, by all estimators; what is trained for all draws lies beside ``work``."""
+    """One draw of one pair of samples, by all estimators; networks trained for all draws lie beside ``work``."""
     if unit.case == "gaussians":
         report("drawing")
         pair = gaussian_pair(args.columns, args.rows, args.new, args.shift, unit.seed)

@@ -1,4 +1,4 @@
-"""What is compared in many dimensions: real images with generated ones and with real ones, Gaussians of known ratio."""
+"""Samples to compare in many dimensions: real images, generated ones, Gaussians of known ratio."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 GENERATORS = {"wgan-gp": "WGAN-GP", "mixture": "Gaussian mixture", "single": "one Gaussian"}
 """Names of the generators and how figures call them."""
 
-_OWN_SEED = 7  # of what is trained once for all draws
+_OWN_SEED = 7  # of networks and mixtures trained once for all draws
 _BATCH = 2000
 _PIXELS = 100  # principal components of the pixels
 _LEADING, _FURTHER, _FAR = 10, 10, 200  # shifted directions: first ones, and as many from the 200th on
@@ -141,10 +141,10 @@ def generator(
 def features(
     data: Data, dataset: str, seen: int, folder: Path, *, columns: int, width: float, epochs: int
 ) -> ClassifierFeatures:
-    """Activations of so many units, of a classifier of the first ``seen`` images; kept in ``folder``.
+    """Activations of ``columns`` units of a classifier of the first ``seen`` images; kept in ``folder``.
 
-    After the ReLU, as inception's. Images it was trained on are not compared: it has adapted to them, and would tell
-    them from any others.
+    They are taken after the ReLU, as inception's. Images it was trained on are not compared: it has adapted to them,
+    and would separate them from any others.
     """
     path = _kept(folder, "features", "safetensors", dataset, seen, columns, width, epochs)
     if path.exists():
@@ -182,7 +182,7 @@ def gaussian_pair(columns: int, rows: int, new: int, shift: float, seed: int) ->
     """Gaussians of one covariance, correlated in all columns; the k-th largest variance is 1/k.
 
     Half of the 20 shifted directions are those of the largest variances; the others lie from the 200th on, or are the
-    last ones of fewer columns. Each is shifted by so many of its standard deviations.
+    last ones of fewer columns. Each is shifted by ``shift`` of its standard deviations.
     """
     rng = np.random.default_rng((seed, 1))
     turn = np.linalg.qr(np.random.default_rng(_OWN_SEED).standard_normal((columns, columns)))[0].astype(np.float32)

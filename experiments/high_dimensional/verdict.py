@@ -22,7 +22,7 @@ _READ = "reverse_kl"  # the one in the table; KL over rows fitted rests on a few
 
 
 class Judgement(NamedTuple):
-    """Whether an estimator reads 0 for real against real and the Gaussians' truth, varies little, sorts as FID."""
+    """An estimator reads 0 for real against real, the Gaussians' truth, varies little, sorts as FID: true or not."""
 
     null: bool
     truth: bool
@@ -49,7 +49,7 @@ def judge(table: Table, estimator: str, way: str) -> Judgement:
 
 
 def verdict_of(frame: pd.DataFrame) -> str:
-    """Which estimators meet what is asked, on the rows fitted, as in the paper, and on new rows."""
+    """Name the estimators that meet all criteria, on the rows fitted, as in the paper, and on new rows."""
     table = tabled(frame)
     names, several = names_of(table), frame.seed.nunique() > 1
     found = {way: {name: judge(table, name, way) for name in names} for way in (PLUG_IN, HELD_OUT)}

@@ -15,11 +15,11 @@ __all__ = ["CLEAN", "GREY", "HALVES", "NOISES", "TRUTHS", "Noise", "Samples", "c
 Mask = npt.NDArray[np.bool_]
 
 GREY = 0.5
-"""What a corrupted pixel is set to; no byte over 255 is, so that a corrupted image is never a real one."""
+"""Value of a corrupted pixel; no byte over 255 has it, so that a corrupted image is never a real one."""
 
 
 class Noise(NamedTuple):
-    """A share of the images with so many pixels set to grey: the same ones in all of these, or each image's own."""
+    """A share of the images has ``pixels`` pixels set to grey: the same ones in all of these, or each image's own."""
 
     share: float
     pixels: int
@@ -45,7 +45,7 @@ class Samples(NamedTuple):
     held_p: Images
     held_q: Images
     share: float
-    """Of the distribution with more in it, how much is also in the other: in P of ``Q half``, else in Q."""
+    """Share of the wider distribution (P of ``Q half``, else Q) that lies in the other."""
 
 
 def halves(data: Data, case: str, rows: int, held: int, seed: int) -> Samples:

@@ -30,7 +30,7 @@ ON_PIXELS: tuple[str, ...] = (DEFAULT, LINEAR, KLIEP)
 
 @dataclass(frozen=True)
 class Args:
-    """Arguments: of the samples, of KLIEP's network, of KID and PRD, of the classifier.
+    """Arguments of the samples, of KLIEP's network, of KID and PRD, of the classifier.
 
     ``dataset`` is mnist or fashion-mnist, or digits (8 x 8, bundled with scikit-learn, for tests). Samples have
     ``rows`` images (``pixel_rows`` with noises), and ``held`` more that nothing is fitted on.
@@ -69,7 +69,7 @@ def units(args: Args) -> list[Unit]:
 
 
 def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
-    """A row for each measure, by each estimator, and what it should be; nan where there is no such truth."""
+    """A row for each measure, by each estimator, with the truth; nan where it is not known."""
     data = load(args.dataset)
     if unit.case in HALVES:
         report("classifier")

@@ -1,4 +1,4 @@
-"""What is read off two samples: FID, KID, precision and recall, and f-divergences by several ratio estimators."""
+"""Readings of two samples: FID, KID, precision and recall, and f-divergences by several ratio estimators."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def verdict_of(frame: pd.DataFrame) -> str:
 
 
 def of_halves(frame: pd.DataFrame) -> Halves:
-    """Whether each KL is smaller where it should be, in all runs, and whether FID and KID are the same."""
+    """Check that each KL is smaller where it should be, in all runs, and that FID and KID are the same."""
     part = frame[frame.case.isin(HALVES)]
     names = [name for name in (DEFAULT, KLIEP) if name in set(part.estimator)]
     seeds = part.seed.nunique()
@@ -92,7 +92,7 @@ def of_halves(frame: pd.DataFrame) -> Halves:
 
 
 def of_noises(frame: pd.DataFrame) -> Noises:
-    """Which kind of noise each measure calls worse, in how many runs, for both readings of the paper."""
+    """Count the runs in which each measure calls one noise worse than the other, for both readings of the paper."""
     part = frame[frame.case.isin((CLEAN, *NOISES))]
     names = [name for name in (DEFAULT, LINEAR, KLIEP) if name in set(part.estimator)]
     words, counts, rows = zip(*(_reading(part, names, shared) for shared in (True, False)), strict=True)

@@ -38,17 +38,24 @@ def _sentences(text):
     return [part for part in re.split(r"(?<=[.!?])\s+(?=[A-Z0-9λp])", text.strip()) if part]
 
 
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory):
-    """Run all units of an experiment; its folder and all rows."""
+@pytest.fixture(scope="module")
+def run_in_small(request, tmp_path_factory):
+    """Run the units of the test module's EXPERIMENT with its SMALL arguments; the folder and all rows."""
+    module = request.module
+    experiment, args = module.EXPERIMENT, module.SMALL
+    folder, units = tmp_path_factory.mktemp(experiment.name), getattr(module, "UNITS", experiment.work.units(args))
+    for unit in units:
+        run_unit(experiment, args, unit, folder)
+    parts = [read_part(part_path(folder, args, unit), unit) for unit in units]
+    assert None not in parts
+    return folder, pd.concat([part.rows for part in parts])
 
-    def run(experiment, args, units=None):
-        folder = tmp_path_factory.mktemp(experiment.name)
-        units = units or experiment.work.units(args)
-        for unit in units:
-            run_unit(experiment, args, unit, folder)
-        parts = [read_part(part_path(folder, args, unit), unit) for unit in units]
-        assert None not in parts
-        return folder, pd.concat([part.rows for part in parts])
 
-    return run
+@pytest.fixture(scope="module")
+def folder(run_in_small):
+    return run_in_small[0]
+
+
+@pytest.fixture(scope="module")
+def frame(run_in_small):
+    return run_in_small[1]

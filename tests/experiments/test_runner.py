@@ -197,21 +197,12 @@ def test_bad_arguments_are_refused(bad, capsys):
     assert "usage" in capsys.readouterr().err
 
 
+def variance_in(folder, flags):
+    return [sys.executable, "-m", "experiments", "variance", "--out", str(folder), "--jobs", "1", *flags.split()]
+
+
 def test_command_runs_resumes_and_writes_everything(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "experiments",
-        "variance",
-        "--out",
-        str(tmp_path),
-        "--means",
-        "3",
-        "--replicates",
-        "100",
-        "--jobs",
-        "1",
-    ]
+    command = variance_in(tmp_path, "--means 3 --replicates 100")
     first = subprocess.run([*command], capture_output=True, text=True, check=True)
     folder = tmp_path / "variance"
     for name in ("results.csv", "figure.png", "figure.pdf", "verdict.md", "caption.md", "args.json"):
@@ -229,22 +220,7 @@ def test_command_runs_resumes_and_writes_everything(tmp_path):
 
 def test_a_failing_unit_is_named_and_the_others_are_kept(tmp_path):
     """With a hundred rows KLIEP has no minimum two standard deviations away: those fits fail, the limit's do not."""
-    command = [
-        sys.executable,
-        "-m",
-        "experiments",
-        "variance",
-        "--out",
-        str(tmp_path),
-        "--means",
-        "2",
-        "--replicates",
-        "100",
-        "--rows",
-        "100",
-        "--jobs",
-        "1",
-    ]
+    command = variance_in(tmp_path, "--means 2 --replicates 100 --rows 100")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "1 of 2 units of variance failed" in done.stdout

@@ -7,7 +7,7 @@ import pytest
 from experiments import catalogue
 from experiments.__main__ import main
 from experiments.experiment import Unit
-from experiments.gans.experiment import EXPERIMENT, Args, _resumed, extras, figure, run, tidy, units, verdict
+from experiments.gans.experiment import Args, _resumed, extras, figure, run, tidy, units, verdict
 from experiments.gans.judge import AGREEMENT, DIVERGENCES, STATIC, WARNED, Judge, averages
 from experiments.gans.losses import LOSSES
 from experiments.gans.training import ContinualGAN
@@ -25,21 +25,7 @@ SMALL = Args(
     classifier_epochs=15,
 )
 UNIT = Unit("wgan", 0, 35)
-
-
-@pytest.fixture(scope="module")
-def run_in_small(finished):
-    return finished(EXPERIMENT, SMALL, [UNIT])
-
-
-@pytest.fixture(scope="module")
-def folder(run_in_small):
-    return run_in_small[0]
-
-
-@pytest.fixture(scope="module")
-def frame(run_in_small):
-    return run_in_small[1]
+UNITS = [UNIT]
 
 
 def test_rows_are_tidy(frame):
@@ -79,7 +65,7 @@ def test_an_interrupted_unit_goes_on_from_its_last_task(frame, tmp_path, monkeyp
 
 
 def test_rows_without_their_judge_are_found_again(frame, tmp_path):
-    """A kill while a finished unit was tidied up."""
+    """The unit was killed while its files were tidied up."""
     work = tmp_path / "parts" / "unit"
     work.mkdir(parents=True)
     (work / "rows.json").write_text('{"judge": "judge-2.safetensors", "rows": [{"task": 2}]}')
@@ -107,8 +93,8 @@ def invented(values, agreement=0.9, factor=1.0):
             if measure in DIVERGENCES:
                 rows[-1]["value"] = factor * value
                 rows.append({**rows[-1], "measure": STATIC + measure, "value": value})
-        for task, measure, told in ((t, m, v) for t in (1, 2) for m, v in ((AGREEMENT, agreement), (WARNED, 3.0))):
-            rows.append({"case": model, "seed": 0, "task": task, "measure": measure, "value": told})
+        for task, measure, level in ((t, m, v) for t in (1, 2) for m, v in ((AGREEMENT, agreement), (WARNED, 3.0))):
+            rows.append({"case": model, "seed": 0, "task": task, "measure": measure, "value": level})
     return pd.DataFrame(rows)
 
 

@@ -92,7 +92,7 @@ def test_gradient_penalty_of_a_linear_critic_is_exact_for_images():
 
 
 def test_gradient_penalty_is_taken_between_real_and_generated():
-    """Of half the square of one pixel the gradient is that pixel: share 1 is the real image, 0 the other."""
+    """Half the square of one pixel has that pixel as gradient: share 1 is the real image, 0 the other."""
     real, made = torch.full((2, 2, 2), 3.0), torch.full((2, 2, 2), 7.0)
     found = gradient_penalty(lambda x: 0.5 * x[:, 0, 0] ** 2, real, made, torch.tensor([1.0, 0.25]))
     assert float(found.detach()) == pytest.approx(((3.0 - 1.0) ** 2 + (6.0 - 1.0) ** 2) / 2)

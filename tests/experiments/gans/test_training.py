@@ -106,11 +106,11 @@ def test_a_run_from_a_file_ends_where_the_whole_one_does(model, digits, tmp_path
 
 
 def test_epochs_count_real_and_replayed_images(digits):
-    told = []
+    counts = []
     gan = ContinualGAN("wgan", SHAPE, 2, Settings(epochs=2, batch=50, noise=4))
-    gan.learn(digits.of(0)[:100], lambda i, n: told.append(n))
-    gan.learn(digits.of(1)[:100], lambda i, n: told.append(n))
-    assert set(told) == {4, 8}
+    gan.learn(digits.of(0)[:100], lambda i, n: counts.append(n))
+    gan.learn(digits.of(1)[:100], lambda i, n: counts.append(n))
+    assert set(counts) == {4, 8}
 
 
 def test_mistakes_are_named(digits):

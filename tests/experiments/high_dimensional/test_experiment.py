@@ -37,21 +37,6 @@ def quiet(text):
     pass
 
 
-@pytest.fixture(scope="module")
-def run_in_small(finished):
-    return finished(EXPERIMENT, SMALL)
-
-
-@pytest.fixture(scope="module")
-def folder(run_in_small):
-    return run_in_small[0]
-
-
-@pytest.fixture(scope="module")
-def frame(run_in_small):
-    return run_in_small[1]
-
-
 def test_rows_are_tidy_and_as_many_as_announced(frame):
     assert list(frame.columns) == ["case", "seed", "estimator", "measure", "way", "value"]
     assert frame.groupby("case", sort=False).size().to_dict() == {unit.case: unit.rows for unit in units(SMALL)}
@@ -87,7 +72,7 @@ def test_true_log_ratios_reach_the_bounds(measure):
 
 @pytest.mark.parametrize("measure", BOUNDS)
 def test_noise_reads_nothing_on_new_rows(measure):
-    """What an overfitted ratio says of like samples: its scatter is not a divergence, and is shrunk away."""
+    """An overfitted ratio of like samples: its scatter is not a divergence, and is shrunk away."""
     noise = np.random.default_rng(1000).normal(0, 2, (2, 10000))
     assert BOUNDS[measure](*noise) < -0.1
     value, factor = held_out(measure, *noise)

@@ -28,21 +28,6 @@ SMALL = Args(
 )
 
 
-@pytest.fixture(scope="module")
-def run_in_small(finished):
-    return finished(EXPERIMENT, SMALL)
-
-
-@pytest.fixture(scope="module")
-def folder(run_in_small):
-    return run_in_small[0]
-
-
-@pytest.fixture(scope="module")
-def frame(run_in_small):
-    return run_in_small[1]
-
-
 def numbered(size=600):
     """Images that tell which they are, of ten classes in unequal shares."""
     images = np.repeat(np.arange(size, dtype=np.float32), 16).reshape(size, 4, 4) / 997.0
