@@ -40,10 +40,9 @@ def _sentences(text):
 
 @pytest.fixture(scope="module")
 def run_in_small(request, tmp_path_factory):
-    """Run the units of the test module's EXPERIMENT with its SMALL arguments; the folder and all rows."""
-    module = request.module
-    experiment, args = module.EXPERIMENT, module.SMALL
-    folder, units = tmp_path_factory.mktemp(experiment.name), getattr(module, "UNITS", experiment.work.units(args))
+    """Run the test module's SMALL_RUN, an experiment with its arguments and units; the folder and all rows."""
+    experiment, args, units = request.module.SMALL_RUN
+    folder = tmp_path_factory.mktemp(experiment.name)
     for unit in units:
         run_unit(experiment, args, unit, folder)
     parts = [read_part(part_path(folder, args, unit), unit) for unit in units]

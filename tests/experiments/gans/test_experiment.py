@@ -7,7 +7,7 @@ import pytest
 from experiments import catalogue
 from experiments.__main__ import main
 from experiments.experiment import Unit
-from experiments.gans.experiment import Args, _resumed, extras, figure, run, tidy, units, verdict
+from experiments.gans.experiment import EXPERIMENT, Args, _resumed, extras, figure, run, tidy, units, verdict
 from experiments.gans.judge import AGREEMENT, DIVERGENCES, STATIC, WARNED, Judge, averages
 from experiments.gans.losses import LOSSES
 from experiments.gans.training import ContinualGAN
@@ -25,7 +25,7 @@ SMALL = Args(
     classifier_epochs=15,
 )
 UNIT = Unit("wgan", 0, 35)
-UNITS = [UNIT]
+SMALL_RUN = EXPERIMENT, SMALL, [UNIT]
 
 
 def test_rows_are_tidy(frame):

@@ -31,6 +31,7 @@ SMALL = Args(
     ridge=100.0,
     estimators=("linear-ridge", "kliep", "pca"),
 )
+SMALL_RUN = EXPERIMENT, SMALL, units(SMALL)
 
 
 def quiet(text):

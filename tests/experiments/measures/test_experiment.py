@@ -26,6 +26,7 @@ SMALL = Args(
     classifier_width=0.125,
     classifier_epochs=15,
 )
+SMALL_RUN = EXPERIMENT, SMALL, units(SMALL)
 
 
 def numbered(size=600):
