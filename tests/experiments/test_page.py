@@ -1,6 +1,8 @@
 """The page: figures and verdicts come between the marks, and only there."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -63,3 +65,12 @@ def test_nothing_is_published_by_halves(finished):
         publish(finished / "runs", page, ["three"])
     with pytest.raises(PublishingError, match="there is no page"):
         publish(finished / "runs", finished / "none.md", ["one"])
+
+
+def test_published_verdicts_have_their_form(check_form):
+    page = Path(__file__).parents[2] / "docs" / "reproduction.md"
+    bodies = re.findall(r"<!-- begin (\S+) -->\n(.*?)<!-- end \1 -->", page.read_text(encoding="utf-8"), re.DOTALL)
+    verdicts = {name: body[body.rindex("![") :].partition("\n\n")[2] for name, body in bodies if "![" in body}
+    assert len(verdicts) >= 6  # those of all that need no download
+    for verdict in verdicts.values():
+        check_form(verdict)

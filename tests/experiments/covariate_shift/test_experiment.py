@@ -7,7 +7,6 @@ import pytest
 from experiments import data
 from experiments.covariate_shift import electricity
 from experiments.covariate_shift import experiment as shift
-from experiments.covariate_shift.stream import moments
 from experiments.experiment import Unit
 
 TINY = shift.Args(seeds=2, rows=1500, epochs=1, splits=2, split_weeks=2, split_windows=3)
@@ -25,28 +24,6 @@ def rows(args, case, seeds):
     return pd.concat(frames, ignore_index=True)
 
 
-def market(weeks, rng, moved=0.0):
-    """A table whose demand drifts up and whose price is a curve of it; with ``moved`` that curve drifts as well."""
-    n = weeks * 336
-    step = np.arange(n)
-    way = step / n
-    demand = np.clip(0.3 + 0.25 * way + 0.1 * rng.standard_normal(n), 0.0, 1.0)
-    price = 0.02 + 0.3 * (demand - 0.4) ** 2 + 0.004 * rng.random(n) + moved * way
-    return pd.DataFrame(
-        {
-            "date": way,
-            "day": 1 + step // 48 % 7,
-            "period": step % 48 / 47,
-            "nswprice": price,
-            "nswdemand": demand,
-            "vicprice": 0.0,
-            "vicdemand": 0.0,
-            "transfer": 0.0,
-            "class": np.where(price + 0.002 * rng.standard_normal(n) > np.median(price), "UP", "DOWN"),
-        }
-    )
-
-
 @pytest.fixture(scope="module")
 def synthetic():
     network = rows(replace(TINY, rows=300), shift.CKLIEP, 1)  # nothing is asked of its error
@@ -54,21 +31,13 @@ def synthetic():
 
 
 @pytest.fixture(scope="module")
-def real():
+def real(market):
     table = market(26, np.random.default_rng(1000), moved=0.05)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(data, "electricity", lambda: table)
         once = rows(TINY, shift.ELECTRICITY, 1)
     # a second split takes seconds and shows nothing new
     return pd.concat([once, once.assign(seed=1, error=1.01 * once["error"])], ignore_index=True)
-
-
-def test_true_weights_are_a_density_ratio_with_enough_rows():
-    x, _ = shift.sample(10, 200_000, np.random.default_rng(1000))
-    weights = shift.true_weights(x, 10)
-    assert weights.mean() == pytest.approx(1.0, abs=0.02)
-    assert weights.sum() ** 2 / (weights**2).sum() / len(x) > 0.05
-    assert np.average(x[:, 0], weights=weights) == pytest.approx(moments(1)[0], abs=0.01)
 
 
 def test_driftline_halves_the_error_and_is_near_true_weights(synthetic):
@@ -117,16 +86,7 @@ def test_plain_mistakes_are_named_by_flag_and_value(wrong):
         replace(shift.Args(), **wrong)
 
 
-def test_the_table_holds_so_many_splits_and_no_more():
-    assert electricity.most_splits(4, 7) == 11  # the last of them begins in week 100 and ends in week 128
-    table = market(40, np.random.default_rng(1000))
-    assert electricity.most_splits(2, 3, total=40) == 4
-    np.testing.assert_array_equal(electricity.windows(table, 3, 2, 3)[0].x["demand"], table["nswdemand"][10080:10752])
-    with pytest.raises(ValueError, match="40 weeks hold 4 splits"):
-        electricity.windows(table, 4, 2, 3)
-
-
-def test_units_leave_the_real_table_out_when_it_is_absent(monkeypatch, tmp_path):
+def test_units_leave_the_real_table_out_when_it_is_absent(monkeypatch, tmp_path, market):
     monkeypatch.delenv("DRIFTLINE_DATA", raising=False)
     assert shift.ELECTRICITY not in {unit.case for unit in shift.units(TINY)}
     assert "not run: DRIFTLINE_DATA" in shift.caption(TINY)
@@ -145,27 +105,6 @@ def test_units_foresee_their_rows(synthetic, real):
     counts = pd.concat([synthetic, real]).groupby(["case", "seed"]).size()
     for (case, _), count in counts.items():
         assert count == expected[case]
-
-
-def test_windows_are_whole_weeks_in_order_and_splits_differ():
-    table = market(40, np.random.default_rng(1000))
-    first, second = (electricity.windows(table, split, 2, 3) for split in (0, 1))
-    assert [len(window.x) for window in first] == [672] * 3
-    np.testing.assert_array_equal(first[0].x["demand"], table["nswdemand"][:672])
-    np.testing.assert_array_equal(second[0].x["demand"], table["nswdemand"][3360:4032])
-    assert first[0].x["weekend"].mean() == pytest.approx(2 / 7)
-    with pytest.raises(ValueError, match="weeks"):
-        electricity.windows(table, 0, 20, 3)
-
-
-def test_weights_help_a_line_when_only_covariates_move(monkeypatch):
-    monkeypatch.setattr(electricity, "MODELS", ("linear",))
-    table = market(8, np.random.default_rng(1001))
-    frame = pd.DataFrame([{"seed": 0, **row} for row in electricity.errors(table, 0, 2, 4, silent)])
-    error = frame[frame.target == electricity.PRICE].set_index(["model", "method"])["error"]
-    assert error["linear", "weighted"] < 0.7 * error["linear", "unweighted"]
-    assert error["linear", "weighted"] < 0.7 * error["linear", "permuted"]
-    assert error["boosting", "told apart"] == pytest.approx(error["boosting", "pooled"], rel=0.05)
 
 
 def test_a_price_that_moves_given_the_covariates_is_recognised(real):
