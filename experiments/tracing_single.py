@@ -34,7 +34,6 @@ from experiments.methods import PAPER_EPOCHS, PAPER_RATE, Floats, ckliep, errors
 from experiments.words import every, mean_spread
 
 OURS = "driftline"
-_SEEN = {"yes": "seen", "no": "not seen", "unsettled": "unsettled"}
 _FRESH = 1_000_000  # keys of rows to measure on, apart from those of windows
 
 
@@ -239,31 +238,28 @@ def caption(args: Args) -> str:
 def verdict(frame: pd.DataFrame, args: Args) -> str:
     """The claims of Sec. 4.2 by the numbers of the last time step, then ours."""
     ends = {delta: frame[(frame.delta == delta) & (frame.t == args.last)] for delta in args.deltas}
-    smaller = {delta: _less(last, "CKLIEP-d1", "CKLIEP-d4") for delta, last in ends.items()}
-    before = {
-        name: {delta: _less(last, name, "KLIEP, network") for delta, last in ends.items()}
-        for name in ("CKLIEP-d1", "CKLIEP-d4")
-    }
-    seen, ahead = (
-        {delta: _SEEN[words.split()[0]] for delta, words in found.items()} for found in (smaller, before["CKLIEP-d4"])
-    )
+    pairs = [("CKLIEP-d1", "CKLIEP-d4"), ("CKLIEP-d1", "KLIEP, network"), ("CKLIEP-d4", "KLIEP, network")]
+    smaller, _, ahead = answers = [{d: _less(last, *pair) for d, last in ends.items()} for pair in pairs]
     leads = {delta: _lead(last) for delta, last in ends.items()}
     level = {delta: _level(last) for delta, last in ends.items()}
     cells = [cell for delta in args.deltas for cell in (f"MAE, Δ={delta:g}", f"KL, Δ={delta:g}")]
     truth = [cell for last in ends.values() for cell in ("", f"{last.true_kl.mean():.2f}")]
     rows = [[name, *(cell for last in ends.values() for cell in _cells(last, name))] for name in METHODS]
     return markdown.verdict(
-        f"That smaller steps are better for CKLIEP is {_by_delta(seen)}",
+        f"That smaller steps are better for CKLIEP is {_by_delta({d: a.seen for d, a in smaller.items()})}",
         markdown.table([f"at t={args.last}, in nats", *cells], [*rows, ["truth", *truth]]),
         [
-            f"That CKLIEP-d4 ends ahead of KLIEP, which keeps all originals, is {_by_delta(ahead)}.",
+            "That CKLIEP-d4 ends ahead of KLIEP, which keeps all originals, is "
+            f"{_by_delta({d: a.seen for d, a in ahead.items()})}.",
             f"The next best method's error relative to driftline's is {_by_delta(leads)}.",
             "TRE with driftline's own convex features, which keeps all windows, is left out of that: it is "
             f"{_by_delta(level)}.",
         ],
         [
-            f"* CKLIEP-d1 is better than CKLIEP-d4: {_by_delta(smaller)}.",
-            *(f"* {name} ends ahead of KLIEP: {_by_delta(found)}." for name, found in before.items()),
+            *(
+                f"* {one} ends ahead of {other}: {_by_delta({d: a.words for d, a in found.items()})}."
+                for (one, other), found in zip(pairs, answers, strict=True)
+            ),
             "Where TRE with convex features is level with driftline, the lead comes from the model and the telescoped "
             "normaliser; driftline adds that one window is enough.",
             "MAE is that of the log-ratios, KL is KL(current‖original); both are means over seeds.",
@@ -276,7 +272,7 @@ def _by_delta(found: dict[float, str]) -> str:
     groups: dict[str, list[str]] = {}
     for delta, words in found.items():
         groups.setdefault(words, []).append(f"{delta:g}")
-    return ", ".join(f"{words} at Δ={' and '.join(deltas)}" for words, deltas in groups.items())
+    return " and ".join(f"{words} at Δ={' and '.join(deltas)}" for words, deltas in groups.items())
 
 
 def _lead(last: pd.DataFrame) -> str:
@@ -300,15 +296,22 @@ def _cells(last: pd.DataFrame, name: str) -> tuple[str, str]:
     return mean_spread(own.mae, 2), f"{own.kl.mean():.2f}"
 
 
-def _less(last: pd.DataFrame, one: str, other: str) -> str:
+class Answer(NamedTuple):
+    """Whether a claim is seen, and in which seeds."""
+
+    seen: str
+    words: str
+
+
+def _less(last: pd.DataFrame, one: str, other: str) -> Answer:
     """Say whether one method's error is less than the other's, seed by seed on the same windows."""
     by_seed = last.pivot(index="seed", columns="method", values="mae")
     gain = (by_seed[other] - by_seed[one]).dropna()
     if len(gain) and (gain > 0).all():
-        return f"yes in {every(len(gain), 'seed')}"
+        return Answer("seen", f"yes in {every(len(gain), 'seed')}")
     if len(gain) and (gain < 0).all():
-        return f"no in {every(len(gain), 'seed')}"
-    return "unsettled (seeds differ)"
+        return Answer("not seen", f"no in {every(len(gain), 'seed')}")
+    return Answer("unsettled", "unsettled (seeds differ)")
 
 
 EXPERIMENT = Experiment(

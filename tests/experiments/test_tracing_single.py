@@ -76,15 +76,15 @@ def test_verdict_turns_with_the_numbers(frame, check_form):
     doctored.loc[doctored.method == "KLIEP, convex", "mae"] = np.nan
     said = check_form(verdict(doctored, SMALL))
     assert said.startswith("**That smaller steps are better for CKLIEP is seen at Δ=0.03.**")
-    assert "CKLIEP-d1 is better than CKLIEP-d4: yes in both seeds at Δ=0.03" in said
-    assert "CKLIEP-d1 ends ahead of KLIEP: yes in both seeds" in said
-    assert "CKLIEP-d4 ends ahead of KLIEP: yes in both seeds" in said
+    assert "CKLIEP-d1 ends ahead of CKLIEP-d4: yes in both seeds at Δ=0.03" in said
+    assert "CKLIEP-d1 ends ahead of KLIEP, network: yes in both seeds" in said
+    assert "CKLIEP-d4 ends ahead of KLIEP, network: yes in both seeds" in said
     assert "| KLIEP, convex | 2 of 2 fits failed | |" in said
     doctored.loc[doctored.method == "CKLIEP-d1", "mae"] = 4.0
     said = check_form(verdict(doctored, SMALL))
     assert said.startswith("**That smaller steps are better for CKLIEP is not seen at Δ=0.03.**")
-    assert "CKLIEP-d1 ends ahead of KLIEP: no in both seeds" in said
-    assert "CKLIEP-d4 ends ahead of KLIEP: yes in both seeds" in said
+    assert "CKLIEP-d1 ends ahead of KLIEP, network: no in both seeds" in said
+    assert "CKLIEP-d4 ends ahead of KLIEP, network: yes in both seeds" in said
     doctored.loc[(doctored.method == "CKLIEP-d1") & (doctored.seed == 1), "mae"] = 1.0
     assert "better for CKLIEP is unsettled at" in check_form(verdict(doctored, SMALL))
     doctored.loc[doctored.method == "driftline", "mae"] = 9.0
