@@ -17,12 +17,12 @@ from rich.console import Console
 from experiments.catalogue import EXPERIMENTS
 from experiments.data import DataMissingError
 from experiments.experiment import Experiment
-from experiments.publishing import PublishingError, publish
-from experiments.running import UnitsFailedError, execute
+from experiments.page import PublishingError, publish
+from experiments.runner import UnitsFailedError, execute
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Parse, run, say where the results are."""
+    """Parse the command line, run, and say where the results are."""
     parser, console = _parser(), Console()
     options = parser.parse_args(argv)
     if options.name == "publish":
@@ -42,9 +42,14 @@ def main(argv: list[str] | None = None) -> int:
         began = time.perf_counter()
         try:
             execute(
-                EXPERIMENTS[name], args, options.out, jobs=options.jobs, command=_command(name, options),
-                fresh=options.fresh, console=console,
-            )  # fmt: skip
+                EXPERIMENTS[name],
+                args,
+                options.out,
+                jobs=options.jobs,
+                command=_command(name, options),
+                fresh=options.fresh,
+                console=console,
+            )
         except UnitsFailedError as error:
             console.print(f"[red]{error}[/]")
             failed = True
@@ -54,21 +59,22 @@ def main(argv: list[str] | None = None) -> int:
         except OSError as error:
             parser.error(f"cannot write to {options.out / name}: {error}")
         except KeyboardInterrupt:
-            console.print("\nInterrupted. What was finished is kept: the same command goes on from there.")
+            console.print("\nInterrupted. Finished units are kept: the same command goes on from there.")
             return 130
         folder = EXPERIMENTS[name].place(options.out, args)
         console.print(f"[bold]{name}[/] ({time.perf_counter() - began:.0f} s): {folder}/figure.png, .pdf, results.csv")
-        console.print(folder.joinpath("verdict.md").read_text(encoding="utf-8"), style="dim", highlight=False)
+        shown, _, _ = folder.joinpath("verdict.md").read_text(encoding="utf-8").partition("<details>")
+        console.print(shown.strip(), style="dim", highlight=False, markup=False)
     return int(failed)
 
 
 def _finished(out: Path) -> list[str]:
-    """Folders of runs; one whose folder goes by its arguments may have several."""
+    """Folders of runs; an experiment whose folder is named after its arguments may have several."""
     return [p.name for name in EXPERIMENTS for p in (out / name, *sorted(out.glob(f"{name}-*"))) if p.is_dir()]
 
 
 def _command(name: str, options: argparse.Namespace) -> str:
-    """What to type to get the same rows."""
+    """The command that gives the same rows."""
     words = ["python -m experiments", name, "--scale", options.scale]
     if options.seeds is not None:
         words += ["--seeds", str(options.seeds)]
@@ -84,11 +90,11 @@ def _command(name: str, options: argparse.Namespace) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m experiments", description="The paper's experiments, and ours.")
     names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
-    everything = names.add_parser("all", help="all that need no further data, one after the other")
+    everything = names.add_parser("all", help="all that need no download, one after the other")
     _common(everything)
-    publishing = names.add_parser("publish", help="put figures and verdicts of finished runs into the docs")
-    publishing.add_argument("--out", type=Path, default=Path("runs"), help="folder of the runs (default: %(default)s)")
-    publishing.add_argument("--page", type=Path, default=Path("docs/reproduction.md"), help="default: %(default)s")
+    page = names.add_parser("publish", help="put figures and verdicts of finished runs into the docs")
+    page.add_argument("--out", type=Path, default=Path("runs"), help="folder of the runs (default: %(default)s)")
+    page.add_argument("--page", type=Path, default=Path("docs/reproduction.md"), help="default: %(default)s")
     for experiment in EXPERIMENTS.values():
         own = names.add_parser(experiment.name, help=f"{experiment.title} ({experiment.paper})")
         _common(own)
@@ -98,10 +104,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", choices=("quick", "paper"), default="quick", help="default: %(default)s")
-    parser.add_argument("--seeds", type=_positive, help="how many")
+    parser.add_argument("--seeds", type=_positive, help="number of seeds")
     parser.add_argument("--out", type=Path, default=Path("runs"), help="folder to write to (default: %(default)s)")
     parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
-    parser.add_argument("--fresh", action="store_true", help="run again what is finished")
+    parser.add_argument("--fresh", action="store_true", help="run finished units again")
 
 
 def _positive(text: str) -> int:
@@ -114,7 +120,7 @@ def _own(parser: argparse.ArgumentParser, experiment: Experiment) -> None:
     """A flag for each field of the experiment's arguments; its default is the scale's."""
     quick, paper = experiment.presets["quick"], experiment.presets["paper"]
     hints = typing.get_type_hints(type(quick))
-    group = parser.add_argument_group("of this experiment (defaults: quick, paper)")
+    group = parser.add_argument_group("flags of this experiment (defaults: quick, paper)")
     for field in fields(quick):
         if field.name == "seeds":
             continue
@@ -126,9 +132,13 @@ def _own(parser: argparse.ArgumentParser, experiment: Experiment) -> None:
             kind = next(t for t in typing.get_args(kind) if t is not types.NoneType)
         defaults = f"{_shown(getattr(quick, field.name))}, {_shown(getattr(paper, field.name))}"
         group.add_argument(
-            "--" + field.name.replace("_", "-"), dest=f"own_{field.name}", type=kind, nargs="+" if several else None,
-            metavar=kind.__name__.upper(), help=defaults,
-        )  # fmt: skip
+            "--" + field.name.replace("_", "-"),
+            dest=f"own_{field.name}",
+            type=kind,
+            nargs="+" if several else None,
+            metavar=kind.__name__.upper(),
+            help=defaults,
+        )
 
 
 def _shown(value: Any) -> str:
@@ -136,7 +146,7 @@ def _shown(value: Any) -> str:
 
 
 def _arguments(experiment: Experiment, options: argparse.Namespace) -> Any:
-    """The scale's preset with what the command line says instead."""
+    """The scale's preset, changed by the flags of the command line."""
     given = {key.removeprefix("own_"): value for key, value in vars(options).items() if key.startswith("own_")}
     given["seeds"] = options.seeds
     changes = {key: tuple(v) if isinstance(v, list) else v for key, v in given.items() if v is not None}

@@ -23,9 +23,12 @@ from torch import Tensor
 from driftline.fitting import FitDivergedError, Training, log_mean_exp, resolve_objective
 from driftline.recursion import Anchor, Policy, State, StepSettings, start, step
 from driftline.synthetic import GaussianStream
-from experiments.experiment import Experiment, Report, Row, Unit
+from experiments import markdown
+from experiments.arguments import check_above_zero, check_at_least, check_drift, differences, remark
+from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, band, canvas, style
 from experiments.methods import epochs_to, errors
+from experiments.words import capitalised, counted, listed, mean_spread
 
 TELESCOPED, SELF, PENALISED = "telescoped", "self", "self + penalty"
 SHARED, FRESH = "shared", "fresh"
@@ -50,13 +53,9 @@ class Args:
     epochs: int = 20
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "slow_seeds", "rows", "dim", "last", "every", "network_every", "epochs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be at least 1")
-        if not 0.0 < self.delta * self.last < 1.0:  # 1 - delta t is a scale
-            raise ValueError(f"--delta {self.delta:g} must be above 0 and below 1 / --last {self.last}")
-        if not self.penalty > 0.0:
-            raise ValueError(f"--penalty {self.penalty:g} must be above 0")
+        check_at_least(self, 1, "seeds", "slow_seeds", "rows", "dim", "last", "every", "network_every", "epochs")
+        check_above_zero(self, "penalty")
+        check_drift(self, "last")
         for name, every in (("every", self.every), ("network-every", self.network_every)):
             if self.last % every:
                 raise ValueError(f"--{name} {every} must divide --last {self.last}")
@@ -77,11 +76,11 @@ class Choice(NamedTuple):
 
     @property
     def normalizers(self) -> tuple[str, ...]:
-        """Which normalisers the fit serves."""
+        """Normalisers that the fit serves."""
         return (PENALISED,) if self.penalised else (TELESCOPED, SELF)
 
     def times(self, args: Args) -> range:
-        """When steps are taken."""
+        """Times at which steps are taken."""
         every = args.network_every if self.model == "mlp" else args.every
         return range(every, args.last + 1, every)
 
@@ -106,7 +105,7 @@ def units(args: Args) -> list[Unit]:
 
 
 def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
-    """Errors after each step under each normaliser; once a fit has failed, no number for what comes after it."""
+    """Errors after each step under each normaliser; no number from the first failed fit on."""
     choice, stream = CHOICES[unit.case], GaussianStream(args.dim, args.delta)
     settings, times = _settings(args, choice, unit.seed, report), choice.times(args)
 
@@ -144,9 +143,9 @@ def _settings(args: Args, choice: Choice, seed: int, report: Report) -> StepSett
 
 
 def renewed(state: State, rows: Tensor) -> State:
-    """The state with other rows of the same distribution as its reference window.
+    """The state with other rows of the same distribution as the window of its anchor.
 
-    psi and its normaliser stay as fitted. What belongs to the old rows, their influence on the errors, goes with them.
+    psi and its normaliser stay as fitted. The old rows' influence on the errors goes with them.
     """
     track = state.tracks["original"]
     anchor: Anchor = track.anchor._replace(window=rows, uncertainty=None, evidence=None)
@@ -154,7 +153,7 @@ def renewed(state: State, rows: Tensor) -> State:
 
 
 def _log_ratio(state: State, rows: Tensor, normalizer: str) -> Any:
-    """On rows, with the constant as fitted, or the one that makes the ratio average 1 on the current window."""
+    """Log-ratio of rows, with the constant as fitted, or with the ratio's mean on the current window made 1."""
     position = state.tracks["original"].current
     shift = log_mean_exp(position.log_ratio(position.window)) if normalizer == SELF else 0.0
     return (position.log_ratio(rows) - shift).numpy()
@@ -170,9 +169,11 @@ def figure(frame: pd.DataFrame, args: Args) -> Figure:
             ax.set(title=f"{title}, d={every}, t={args.last}", xlabel="normaliser")
         axes[0].set(yscale="log", ylabel="MAE of the log-ratio [nats]")
         handles = [Line2D([], [], color=COLORS[c], marker="o", ls="", label=_NAMES[o]) for o, c in _COLORS.items()]
-        handles += [Line2D([], [], color=COLORS["grey"], marker="o", ls="", label="shared windows"),
-                    Line2D([], [], color=COLORS["grey"], marker="o", ls="", mfc="white", label="fresh windows"),
-                    Line2D([], [], color=COLORS["grey"], marker="x", ls="", label="fit failed")]  # fmt: skip
+        handles += [
+            Line2D([], [], color=COLORS["grey"], marker="o", ls="", label="shared windows"),
+            Line2D([], [], color=COLORS["grey"], marker="o", ls="", mfc="white", label="fresh windows"),
+            Line2D([], [], color=COLORS["grey"], marker="x", ls="", label="fit failed"),
+        ]
         fig.legend(handles=handles, loc="outside upper center", ncols=6, handletextpad=0.1, columnspacing=1.2)
         _growth(axes[2], frame[frame.model == "quadratic"])
     return fig
@@ -198,10 +199,12 @@ def _dots(ax: Axes, last: pd.DataFrame) -> None:
 
 def _growth(ax: Axes, frame: pd.DataFrame) -> None:
     telling = [
-        ("logistic", TELESCOPED, SHARED, "driftline", "-"), ("logistic", TELESCOPED, FRESH, "driftline", ":"),
-        ("kliep", TELESCOPED, SHARED, "orange", "-"), ("kliep", PENALISED, SHARED, "pink", "-"),
+        ("logistic", TELESCOPED, SHARED, "driftline", "-"),
+        ("logistic", TELESCOPED, FRESH, "driftline", ":"),
+        ("kliep", TELESCOPED, SHARED, "orange", "-"),
+        ("kliep", PENALISED, SHARED, "pink", "-"),
         ("kliep", SELF, SHARED, "red", "-"),
-    ]  # fmt: skip
+    ]
     for objective, normalizer, windows, color, line in telling:
         part = frame[(frame.objective == objective) & (frame.normalizer == normalizer) & (frame.windows == windows)]
         label = f"{_NAMES[objective]}, {normalizer}{', fresh' if windows == FRESH else ''}"
@@ -215,23 +218,15 @@ def _geometric(values: Any) -> float:
 
 
 def caption(args: Args) -> str:
-    """What the figure shows, and what was shortened."""
+    """Say what the figure shows, and what was shortened."""
     paper = EXPERIMENT.presets["paper"]
-    shorter = [
-        f"{name} {getattr(args, field):,} instead of {getattr(paper, field):,}"
-        for field, name in (("rows", "rows a window"), ("seeds", "seeds"), ("slow_seeds", "seeds of slow fits"))
-        if getattr(args, field) < getattr(paper, field)
-    ]
-    words = f" Shortened: {'; '.join(shorter)}." if shorter else ""
+    names = {"rows": "rows a window", "seeds": "seeds", "slow_seeds": "seeds of slow fits"}
+    words = remark("Shortened", differences(args, paper, names))
     return f"""Error at t={args.last} on the {args.dim}-D Gaussian stream (Δ={args.delta}, {args.rows:,} rows a window),
     by normaliser, objective and whether a window serves both of its steps (shared) or each role has fresh rows.
-    λ_c={args.penalty:g}. Dots: geometric means, lines: range over {_counted(args.seeds, "seed")},
+    λ_c={args.penalty:g}. Dots: geometric means, lines: range over {counted(args.seeds, "seed")},
     {min(args.seeds, args.slow_seeds)} for the network (which has no LSIF) and the penalised fits; bands: one standard
     deviation over seeds. Crosses: some or all fits failed, and dots are of the others.{words}"""
-
-
-def _counted(count: int, name: str) -> str:
-    return f"{count} {name}{'' if count == 1 else 's'}"
 
 
 def ratios(frame: pd.DataFrame, column: str, worse: str, better: str) -> pd.Series:
@@ -247,7 +242,7 @@ def worth(frame: pd.DataFrame, column: str, worse: str, better: str) -> str:
     if found.empty:
         return "(no pair of fits to compare)"
     spread = f"{found.min():.2g} to {found.max():.2g}; " if len(found) > 1 else ""
-    return f"×{_geometric(found):.2g} ({spread}{_counted(len(found), 'pair')})"
+    return f"×{_geometric(found):.2g} ({spread}{counted(len(found), 'pair')})"
 
 
 def verdict(frame: pd.DataFrame, args: Args) -> str:
@@ -257,27 +252,50 @@ def verdict(frame: pd.DataFrame, args: Args) -> str:
     exact, alone = (convex[convex.normalizer == name] for name in (TELESCOPED, SELF))
     exact_net, both = network[network.normalizer == TELESCOPED], convex[convex.objective != "lsif"]
     ours = exact[(exact.objective == "logistic") & (exact.windows == SHARED)].mae
-    shown = f"{ours.mean():.3f}" + (f" ± {ours.std(ddof=0):.3f}" if len(ours) > 1 else "") + " nats"
+    together = mean_spread(ours, 3, ddof=0)
     lost = last.mae.isna().groupby([last.model, last.objective, last.normalizer]).agg(["sum", "size"]).query("sum > 0")
-    failed = "; ".join(f"{m} {_NAMES[o]}, {n}: {k} of {count}" for (m, o, n), k, count in lost.itertuples()) or "none"
-    return f"""**{_lead(convex, exact)}.** Factors in MAE at t={args.last} with all else the same (geometric mean; range
-    over pairs). The convex model at d={args.every}: telescoping, {_each(convex, "normalizer", SELF, TELESCOPED)};
-    sharing windows, {_each(exact, "windows", FRESH, SHARED)}; logistic instead of KLIEP,
-    {worth(exact, "objective", "kliep", "logistic")}; objective and windows are compared under the telescoped
-    normaliser. Fits that failed (they drop out of the factors): {failed}. With logistic and KLIEP taken together:
-    under self-normalisation the objective is worth {worth(alone, "objective", "kliep", "logistic")} and sharing windows
-    {worth(both[both.normalizer == SELF], "windows", FRESH, SHARED)}; the paper's remedy for self-normalisation, the
-    penalty λ_c={args.penalty:g}, is worth {worth(both, "normalizer", SELF, PENALISED)}; telescoping on top of that,
-    {worth(both, "normalizer", PENALISED, TELESCOPED)}. All three of ours together: MAE
-    {"no number" if ours.isna().any() else shown}. The network at d={args.network_every} was not fitted by LSIF; it and
-    the penalised fits rest on {_counted(min(args.seeds, args.slow_seeds), "seed")}: telescoping,
-    {_each(network, "normalizer", SELF, TELESCOPED)}; penalty, {_each(network, "normalizer", SELF, PENALISED)}; sharing
-    windows, {_each(exact_net, "windows", FRESH, SHARED)}; logistic instead of KLIEP,
-    {worth(exact_net, "objective", "kliep", "logistic")}. A factor below 1 is a loss."""
+    failed = (f"{m} {_NAMES[o]}, {n}: {k} of {count}" for (m, o, n), k, count in lost.itertuples())
+    return markdown.verdict(
+        _lead(convex, exact),
+        markdown.table(
+            ["factor in MAE, convex model", *_NAMES.values()],
+            [
+                ["telescoping instead of self-normalising", *_each(convex, "normalizer", SELF, TELESCOPED)],
+                ["sharing windows", *_each(exact, "windows", FRESH, SHARED)],
+            ],
+        ),
+        [
+            f"Factors are ratios of MAE at t={args.last}, d={args.every} with all else the same (geometric mean; range "
+            "over pairs), and one below 1 is a loss.",
+            f"The logistic objective instead of KLIEP is worth {worth(exact, 'objective', 'kliep', 'logistic')}.",
+            f"All three of ours together have an MAE of {together}{'' if together == 'no number' else ' nats'}.",
+        ],
+        [
+            "Objective and windows are compared under the telescoped normaliser.",
+            "With logistic and KLIEP taken together: under self-normalisation the objective is worth "
+            f"{worth(alone, 'objective', 'kliep', 'logistic')} and sharing windows "
+            f"{worth(both[both.normalizer == SELF], 'windows', FRESH, SHARED)}; the paper's remedy for "
+            f"self-normalisation, the penalty λ_c={args.penalty:g}, is worth "
+            f"{worth(both, 'normalizer', SELF, PENALISED)}; telescoping on top of that, "
+            f"{worth(both, 'normalizer', PENALISED, TELESCOPED)}.",
+            markdown.table(
+                [f"factor in MAE, network at d={args.network_every}", *_NAMES.values()],
+                [
+                    ["telescoping instead of self-normalising", *_each(network, "normalizer", SELF, TELESCOPED)],
+                    ["penalty instead of self-normalising alone", *_each(network, "normalizer", SELF, PENALISED)],
+                    ["sharing windows", *_each(exact_net, "windows", FRESH, SHARED)],
+                ],
+            ),
+            "For the network the logistic objective instead of KLIEP is worth "
+            f"{worth(exact_net, 'objective', 'kliep', 'logistic')}. It was not fitted by LSIF; it and the penalised "
+            f"fits rest on {counted(min(args.seeds, args.slow_seeds), 'seed')}.",
+            f"Fits that failed (they drop out of the factors): {listed(failed, '; ')}.",
+        ],
+    )
 
 
 def _lead(convex: pd.DataFrame, exact: pd.DataFrame) -> str:
-    """Which of ours is worth most, all under the logistic objective: those of others may have lost fits."""
+    """Name our choice that is worth most, all under the logistic objective: other objectives may have lost fits."""
     factors = {
         "telescoping": _geometric(ratios(convex[convex.objective == "logistic"], "normalizer", SELF, TELESCOPED)),
         "logistic instead of KLIEP": _geometric(ratios(exact, "objective", "kliep", "logistic")),
@@ -287,17 +305,20 @@ def _lead(convex: pd.DataFrame, exact: pd.DataFrame) -> str:
     if math.isnan(factors[best]):
         return "No number"
     words = "is worth most" if factors[best] > 1.0 else "costs least: none helps"
-    return f"{best[0].upper()}{best[1:]} {words} (convex model, logistic objective)"
+    return f"{capitalised(best)} {words} (convex model, logistic objective)"
 
 
-def _each(frame: pd.DataFrame, column: str, worse: str, better: str) -> str:
-    """The worth for each objective on its own."""
-    parts = {o: frame[frame.objective == o] for o in _NAMES if o in set(frame.objective)}
-    return ", ".join(f"{_NAMES[o]} {worth(part, column, worse, better)}" for o, part in parts.items())
+def _each(frame: pd.DataFrame, column: str, worse: str, better: str) -> list[str]:
+    """The worth for each objective on its own; nothing for those that were not fitted."""
+    fitted = set(frame.objective)
+    return [worth(frame[frame.objective == o], column, worse, better) if o in fitted else "" for o in _NAMES]
 
 
 EXPERIMENT = Experiment(
-    name="ablation", paper="ours", title="what normaliser, objective and shared windows are worth",
+    name="ablation",
+    paper="ours",
+    title="what normaliser, objective and shared windows are worth",
     presets={"quick": Args(), "paper": Args(seeds=10, slow_seeds=10, rows=50_000)},
-    units=units, run=run, figure=figure, caption=caption, verdict=verdict,
-)  # fmt: skip
+    work=Work(units, run),
+    results=Results(figure, caption, verdict),
+)

@@ -1,4 +1,4 @@
-"""What CDRE is compared with, and what needs samples that CDRE does not keep: TRE with every window there was."""
+"""Baselines that need samples which CDRE does not keep: TRE with every window there was."""
 
 from __future__ import annotations
 
@@ -40,9 +40,14 @@ class NetworkTelescope:
         self._module = MLP(inputs[0].shape[1], len(inputs) - 1)
         pairs = [self._bridge(k, num, den) for k, (num, den) in enumerate(pairwise(inputs))]
         fit_network(
-            self._module, pairs, logistic, self.training, seed=self.seed, split_seed=self.seed,
+            self._module,
+            pairs,
+            logistic,
+            self.training,
+            seed=self.seed,
+            split_seed=self.seed,
             progress=epochs_to(self.report),
-        )  # fmt: skip
+        )
         return self
 
     def _bridge(self, k: int, num: Tensor, den: Tensor) -> Pair:

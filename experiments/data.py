@@ -32,7 +32,7 @@ class DataMissingError(FileNotFoundError):
 
 
 def electricity_missing() -> str:
-    """Why there is no electricity table to work with, in a few words; empty if it is there and can be read."""
+    """The reason why the electricity table cannot be used; empty if it is there and can be read."""
     try:
         electricity()
     except (DataMissingError, ValueError) as error:
@@ -43,7 +43,7 @@ def electricity_missing() -> str:
 def electricity() -> pd.DataFrame:
     """The New South Wales electricity market, 45,312 half-hours in time order from May 1996 to December 1998.
 
-    Columns are scaled to [0, 1] by whoever published it, but for ``day`` (1 to 7) and ``class`` (UP or DOWN: the price
+    Columns were scaled to [0, 1] before publication, but for ``day`` (1 to 7) and ``class`` (UP or DOWN: the price
     against its mean of the last 24 hours).
     """
     name, remedy = _ELECTRICITY.as_posix(), "python -m experiments.data FOLDER downloads it"

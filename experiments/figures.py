@@ -1,4 +1,4 @@
-"""How figures look: one style, bands over seeds, a caption under each, PNG and PDF."""
+"""The looks of figures: one style, bands over seeds, a caption under each, PNG and PDF."""
 
 from __future__ import annotations
 
@@ -20,25 +20,42 @@ from experiments.files import write_atomically
 
 __all__ = ["COLORS", "band", "canvas", "plain_ticks", "save", "style"]
 
-# Okabe and Ito's colours: told apart by most colour-blind readers, and in grey by their order here
+# Okabe and Ito's colours: most colour-blind readers can distinguish them, and their order here shows in grey
 COLORS = {
-    "truth": "#000000", "driftline": "#0072B2", "red": "#D55E00", "orange": "#E69F00", "green": "#009E73",
-    "pink": "#CC79A7", "sky": "#56B4E9", "grey": "#7F7F7F",
-}  # fmt: skip
+    "truth": "#000000",
+    "driftline": "#0072B2",
+    "red": "#D55E00",
+    "orange": "#E69F00",
+    "green": "#009E73",
+    "pink": "#CC79A7",
+    "sky": "#56B4E9",
+    "grey": "#7F7F7F",
+}
 
 _STYLE: Any = {
-    "font.size": 8.5, "axes.titlesize": 9.5, "axes.labelsize": 9, "legend.fontsize": 8, "axes.spines.top": False,
-    "axes.spines.right": False, "axes.grid": True, "grid.color": "#e4e4e4", "grid.linewidth": 0.6,
-    "axes.axisbelow": True, "lines.linewidth": 1.5, "lines.markersize": 4, "legend.frameon": False,
-    "pdf.fonttype": 42, "figure.constrained_layout.use": True,
-}  # fmt: skip
+    "font.size": 8.5,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9,
+    "legend.fontsize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,
+    "figure.constrained_layout.use": True,
+}
 _DPI = 200
 _CAPTION_SIZE = 7.5  # points
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The rc settings of all our figures."""
+    """Use the rc settings of all our figures."""
     with mpl.rc_context(_STYLE):
         yield
 
@@ -84,7 +101,7 @@ def save(figure: Figure, folder: Path, caption: str, name: str = "figure") -> No
 
 
 def _wrapped(words: Text, caption: str, room: float) -> list[str]:
-    """Lines of the caption, as long as fit into so many pixels: fonts differ too much to count letters."""
+    """Lines of the caption, as long as fit into ``room`` pixels: fonts differ too much to count letters."""
     for letters in range(170, 20, -2):
         lines = textwrap.wrap(caption, width=letters)
         words.set_text("\n".join(lines))

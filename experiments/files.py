@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-__all__ = ["write_atomically"]
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["write_arrays", "write_atomically"]
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -18,3 +22,13 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def write_arrays(path: Path, **arrays: npt.NDArray[Any]) -> None:
+    """Write arrays by name as one npz file, without pickle."""
+
+    def write(draft: Path) -> None:
+        with draft.open("wb") as file:  # savez would add .npz to a name without it
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+    write_atomically(path, write)

@@ -21,12 +21,16 @@ __all__ = ["DATASETS", "Images", "load_images", "read_idx"]
 
 Bytes = npt.NDArray[np.uint8]
 
-_FILES = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz",
-          "t10k-labels-idx1-ubyte.gz")  # fmt: skip
+_FILES = (
+    "train-images-idx3-ubyte.gz",
+    "train-labels-idx1-ubyte.gz",
+    "t10k-images-idx3-ubyte.gz",
+    "t10k-labels-idx1-ubyte.gz",
+)
 
 
 class Source(NamedTuple):
-    """Where a dataset can be had from, and the md5 of its four files in the order of ``_FILES``."""
+    """Places to download a dataset from, and the md5 of its four files in the order of ``_FILES``."""
 
     mirrors: tuple[str, ...]
     digests: tuple[str, ...]
@@ -36,17 +40,25 @@ class Source(NamedTuple):
 DATASETS = {
     "mnist": Source(
         ("https://ossci-datasets.s3.amazonaws.com/mnist/",),
-        ("f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432", "9fb629c4189551a2d022fa330f9573f3",
-         "ec29112dd5afa0611ce80d1b7f02629c"),
+        (
+            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "d53e105ee54ea40749a09fcbcd1e9432",
+            "9fb629c4189551a2d022fa330f9573f3",
+            "ec29112dd5afa0611ce80d1b7f02629c",
+        ),
         "",
     ),
     "fashion-mnist": Source(
         ("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",),
-        ("8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe", "bef4ecab320f06d8554ea6380940ec79",
-         "bb300cfdad3c16e7a12a480ee83cd310"),
+        (
+            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "25c81989df183df01b3e8a0aad5dffbe",
+            "bef4ecab320f06d8554ea6380940ec79",
+            "bb300cfdad3c16e7a12a480ee83cd310",
+        ),
         "dataset-fashion-mnist",
     ),
-}  # fmt: skip
+}
 _DEBIAN = Path("/usr/share/datasets")
 
 

@@ -52,7 +52,7 @@ def classifier_path(folder: Path, dataset: str, width: float, epochs: int) -> Pa
 
 
 def classifier(data: Data, path: Path, *, width: float, epochs: int) -> ClassifierFeatures:
-    """Trained on real images of all classes, with a seed of its own; kept in a file that all units share.
+    """A classifier of real images of all classes, with a seed of its own; kept in a file that all units share.
 
     Two units that begin together both train it, and write the same: to wait for each other would save no time.
     """

@@ -28,9 +28,15 @@ def ckliep(epochs: int, rate: float, seed: int, report: Report, **params: Any) -
     With the authors' epochs it stops as theirs: after 100 at least, when two bring nothing on the validation rows.
     """
     training = Training(
-        epochs=epochs, min_epochs=min(100, epochs), patience=2, batch=2000, lr=rate, schedule="constant",
-        optimizer="adam", validation=_VALIDATION,
-    )  # fmt: skip
+        epochs=epochs,
+        min_epochs=min(100, epochs),
+        patience=2,
+        batch=2000,
+        lr=rate,
+        schedule="constant",
+        optimizer="adam",
+        validation=_VALIDATION,
+    )
     settings = {"training": training, "progress": epochs_to(report), "random_state": seed}
     return ContinualDensityRatio.paper(**{**settings, **params})
 

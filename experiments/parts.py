@@ -1,4 +1,4 @@
-"""Rows of a finished unit on disk: a CSV under a line that says which code wrote it and what its bytes must be."""
+"""Rows of a finished unit on disk: a CSV under a line with digests of the code that wrote it and of its bytes."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 import driftline
 from experiments.experiment import Unit
-from experiments.files import write_atomically
+from experiments.files import write_arrays, write_atomically
 
-__all__ = ["Part", "part_path", "read_part", "sources", "write_part"]
+__all__ = ["Part", "part_path", "read_part", "read_samples", "sources", "write_part", "write_samples"]
 
 _HEAD = re.compile(r"# driftline part, sources ([0-9a-f]{10}), body ([0-9a-f]{10})\n")
 
@@ -31,7 +33,7 @@ class Part(NamedTuple):
 
 
 def part_path(folder: Path, args: Any, unit: Unit) -> Path:
-    """Where a unit's rows go: the name holds a digest of all arguments but the numbers of seeds."""
+    """File of a unit's rows: its name holds a digest of all arguments but the numbers of seeds."""
     settings = {key: value for key, value in asdict(args).items() if not key.endswith("seeds")}
     digest = _digest(json.dumps([settings, unit.case], sort_keys=True, default=str).encode())
     label = re.sub(r"[^a-zA-Z0-9.]+", "-", unit.case).strip("-").lower()
@@ -39,7 +41,7 @@ def part_path(folder: Path, args: Any, unit: Unit) -> Path:
 
 
 def write_part(path: Path, rows: pd.DataFrame) -> None:
-    """Write rows so that a file cut off or altered is known as such."""
+    """Write rows so that a file cut off or altered is recognised."""
     body = rows.to_csv(index=False)
     head = f"# driftline part, sources {sources()}, body {_digest(body.encode())}\n"
     write_atomically(path, lambda draft: draft.write_text(head + body, encoding="utf-8"))
@@ -61,9 +63,25 @@ def read_part(path: Path, unit: Unit) -> Part | None:
     return Part(rows, head[1]) if len(rows) == unit.rows else None
 
 
+def write_samples(work: Path, samples: npt.NDArray[np.uint8]) -> None:
+    """Keep sample images of a unit beside its part; ``work`` is the unit's folder."""
+    write_arrays(work.with_suffix(".npz"), samples=samples)
+
+
+def read_samples(folder: Path, args: Any, units: Iterable[Unit]) -> dict[str, npt.NDArray[np.uint8]]:
+    """Sample images by case, of the first seed, where there are any."""
+    found = {}
+    for unit in units:
+        path = part_path(folder, args, unit).with_suffix(".npz")
+        if unit.seed == 0 and path.exists():
+            with np.load(path) as kept:
+                found[unit.case] = kept["samples"]
+    return found
+
+
 @cache
 def sources() -> str:
-    """A digest of the package's and the experiments' code, so that results of other code are told apart."""
+    """A digest of the package's and the experiments' code, by which results of other code are recognised."""
     total = hashlib.sha256()
     for path in _files():
         total.update(path.name.encode() + b"\0" + path.read_bytes())

@@ -24,10 +24,12 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from driftline import ContinualDensityRatio
 from driftline.fitting import FitDivergedError, Training
 from driftline.synthetic import GaussianStream
-from experiments import methods
-from experiments.experiment import Experiment, Report, Row, Unit
+from experiments import markdown, methods
+from experiments.arguments import check_above_zero, check_at_least, check_drift, differences, remark
+from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, band, canvas, style
 from experiments.methods import PAPER_EPOCHS, PAPER_RATE, Floats, epochs_to, errors, untrusted
+from experiments.words import listed
 
 _WINDOW, _TEST = range(2)  # what rows are drawn for: all methods see the same ones
 _D1, _D4 = 1, 4  # the two sizes of the paper
@@ -55,20 +57,16 @@ class Args:
     network_epochs: int = 20
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "network_seeds", "rows", "dim", "last", "epochs", "network_epochs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be at least 1")
-        if not self.rate > 0.0:
-            raise ValueError(f"--rate {self.rate:g} must be above 0")
-        if not 0.0 < self.delta * self.last < 1.0:  # 1 - delta t is a scale
-            raise ValueError(f"--delta {self.delta:g} must be above 0 and below 1 / --last {self.last}")
+        check_at_least(self, 1, "seeds", "network_seeds", "rows", "dim", "last", "epochs", "network_epochs")
+        check_above_zero(self, "rate")
+        check_drift(self, "last")
         for name, sizes in (("sizes", self.sizes), ("network-sizes", self.network_sizes)):
             if not sizes or min(sizes) < 1 or any(self.last % d for d in sizes):
                 raise ValueError(f"--{name} {' '.join(map(str, sizes))}: each must divide --last {self.last}")
 
 
 class Method(NamedTuple):
-    """A curve: what is fitted, and how it looks."""
+    """A curve: the estimator fitted, and how it looks."""
 
     name: str
     params: dict[str, Any]
@@ -77,22 +75,25 @@ class Method(NamedTuple):
 
     @property
     def is_paper(self) -> bool:
-        """Whether it is CKLIEP in the paper's configuration, which knows no adaptive steps."""
+        """True for CKLIEP in the paper's configuration, which has no adaptive steps."""
         return not self.params
 
     @property
     def is_network(self) -> bool:
-        """Whether it trains by mini-batches."""
+        """True if it trains by mini-batches."""
         return self.is_paper or self.params["model"] == "mlp"
 
 
-METHODS = {method.name: method for method in (
-    Method("CKLIEP", {}, "red"),
-    Method("mlp", {"model": "mlp"}, "green"),
-    Method("quadratic KLIEP", {"objective": "kliep", "model": "quadratic"}, "orange"),
-    Method("auto", {"model": "auto"}, "driftline"),
-    Method("quadratic logistic", {"objective": "logistic", "model": "quadratic"}, "sky", "--"),
-)}  # fmt: skip
+METHODS = {
+    method.name: method
+    for method in (
+        Method("CKLIEP", {}, "red"),
+        Method("mlp", {"model": "mlp"}, "green"),
+        Method("quadratic KLIEP", {"objective": "kliep", "model": "quadratic"}, "orange"),
+        Method("auto", {"model": "auto"}, "driftline"),
+        Method("quadratic logistic", {"objective": "logistic", "model": "quadratic"}, "sky", "--"),
+    )
+}
 
 
 class Plan(NamedTuple):
@@ -102,12 +103,12 @@ class Plan(NamedTuple):
     size: int
 
     def times(self, args: Args) -> range:
-        """Of the windows it sees."""
+        """Times of the windows it sees."""
         return range(self.size or 1, args.last + 1, self.size or 1)
 
 
 def plans(args: Args) -> dict[str, Plan]:
-    """All of them by name, slow ones first."""
+    """All plans by name, slow ones first."""
     found = {}
     for method in METHODS.values():
         for size in args.network_sizes if method.is_network else args.sizes:
@@ -127,7 +128,7 @@ def units(args: Args) -> list[Unit]:
 
 
 def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
-    """Errors after each window seen; once a fit has failed, no number for what comes after it."""
+    """Errors after each window seen; no number from the first failed fit on."""
     plan, stream = plans(args)[unit.case], GaussianStream(args.dim, args.delta)
     rows = methods.without_validation(args.rows) if plan.method.is_paper else args.rows
 
@@ -150,17 +151,27 @@ def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
         test = sample(t, _TEST)
         truth = stream.log_ratio(test, t)
         value = np.full_like(truth, np.nan) if reason else estimator.log_ratio(test)
-        yield {"t": t, "method": plan.method.name, "size": plan.size, "length": length, **errors(value, truth),
-               "warned": int(warned), "reason": reason}  # fmt: skip
+        yield {
+            "t": t,
+            "method": plan.method.name,
+            "size": plan.size,
+            "length": length,
+            **errors(value, truth),
+            "warned": int(warned),
+            "reason": reason,
+        }
 
 
 def _estimator(args: Args, plan: Plan, seed: int, report: Report) -> ContinualDensityRatio:
     if plan.method.is_paper:
         return methods.ckliep(args.epochs, args.rate, seed, report)
     return ContinualDensityRatio(
-        **plan.method.params, step="every" if plan.size else "adaptive", random_state=seed,
-        training=Training(epochs=args.network_epochs), progress=epochs_to(report),
-    )  # fmt: skip
+        **plan.method.params,
+        step="every" if plan.size else "adaptive",
+        random_state=seed,
+        training=Training(epochs=args.network_epochs),
+        progress=epochs_to(report),
+    )
 
 
 def ends(frame: pd.DataFrame) -> pd.DataFrame:
@@ -198,66 +209,89 @@ def _curve(ax: Axes, part: pd.DataFrame, y: str, method: Method) -> None:
     small = 0.6 if method.line == "--" else 1.0  # drawn over another curve, which must stay in sight
     band(ax, fixed, "size", y, method.name, color, linestyle=method.line, markersize=4 * small)
     if len(free):
-        ax.errorbar(free.length.mean(), free[y].mean(), free[y].std(ddof=0), fmt="*", markersize=11 * small,
-                    color=color, markeredgecolor="white", markeredgewidth=0.6, elinewidth=1, zorder=4)  # fmt: skip
+        ax.errorbar(
+            free.length.mean(),
+            free[y].mean(),
+            free[y].std(ddof=0),
+            fmt="*",
+            markersize=11 * small,
+            color=color,
+            markeredgecolor="white",
+            markeredgewidth=0.6,
+            elinewidth=1,
+            zorder=4,
+        )
     for length in part[lost].groupby("size").length.mean():
         ax.plot(length, 1.02, "x", color=color, transform=ax.get_xaxis_transform(), clip_on=False, in_layout=False)
 
 
 def caption(args: Args) -> str:
-    """What the figure shows, and what was shortened."""
+    """Say what the figure shows, and what was shortened."""
     paper = EXPERIMENT.presets["paper"]
-    names = {"rows": "rows a window", "epochs": "epochs of CKLIEP", "rate": "rate of CKLIEP", "seeds": "seeds",
-             "network_seeds": "seeds of networks", "network_sizes": "step sizes of networks"}  # fmt: skip
-    shorter = [
-        f"{name} {_shown(getattr(args, field))} instead of {_shown(getattr(paper, field))}"
-        for field, name in names.items()
-        if getattr(args, field) != getattr(paper, field)
-    ]
-    words = f" Shortened: {'; '.join(shorter)}." if shorter else ""
+    names = {
+        "rows": "rows a window",
+        "epochs": "epochs of CKLIEP",
+        "rate": "rate of CKLIEP",
+        "seeds": "seeds",
+        "network_seeds": "seeds of networks",
+        "network_sizes": "step sizes of networks",
+    }
+    shorter = remark("Shortened", differences(args, paper, names))
     return f"""Error at t={args.last} on the {args.dim}-D Gaussian stream (Δ={args.delta}, {args.rows:,} rows a window,
     a fifth more for CKLIEP to validate on) against the step size d; only every d-th window is seen. Stars: the adaptive
     policy, given every window, at the mean length of its steps. Crosses: the fits of some or all seeds failed, no mean
-    is drawn. Bands and bars: one standard deviation over seeds.{words}"""
-
-
-def _shown(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else f"{value:,}"
+    is drawn. Bands and bars: one standard deviation over seeds.{shorter}"""
 
 
 def verdict(frame: pd.DataFrame, args: Args) -> str:
-    """Whether small steps are better, by method; the best size; the adaptive policy; what failed."""
+    """Judge whether small steps are better, by method; the best size; the adaptive policy; failures."""
     last = ends(frame)
     cells, lists = _cells(last), dict[str, list[str]]()
     for name, seeds in last.groupby("method", sort=False).seed.nunique().items():
         few, judged = "one seed" if seeds == 1 else f"{seeds} seeds", _judge(cells, name)
         words = judged if seeds >= _ENOUGH else f"the numbers of {few} {_SUGGESTED[judged]}"
-        shown = ", ".join(f"{_nats(cells, name, d)} at d{d}" for d in (_D1, _D4))
-        lists.setdefault(words, []).append(f"{name} ({shown})")
-    lead = "; ".join(f"{words} for {', '.join(names)}" for words, names in lists.items())
-    best, adaptive = _by_method(cells)
-    caveat = f"CKLIEP trained {args.epochs} epochs a step instead of {PAPER_EPOCHS}, chosen by its error at d{_D4}, "
-    caveat = "" if args.epochs == PAPER_EPOCHS else f"{caveat}which may favour d{_D4}. "
+        lists.setdefault(words, []).append(str(name))
     failed = last.mae.isna().groupby(last.case).agg(["sum", "size"]).query("sum > 0")
-    fits = "; ".join(f"{case} ({lost} of {count})" for case, lost, count in failed.itertuples()) or "none"
     ours = last[(last.method != "CKLIEP") & (last.off.abs() > 100.0 * _OFF)]
-    return f"""**Small steps are better: {lead}.** Log-ratio MAE in nats at t={args.last}, means over
-    seeds ({args.seeds}, for networks {min(args.seeds, args.network_seeds)}); a factor of {_DIFFERENT:g} counts as a
-    difference, and fewer than {_ENOUGH} seeds only suggest one. Sec. 4.2 explains by Corollary 1 why d4 is worse than
-    d1. {caveat}Best sizes, with the error of the ends as a multiple: {best}. The adaptive policy, without being told a
-    size: {adaptive}. Fits that failed (seeds): {fits}. Of our estimates
-    more than {_OFF:.0%} off in KL, {int(ours.warned.sum())} of {len(ours)} came with a warning."""
+    return markdown.verdict(
+        "Small steps are better: " + "; ".join(f"{words} for {', '.join(names)}" for words, names in lists.items()),
+        markdown.table(
+            ["method", *(f"d{d}" for d in (_D1, _D4)), "best size", "at the ends", "adaptive", "its steps"],
+            [_line(cells, name) for name in last.method.unique()],
+        ),
+        [
+            f"Numbers are log-ratio MAE in nats at t={args.last}, means over seeds ({args.seeds}, for networks "
+            f"{min(args.seeds, args.network_seeds)}); × is relative to the best size, steps are in windows.",
+            f"A factor of {_DIFFERENT:g} counts as a difference, and fewer than {_ENOUGH} seeds only suggest one.",
+            _training(args),
+        ],
+        [
+            f"Section 4.2 explains by Corollary 1 why d{_D4} is worse than d{_D1}. The adaptive policy is not given a "
+            "size.",
+            f"Fits that failed (seeds): {listed((f'{c} ({k} of {n})' for c, k, n in failed.itertuples()), '; ')}.",
+            f"Of our estimates more than {_OFF:.0%} off in KL, {int(ours.warned.sum())} of {len(ours)} came with a "
+            "warning.",
+        ],
+    )
+
+
+def _training(args: Args) -> str:
+    """The caveat of a shorter training than the paper's; nothing without one."""
+    if args.epochs == PAPER_EPOCHS:
+        return ""
+    shorter = f"CKLIEP trained {args.epochs} epochs a step instead of {PAPER_EPOCHS}"
+    return f"{shorter}, chosen by its error at d{_D4}, which may favour d{_D4}."
 
 
 def _cells(last: pd.DataFrame) -> pd.DataFrame:
-    """By method and size: how many fits there are and failed, and means, of the MAE only where none did."""
+    """Counts of fits and failures, and means, by method and size; no mean MAE where a fit failed."""
     grouped = last.assign(failed=last.mae.isna()).groupby(["method", "size"], sort=False)
     means = {"mae": grouped.mae.agg(lambda mae: mae.mean(skipna=False)), "length": grouped.length.mean()}
     return pd.DataFrame({**means, "failed": grouped.failed.sum(), "fits": grouped.size()})
 
 
 def _judge(cells: pd.DataFrame, name: Any) -> str:
-    """What a method says about the claim that d1 is better than d4; where fits failed is worse than anywhere else."""
+    """Judge by one method whether d1 is better than d4; a failed fit is worse than any other."""
     if not {(name, _D1), (name, _D4)} <= set(cells.index):
         return "undecided"
     small, large = (math.inf if math.isnan(cells.mae[name, d]) else cells.mae[name, d] for d in (_D1, _D4))
@@ -273,27 +307,33 @@ def _nats(cells: pd.DataFrame, name: Any, size: int) -> str:
     return f"{cell.failed:.0f} of {cell.fits:.0f} failed" if cell.failed else f"{cell.mae:.2g}"
 
 
-def _by_method(cells: pd.DataFrame) -> tuple[str, str]:
-    """The size with the least error and how much more the smallest and the largest have; the adaptive policy."""
-    fixed, free = [], []
-    for name, part in cells.mae.groupby("method", sort=False):
-        mae = part.droplevel("method")
-        sizes = mae.drop(0, errors="ignore")
-        least = sizes.min()  # of the sizes at which no fit failed
-        if not math.isnan(least):
-            best, ends = sizes.idxmin(), (sizes.index.min(), sizes.index.max())
-            kind = "a trade-off" if best not in ends else "the smallest" if best == ends[0] else "the largest"
-            more = {d: _nats(cells, name, d) if math.isnan(mae[d]) else f"×{mae[d] / least:.2g}" for d in ends}
-            fixed.append(f"{name} d{best} ({kind}; {', '.join(f'd{d} {more[d]}' for d in ends if d != best)})")
-        if 0 in mae.index:
-            factor = "" if math.isnan(mae[0] / least) else f" (×{mae[0] / least:.2g} the best)"
-            free.append(f"{name} {_nats(cells, name, 0)} with steps of {cells.length[name, 0]:.1f} windows{factor}")
-    return "; ".join(fixed) or "none", "; ".join(free) or "not run"
+def _line(cells: pd.DataFrame, name: str) -> list[str]:
+    """A method's row: the two sizes of the paper, the best one and how much more the ends have, the adaptive policy."""
+    mae = cells.mae.loc[name]
+    sizes = mae.drop(0, errors="ignore")
+    least = sizes.min()  # of the sizes at which no fit failed
+    best, more = "none", ""
+    if not math.isnan(least):
+        size, both = sizes.idxmin(), (sizes.index.min(), sizes.index.max())
+        kind = "a trade-off" if size not in both else "the smallest" if size == both[0] else "the largest"
+        best = f"d{size} ({kind})"
+        factors = {d: _nats(cells, name, d) if math.isnan(mae[d]) else f"×{mae[d] / least:.2g}" for d in both}
+        more = ", ".join(f"d{d} {factors[d]}" for d in both if d != size)
+    adaptive, length = "", ""
+    if 0 in mae.index:
+        factor = "" if math.isnan(mae[0] / least) else f" (×{mae[0] / least:.2g})"
+        adaptive, length = f"{_nats(cells, name, 0)}{factor}", f"{cells.length[name, 0]:.1f}"
+    return [name, *(_nats(cells, name, d) for d in (_D1, _D4)), best, more, adaptive, length]
 
 
 EXPERIMENT = Experiment(
-    name="step-size", paper="Sec. 3.3 and 4.2", title="the size of steps, and who should choose it",
-    presets={"quick": Args(seeds=2, rows=20_000, network_sizes=(1, 4, 10, 20), epochs=15, rate=3e-4),
-             "paper": Args(seeds=10, network_seeds=10)},
-    units=units, run=run, figure=figure, caption=caption, verdict=verdict,
-)  # fmt: skip
+    name="step-size",
+    paper="Sec. 3.3 and 4.2",
+    title="the size of steps, and who should choose it",
+    presets={
+        "quick": Args(seeds=2, rows=20_000, network_sizes=(1, 4, 10, 20), epochs=15, rate=3e-4),
+        "paper": Args(seeds=10, network_seeds=10),
+    },
+    work=Work(units, run),
+    results=Results(figure, caption, verdict),
+)

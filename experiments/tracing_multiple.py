@@ -22,9 +22,12 @@ from matplotlib.ticker import LogLocator
 
 from driftline import ContinualDensityRatio, DensityRatio
 from driftline.synthetic import GaussianStream
-from experiments.experiment import Experiment, Report, Row, Unit
+from experiments import markdown
+from experiments.arguments import changed, check_above_zero, check_at_least, check_drift, remark
+from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, band, canvas, style
 from experiments.methods import Floats, ckliep, errors, untrusted, without_validation
+from experiments.words import capitalised, counted, every, mean_spread
 
 CKLIEP, KLIEP, CONVEX, OURS = "CKLIEP", "KLIEP", "KLIEP, quadratic", "driftline"
 _LOOKS = {  # label, colour, marker, line, as in the figure of a single original
@@ -55,13 +58,9 @@ class Args:
     times: tuple[int, ...] = (1, 4, 7, 10)
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "originals", "dim", "rows", "test_rows", "epochs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be at least 1")
-        if not self.rate > 0.0:
-            raise ValueError(f"--rate {self.rate:g} must be above 0")
-        if not 0.0 < self.delta * self.originals < 1.0:  # 1 - delta t is a scale
-            raise ValueError(f"--delta {self.delta:g} must be above 0 and below 1 / --originals {self.originals}")
+        check_at_least(self, 1, "seeds", "originals", "dim", "rows", "test_rows", "epochs")
+        check_above_zero(self, "rate")
+        check_drift(self, "originals")
         rising = list(self.times) == sorted(set(self.times))
         if not rising or not self.times or self.times[0] < 1 or self.times[-1] != self.originals:
             raise ValueError(
@@ -80,7 +79,7 @@ class Data:
     seed: int
 
     def stream(self, tau: int) -> GaussianStream:
-        """Of original tau."""
+        """The stream of original tau."""
         return GaussianStream(dim=self.args.dim, delta=self.args.delta, mean=2.0 * tau)
 
     def window(self, tau: int, moved: int) -> Floats:
@@ -190,7 +189,7 @@ def _ticks(last: int) -> list[int]:
 
 
 def caption(args: Args) -> str:
-    """What the figure shows, and what was shortened."""
+    """Say what the figure shows, and what was shortened."""
     text = (
         f"Fig. 3c: {args.originals} originals N(2τ, I) in {args.dim}-D, one joining at each time and then moving by "
         f"{args.delta:g} a step (mean and standard deviation; at time t original τ has moved t−τ+1 steps). Left: "
@@ -203,21 +202,19 @@ def caption(args: Args) -> str:
         "epochs": f"{args.epochs} epochs a fit instead of up to {PAPER.epochs}",
         "rate": f"learning rate {args.rate:g} instead of {PAPER.rate:g}",
         "times": f"static KLIEP at t = {', '.join(map(str, args.times))} only",
-        "seeds": f"{args.seeds} seed{'' if args.seeds == 1 else 's'} instead of {PAPER.seeds}",
+        "seeds": f"{counted(args.seeds, 'seed')} instead of {PAPER.seeds}",
     }
-    shorter = [words for field, words in changes.items() if getattr(args, field) != getattr(PAPER, field)]
-    return f"{text} Unlike the paper: {'; '.join(shorter)}." if shorter else text
+    return text + remark("Unlike the paper", (changes[field] for field in changed(args, PAPER, changes)))
 
 
 def verdict(frame: pd.DataFrame, args: Args) -> str:
-    """Who is closer at the last time: CKLIEP or KLIEP, by KL and by log-ratios; then driftline."""
+    """Compare CKLIEP and KLIEP at the last time, by KL and by log-ratios; then driftline."""
     frame = frame.assign(off=(frame.kl - frame.true_kl).abs())
     last = frame[frame.t == args.originals].set_index(["case", "seed"]).sort_index()
     by_kl, by_each, by_mae = (
         _closer(last.loc[CKLIEP, column] - last.loc[KLIEP, column]) for column in ("off", "each_off", "mae")
     )
     same = by_kl == by_mae
-    lead = f"By averaged KL and log-ratios {by_kl}" if same else f"By averaged KL {by_kl}; by log-ratios {by_mae}"
     off = last.off.groupby("case").mean()
     cause = (
         "closer than its network, whose error is then not one of static estimation as such"
@@ -227,19 +224,31 @@ def verdict(frame: pd.DataFrame, args: Args) -> str:
     ours = frame[frame.case == OURS]
     inside = int(((ours.window_kl - ours.exact_kl).abs() <= 1.96 * ours.window_error).sum())
     best = "the closest of all" if off.idxmin() == OURS else f"not the closest: that is {off.idxmin()}"
-    return f"""**{lead}.** The paper claims that CKLIEP outperforms KLIEP as t grows, with several originals as
-    with one. {_chance(len(last.loc[CKLIEP]))} At t={args.originals} the truth is {last.true_kl.mean():.3f} nats. CKLIEP
-    says {_said(last.loc[CKLIEP])}; KLIEP with a network for each original {_said(last.loc[KLIEP])}. An average lets
-    errors of both signs cancel; by the KL of a single original {by_each}. KLIEP with a quadratic model
-    says {_said(last.loc[CONVEX])}, {cause}. driftline's default, one estimator which keeps no original, says
-    {_said(last.loc[OURS])}: {best}. Of its 95 % intervals for the averaged KL, {inside} of {len(ours)} hold the truth
-    (all times and seeds; those of one seed are not independent)."""
+    truth = ["truth", f"{last.true_kl.mean():.3f}", "", "", ""]
+    return markdown.verdict(
+        f"By averaged KL and log-ratios {by_kl}" if same else f"By averaged KL {by_kl}; by log-ratios {by_mae}",
+        markdown.table(
+            [f"at t={args.originals}, in nats", "averaged KL", "off by", "one original off by", "log-ratio MAE"],
+            [truth, *([label, *_numbers(last.loc[case])] for case, (label, *_) in _LOOKS.items())],
+        ),
+        [
+            "The paper claims that CKLIEP outperforms KLIEP as t grows, with several originals as with one.",
+            _chance(len(last.loc[CKLIEP])),
+            f"driftline's default, one estimator that keeps no original, is {best}; {inside} of {len(ours)} of its "
+            "95 % intervals for the averaged KL hold the truth.",
+        ],
+        [
+            f"An average lets errors of both signs cancel; by the KL of a single original {by_each}.",
+            f"KLIEP with a quadratic model for each original is {cause}.",
+            "Intervals are counted over all times and seeds; those of one seed are not independent.",
+        ],
+    )
 
 
 def _closer(differences: pd.Series) -> str:
-    """Who is closer in how many seeds, from CKLIEP's error minus KLIEP's in each, and what the claim makes of it."""
+    """Say who is closer in how many seeds, and whether as claimed, from CKLIEP's error minus KLIEP's in each."""
     seeds, ahead, behind = len(differences), int((differences < 0).sum()), int((differences > 0).sum())
-    where = "in the one seed" if seeds == 1 else f"in all {seeds} seeds"
+    where = f"in {every(seeds, 'seed')}"
     if ahead == seeds:
         return f"CKLIEP is closer {where}, as claimed"
     if behind == seeds:
@@ -248,21 +257,18 @@ def _closer(differences: pd.Series) -> str:
 
 
 def _chance(seeds: int) -> str:
-    """How much the agreement of so many seeds is worth."""
+    """Say how often so many seeds agree by chance."""
     if seeds == 1:
         return "One seed only: who is closer may be chance."
     few = f"{seeds} seeds are few: " if seeds < _ENOUGH else ""
-    words = f"were both alike, all {seeds} seeds would agree by chance 1 time in {2 ** (seeds - 1)}."
-    return few + words if few else words[0].upper() + words[1:]
+    words = f"were both alike, {every(seeds, 'seed')} would agree by chance 1 time in {2 ** (seeds - 1)}."
+    return capitalised(few + words)
 
 
-def _said(part: pd.DataFrame) -> str:
-    """KL with its error, that of a single original, and log-ratio error: mean ± sd over the seeds."""
-    spread = f" ± {part.kl.std():.3f}" if len(part) > 1 else ""
-    return (
-        f"{part.kl.mean():.3f}{spread} nats (off by {part.off.mean():.3f}, a single original by "
-        f"{part.each_off.mean():.3f}; log-ratio MAE {part.mae.mean():.2f})"
-    )
+def _numbers(part: pd.DataFrame) -> list[str]:
+    """KL with its error, that of a single original, and the log-ratios' error: means over the seeds."""
+    errors = [f"{part.off.mean():.3f}", f"{part.each_off.mean():.3f}", f"{part.mae.mean():.2f}"]
+    return [mean_spread(part.kl, 3), *errors]
 
 
 EXPERIMENT = Experiment(
@@ -270,9 +276,6 @@ EXPERIMENT = Experiment(
     paper="Fig. 3c",
     title="averaged KL of originals that join one by one",
     presets={"quick": Args(), "paper": PAPER},
-    units=units,
-    run=run,
-    figure=figure,
-    caption=caption,
-    verdict=verdict,
+    work=Work(units, run),
+    results=Results(figure, caption, verdict),
 )

@@ -24,10 +24,13 @@ from matplotlib.figure import Figure
 from driftline import ContinualDensityRatio, DensityRatio
 from driftline.fitting import FitDivergedError, Training
 from driftline.synthetic import GaussianStream
+from experiments import markdown
+from experiments.arguments import check_at_least, remark
 from experiments.baselines import ConvexTelescope, NetworkTelescope
-from experiments.experiment import Experiment, Report, Row, Unit
+from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, band, canvas, style
 from experiments.methods import PAPER_EPOCHS, PAPER_RATE, Floats, ckliep, errors, untrusted, without_validation
+from experiments.words import every, mean_spread
 
 OURS = "driftline"
 _FRESH = 1_000_000  # keys of rows to measure on, apart from those of windows
@@ -51,21 +54,19 @@ class Args:
     tre_rate: float = 1e-3
 
     def __post_init__(self) -> None:
-        counts = ("seeds", "network_seeds", "dim", "rows", "epochs", "kliep_every", "tre_every", "tre_epochs")
-        for name in counts:
-            if getattr(self, name) < 1:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(self, name)} must be at least 1")
+        check_at_least(self, 1, "seeds", "network_seeds", "dim", "rows", "epochs")
+        check_at_least(self, 1, "kliep_every", "tre_every", "tre_epochs")
         if not self.deltas or min(self.deltas) <= 0 or max(self.deltas) * self.last >= 1:
             raise ValueError(
                 f"--deltas {self.deltas} must be above 0 and below 1/{self.last}, for 1 - delta t to be a scale"
             )
-        for every in (4, self.kliep_every, self.tre_every):
-            if self.last < every or self.last % every:
-                raise ValueError(f"--last {self.last} must be a multiple of {every}, so that all methods reach it")
+        for size in (4, self.kliep_every, self.tre_every):
+            if self.last < size or self.last % size:
+                raise ValueError(f"--last {self.last} must be a multiple of {size}, so that all methods reach it")
 
 
 class Problem(NamedTuple):
-    """What a method is given: windows by time, each the same whoever asks, and a place to report to."""
+    """The input of a method: windows by time, the same for all methods, and a function to report to."""
 
     args: Args
     stream: GaussianStream
@@ -77,12 +78,12 @@ class Problem(NamedTuple):
         return self.stream.sample(t, rows or self.args.rows, np.random.default_rng([self.seed, t]))
 
     def times(self, every: int) -> range:
-        """Every so many windows, to the last."""
+        """Every ``every``-th window, to the last."""
         return range(every, self.args.last + 1, every)
 
 
 Scores = Iterator[tuple[int, Callable[[Floats], Floats] | None]]
-"""Times, each with what scores rows then; None where there is no estimate."""
+"""Times, each with the function that scores rows then; None where there is no estimate."""
 
 
 def _ckliep(problem: Problem, every: int) -> Scores:
@@ -139,7 +140,7 @@ def _driftline(problem: Problem) -> Scores:
 
 
 class Method(NamedTuple):
-    """How a method runs, every how many windows it has an estimate, and how it is drawn."""
+    """A method: the function that runs it, the windows between two estimates, and its looks."""
 
     run: Callable[[Problem], Scores]
     every: Callable[[Args], int]
@@ -211,7 +212,7 @@ def figure(frame: pd.DataFrame, args: Args) -> Figure:
 
 
 def caption(args: Args) -> str:
-    """What is drawn, and what was shortened."""
+    """Say what the figure shows, and what was shortened."""
     networks = min(args.seeds, args.network_seeds)
     text = f"""{args.dim}-D Gaussian, {args.rows:,} rows a window, and a fifth more for CKLIEP and KLIEP networks to
     validate on. Mean and band of ± 1 sd over {args.seeds} seeds ({networks} for networks). CKLIEP and driftline keep
@@ -230,56 +231,86 @@ def caption(args: Args) -> str:
         short.append(f"KLIEP at every {args.kliep_every}th time only")
     if args.tre_every > paper.tre_every:
         short.append(f"bridges of TRE over {args.tre_every} windows instead of {paper.tre_every}")
-    return text + (f" Shortened: {'; '.join(short)}." if short else "")
+    return text + remark("Shortened", short)
 
 
 def verdict(frame: pd.DataFrame, args: Args) -> str:
     """The claims of Sec. 4.2 by the numbers of the last time step, then ours."""
-    parts = [_judged(frame[(frame.delta == delta) & (frame.t == args.last)], delta) for delta in args.deltas]
-    return " ".join(parts)
-
-
-def _judged(last: pd.DataFrame, delta: float) -> str:
-    shown = {name: _shown(last[last.method == name]) for name in METHODS}
-    mae = last.groupby("method").mae.mean()
-    smaller = _less(last, "CKLIEP-d1", "CKLIEP-d4")
-    ahead = [f"for {name} {_less(last, name, 'KLIEP, network')}" for name in ("CKLIEP-d1", "CKLIEP-d4")]
-    rest = mae.drop([OURS, "TRE, convex"]).dropna()
-    lead = rest.min() / mae[OURS]
-    ours = f"{lead:.1f} times below" if lead > 1.0 else f"{1 / lead:.1f} times above"
-    ties = bool(abs(np.log(mae["TRE, convex"] / mae[OURS])) < np.log(1.25))
-    twin = (
-        "level with driftline: the lead comes from the model and the telescoped normaliser, and what driftline adds is "
-        "that it needs one window for it"
-        if ties
-        else "not level with driftline, though it fits the same model"
+    ends = {delta: frame[(frame.delta == delta) & (frame.t == args.last)] for delta in args.deltas}
+    pairs = [("CKLIEP-d1", "CKLIEP-d4"), ("CKLIEP-d1", "KLIEP, network"), ("CKLIEP-d4", "KLIEP, network")]
+    smaller, _, ahead = answers = [{d: _less(last, *pair) for d, last in ends.items()} for pair in pairs]
+    leads = {delta: _lead(last) for delta, last in ends.items()}
+    level = {delta: _level(last) for delta, last in ends.items()}
+    cells = [cell for delta in args.deltas for cell in (f"MAE, Δ={delta:g}", f"KL, Δ={delta:g}")]
+    truth = [cell for last in ends.values() for cell in ("", f"{last.true_kl.mean():.2f}")]
+    rows = [[name, *(cell for last in ends.values() for cell in _cells(last, name))] for name in METHODS]
+    return markdown.verdict(
+        f"That smaller steps are better for CKLIEP is {_by_delta({d: a.seen for d, a in smaller.items()})}",
+        markdown.table([f"at t={args.last}, in nats", *cells], [*rows, ["truth", *truth]]),
+        [
+            "That CKLIEP-d4 ends ahead of KLIEP, which keeps all originals, is "
+            f"{_by_delta({d: a.seen for d, a in ahead.items()})}.",
+            f"The next best method's error relative to driftline's is {_by_delta(leads)}.",
+            "TRE with driftline's own convex features, which keeps all windows, is left out of that: it is "
+            f"{_by_delta(level)}.",
+        ],
+        [
+            *(
+                f"* {one} ends ahead of {other}: {_by_delta({d: a.words for d, a in found.items()})}."
+                for (one, other), found in zip(pairs, answers, strict=True)
+            ),
+            "Where TRE with convex features is level with driftline, the lead comes from the model and the telescoped "
+            "normaliser; driftline adds that one window is enough.",
+            "MAE is that of the log-ratios, KL is KL(current‖original); both are means over seeds.",
+        ],
     )
-    return f"""**Δ={delta:g}, t={int(last.t.iloc[0])}, true KL {last.true_kl.mean():.2f} nats.** MAE of log ratios:
-    CKLIEP-d1 {shown["CKLIEP-d1"]}, CKLIEP-d4 {shown["CKLIEP-d4"]}, KLIEP with all originals
-    {shown["KLIEP, network"]} as network and {shown["KLIEP, convex"]} as convex model, TRE as network
-    {shown["TRE, network"]}, driftline's default {shown[OURS]}. Smaller steps are better for CKLIEP: {smaller}. CKLIEP
-    ends ahead of KLIEP: {", ".join(ahead)}. driftline's error is {ours} that of the next, {rest.idxmin()}. TRE with
-    driftline's own convex features and all windows kept has {shown["TRE, convex"]}, {twin}."""
 
 
-def _shown(own: pd.DataFrame) -> str:
-    """Error and KL of a method at one time, with what failed said instead of left out."""
-    failed = int(own.mae.isna().sum())
-    if failed:
-        return f"no number ({failed} of {len(own)} fits failed)"
-    spread = f" ± {own.mae.std():.2f}" if len(own) > 1 else ""
-    return f"{own.mae.mean():.2f}{spread} (KL {own.kl.mean():.2f})"
+def _by_delta(found: dict[float, str]) -> str:
+    """Words for each delta; those that are the same for several are said once."""
+    groups: dict[str, list[str]] = {}
+    for delta, words in found.items():
+        groups.setdefault(words, []).append(f"{delta:g}")
+    return " and ".join(f"{words} at Δ={' and '.join(deltas)}" for words, deltas in groups.items())
 
 
-def _less(last: pd.DataFrame, one: str, other: str) -> str:
-    """Whether one method's error is less than the other's, seed by seed on the same windows."""
+def _lead(last: pd.DataFrame) -> str:
+    """The next best method's error over driftline's; below 1 driftline is behind."""
+    mae = last.groupby("method").mae.mean()
+    rest = mae.drop([OURS, "TRE, convex"]).dropna()
+    return f"×{rest.min() / mae[OURS]:.1f} ({rest.idxmin()})"
+
+
+def _level(last: pd.DataFrame) -> str:
+    mae = last.groupby("method").mae.mean()
+    ties = bool(abs(np.log(mae["TRE, convex"] / mae[OURS])) < np.log(1.25))
+    return "level with driftline" if ties else "not level with driftline"
+
+
+def _cells(last: pd.DataFrame, name: str) -> tuple[str, str]:
+    """Error and KL of a method, with the count of failures if any fit failed."""
+    own = last[last.method == name]
+    if failed := int(own.mae.isna().sum()):
+        return f"{failed} of {len(own)} fits failed", ""
+    return mean_spread(own.mae, 2), f"{own.kl.mean():.2f}"
+
+
+class Answer(NamedTuple):
+    """Whether a claim is seen, and in which seeds."""
+
+    seen: str
+    words: str
+
+
+def _less(last: pd.DataFrame, one: str, other: str) -> Answer:
+    """Say whether one method's error is less than the other's, seed by seed on the same windows."""
     by_seed = last.pivot(index="seed", columns="method", values="mae")
     gain = (by_seed[other] - by_seed[one]).dropna()
     if len(gain) and (gain > 0).all():
-        return f"yes in all {len(gain)} seeds" if len(gain) > 1 else "yes in the one seed"
+        return Answer("seen", f"yes in {every(len(gain), 'seed')}")
     if len(gain) and (gain < 0).all():
-        return f"no in all {len(gain)} seeds" if len(gain) > 1 else "no in the one seed"
-    return "not settled, seeds differ"
+        return Answer("not seen", f"no in {every(len(gain), 'seed')}")
+    return Answer("unsettled", "unsettled (seeds differ)")
 
 
 EXPERIMENT = Experiment(
@@ -290,9 +321,6 @@ EXPERIMENT = Experiment(
         "quick": Args(network_seeds=2, epochs=4, rate=4e-4, kliep_every=4, tre_every=4, tre_rate=3e-3),
         "paper": Args(seeds=10),
     },
-    units=units,
-    run=run,
-    figure=figure,
-    caption=caption,
-    verdict=verdict,
+    work=Work(units, run),
+    results=Results(figure, caption, verdict),
 )

@@ -17,11 +17,14 @@ from matplotlib.figure import Figure
 
 from benchmarks.theory import replicated, rows
 from driftline.inference import gaussian_mean_shift
-from experiments.experiment import Experiment, Report, Row, Unit
+from experiments import markdown
+from experiments.arguments import check_at_least
+from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, canvas, style
 
 LIMIT, SAMPLE = "limit", "sample"
 _FEATURES = ("x", "x²")
+_BY_CHANCE = 7  # of so many points one may lie outside of its 95 % interval
 
 
 @dataclass(frozen=True)
@@ -34,11 +37,8 @@ class Args:
     rows: int = 50_000
 
     def __post_init__(self) -> None:
-        if self.means < 2 or self.replicates < 100 or self.rows < 100:
-            raise ValueError(
-                f"--means {self.means} --replicates {self.replicates} --rows {self.rows}: at least 2, 100 and 100 are "
-                "needed, for two ends of a curve and variances that mean something"
-            )
+        check_at_least(self, 2, "means")  # two ends of a curve
+        check_at_least(self, 100, "replicates", "rows")  # variances that mean something
 
 
 def units(args: Args) -> list[Unit]:
@@ -53,8 +53,14 @@ def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
         n = rows(float(mu)) if unit.case == LIMIT else args.rows
         report(f"mu={mu:.1f}, {n:,} rows")
         variance, error = replicated(float(mu), n, args.replicates, rng)
-        yield {"mu": float(mu), "rows": n, "var_x": variance[0], "var_x2": variance[1],
-               "se_x": error[0], "se_x2": error[1]}  # fmt: skip
+        yield {
+            "mu": float(mu),
+            "rows": n,
+            "var_x": variance[0],
+            "var_x2": variance[1],
+            "se_x": error[0],
+            "se_x2": error[1],
+        }
 
 
 def figure(frame: pd.DataFrame, args: Args) -> Figure:
@@ -72,10 +78,23 @@ def figure(frame: pd.DataFrame, args: Args) -> Figure:
                 (SAMPLE, "orange", "v", f"fits, {args.rows:,} rows"),
             ):
                 part = _pooled(frame[frame.case == case], "x" if not panel else "x2")
-                ax.errorbar(part.index, part["var"], 1.96 * part["se"], fmt=marker, color=COLORS[color], markersize=3.5,
-                            elinewidth=1, label=label, zorder=4)  # fmt: skip
-            ax.set(yscale="log", xlabel="distance μ of the two means", title=f"coefficient of {name}",
-                   ylabel="n · variance" if not panel else "")  # fmt: skip
+                ax.errorbar(
+                    part.index,
+                    part["var"],
+                    1.96 * part["se"],
+                    fmt=marker,
+                    color=COLORS[color],
+                    markersize=3.5,
+                    elinewidth=1,
+                    label=label,
+                    zorder=4,
+                )
+            ax.set(
+                yscale="log",
+                xlabel="distance μ of the two means",
+                title=f"coefficient of {name}",
+                ylabel="n · variance" if not panel else "",
+            )
         axes[1].legend(loc="upper left")
     return fig
 
@@ -88,7 +107,7 @@ def _pooled(frame: pd.DataFrame, feature: str) -> pd.DataFrame:
 
 
 def caption(args: Args) -> str:
-    """What the figure shows."""
+    """Say what the figure shows."""
     return (
         f"Corollary 1: n times the variance of KLIEP’s two coefficients, N(0,1) over N(μ,1). Points: "
         f"{args.replicates * args.seeds} replicated fits with 95 % intervals, at 10^(6+2μ) rows (circles) and at "
@@ -98,25 +117,46 @@ def caption(args: Args) -> str:
 
 def verdict(frame: pd.DataFrame, args: Args) -> str:
     """Counts of points outside of their intervals, for both formulas, and how far the paper's sample size gets."""
-    x, printed, corrected = (_against(frame, f, p) for f, p in (("x", False), ("x2", True), ("x2", False)))
-    ratio = _pooled(frame[frame.case == LIMIT], "x2")["var"]
-    grows = bool(ratio.iloc[-1] > ratio.iloc[0])
-    wrong = [name for name, hit in (("x", x), ("x²", printed)) if not hit.holds]
-    lead = "Confirmed" if grows and not wrong else "Confirmed in shape" if grows else "Not seen"
-    lead += f", contradicted in the entry for {' and '.join(wrong)}" if wrong else ""
-    last = float(frame.mu.max())
+    entries = {
+        "x": _against(frame, "x", False),
+        "x², as printed": _against(frame, "x2", True),
+        "x², corrected": _against(frame, "x2", False),
+    }
+    limit = _pooled(frame[frame.case == LIMIT], "x2")["var"]
+    first, last, furthest = limit.iloc[0], limit.iloc[-1], float(frame.mu.max())
     short = _pooled(frame[frame.case == SAMPLE], "x2")["var"].iloc[-1]
-    reached = float(short / gaussian_mean_shift(np.array([last]), as_printed=False)[0, 1, 1])
-    return f"""**{lead}.** Fig. 1 says that the spread of KLIEP's coefficients grows steeply with the distance of the
-    two distributions, so that steps should be small: n·variance of x² goes from {ratio.iloc[0]:.2g} to
-    {ratio.iloc[-1]:.3g}. Fits against formulas: the entry for x {x.words}; the printed entry for x² {printed.words};
-    with the normaliser's own fluctuation counted it {corrected.words}. How late the limit comes the paper does not say:
-    at {args.rows:,} rows and μ={last:g}, n·variance of x² is {reached:.0%} of it, since it rests on rows far out in the
-    denominator's tail."""
+    reached = float(short / gaussian_mean_shift(np.array([furthest]), as_printed=False)[0, 1, 1])
+    rows = [
+        [name, "yes" if found.holds else "no", f"{found.outside} of {found.points}", f"{found.furthest:.1%}"]
+        for name, found in entries.items()
+    ]
+    return markdown.verdict(
+        _finding(bool(last > first), [n for n in ("x", "x², as printed") if not entries[n].holds]),
+        markdown.table(
+            ["entry of Corollary 1", "holds", "points outside of their 95 % intervals", "off by up to"], rows
+        ),
+        [
+            "The paper says that the spread of KLIEP's coefficients grows steeply with the distance of the two "
+            f"distributions: here n·variance of x² goes from {first:.2g} to {last:.3g}.",
+            "The corrected entry counts the normaliser's own fluctuation.",
+            f"At {args.rows:,} rows and μ={furthest:g}, n·variance of x² is {reached:.0%} of its limit, which rests on "
+            "rows far out in the denominator's tail.",
+        ],
+        [
+            f"An entry holds if at most one point in {_BY_CHANCE} lies outside of its interval.",
+            "The paper concludes that steps should be small. It does not say how many rows the limit needs.",
+        ],
+    )
+
+
+def _finding(grows: bool, wrong: list[str]) -> str:
+    if not grows:
+        return "Not seen: the spread does not grow"
+    return f"Confirmed in shape, contradicted in the entry for {' and '.join(wrong)}" if wrong else "Confirmed"
 
 
 class _Agreement(NamedTuple):
-    """How many of the points lie outside of their 95 % intervals around a formula; up to one in seven may by chance."""
+    """Points outside of their 95 % intervals around a formula, all points, and the largest relative error."""
 
     outside: int
     points: int
@@ -124,13 +164,7 @@ class _Agreement(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        return self.outside <= max(1, self.points // 7)
-
-    @property
-    def words(self) -> str:
-        verb = "holds" if self.holds else "does not hold"
-        count = f"{self.outside} of {self.points} points"
-        return f"{verb} ({count} outside of their 95 % intervals, up to {self.furthest:.1%} off)"
+        return self.outside <= max(1, self.points // _BY_CHANCE)
 
 
 def _against(frame: pd.DataFrame, feature: str, as_printed: bool) -> _Agreement:
@@ -145,9 +179,6 @@ EXPERIMENT = Experiment(
     paper="Fig. 1",
     title="asymptotic variance of KLIEP against replicated fits",
     presets={"quick": Args(), "paper": Args(seeds=3)},
-    units=units,
-    run=run,
-    figure=figure,
-    caption=caption,
-    verdict=verdict,
+    work=Work(units, run),
+    results=Results(figure, caption, verdict),
 )

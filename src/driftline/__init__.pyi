@@ -1,9 +1,9 @@
-from ._files import StateFileError as StateFileError
 from .alarms import DriftAlarm as DriftAlarm
 from .alarms import Signal as Signal
 from .estimators import ContinualDensityRatio as ContinualDensityRatio
 from .estimators import DensityRatio as DensityRatio
 from .estimators import UntrustedEstimateWarning as UntrustedEstimateWarning
+from .files import StateFileError as StateFileError
 from .fitting import FitDivergedError as FitDivergedError
 from .fitting import FitInfo as FitInfo
 from .fitting import Training as Training

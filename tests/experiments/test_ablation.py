@@ -74,10 +74,10 @@ def test_one_fit_serves_both_normalizers():
         np.testing.assert_allclose(got[0], got[1], atol=1e-9)
 
 
-def test_renewed_reference_is_the_numerator_of_the_next_step():
+def test_renewed_anchor_is_the_numerator_of_the_next_step():
     settings = StepSettings(model="quadratic", lag=0)
     state, _ = step(start(window(0, 1), settings), {"original": window(1, 1)}, settings, Policy())
-    same = renewed(state, state.tracks["original"].reference.window)
+    same = renewed(state, state.tracks["original"].anchor.window)
     other = renewed(state, window(1, 2))
     after = [step(s, {"original": window(2, 1)}, settings, Policy())[0] for s in (state, same, other)]
     test = window(2, 3)
@@ -92,7 +92,7 @@ def test_renewed_reference_is_the_numerator_of_the_next_step():
     assert after[2].tracks["original"].current.uncertainty is None  # errors without the lost window are not claimed
 
 
-def test_a_fit_without_minimum_is_recorded(monkeypatch):
+def test_a_fit_without_minimum_is_recorded(monkeypatch, check_form):
     def failing(state, *args):
         if state.t == 1:
             raise FitDivergedError("no minimum here")
@@ -106,10 +106,10 @@ def test_a_fit_without_minimum_is_recorded(monkeypatch):
     assert "t=2: no minimum here" in rows[-1]["reason"]
     others = with_errors(lambda r: 1.0)
     frame = pd.concat([others[(others.case != unit.case) | (others.seed != unit.seed)], pd.DataFrame(rows)])
-    words = " ".join(verdict(frame, TINY).split())
+    words = check_form(verdict(frame, TINY))
     assert "quadratic LSIF, telescoped: 1 of 4" in words
-    assert "LSIF ×1 (1 to 1; 3 pairs)" in words  # of telescoping; four without the failure
-    assert "LSIF ×1 (1 pair)" in words  # of shared windows; two without it
+    assert "| ×1 (1 to 1; 3 pairs) |" in words  # of telescoping; four without the failure
+    assert "| ×1 (1 pair) |" in words  # of shared windows; two without it
     figure(frame, TINY).canvas.draw()
 
 
@@ -141,9 +141,9 @@ def test_worth_is_the_ratio_with_all_else_the_same():
     assert len(ratios(last[last.model == "quadratic"], "normalizer", SELF, TELESCOPED)) == 3 * 2 * 2
 
 
-def test_verdict_turns_with_the_numbers():
+def test_verdict_turns_with_the_numbers(check_form):
     def lead(factor):
-        return verdict(with_errors(factor), TINY).split("**")[1]
+        return check_form(verdict(with_errors(factor), TINY)).split("**")[1]
 
     assert lead(lambda r: 5.0 if r.normalizer != TELESCOPED else 1.0).startswith("Telescoping is worth most")
     assert lead(lambda r: 5.0 if r.windows == FRESH else 1.0).startswith("Sharing windows is worth most")
@@ -152,18 +152,19 @@ def test_verdict_turns_with_the_numbers():
     assert "none helps" in lead(
         lambda r: against[r.normalizer] * (0.9 if r.windows == FRESH else 1) * (0.9 if r.objective == "kliep" else 1)
     )
-    nothing = verdict(with_errors(lambda r: math.nan), TINY)
+    nothing = check_form(verdict(with_errors(lambda r: math.nan), TINY))
     assert nothing.startswith("**No number")
     assert "(no pair of fits to compare)" in nothing
 
 
-def test_verdict_gives_factors_by_objective_and_how_many_seeds_networks_have():
+def test_verdict_gives_factors_by_objective_and_how_many_seeds_networks_have(check_form):
     factors = {"logistic": 5.0, "kliep": 3.0, "lsif": 2.0}
     frame = with_errors(lambda r: factors[r.objective] if r.normalizer == SELF else 1.0)
-    words = " ".join(verdict(frame, TINY).split())
-    each = "logistic ×5 (5 to 5; 4 pairs), KLIEP ×3 (3 to 3; 4 pairs), LSIF ×2 (2 to 2; 4 pairs)"
-    assert f"telescoping, {each}" in words
-    assert "not fitted by LSIF; it and the penalised fits rest on 1 seed:" in words
+    words = check_form(verdict(frame, TINY))
+    assert "| factor in MAE, convex model | logistic | KLIEP | LSIF |" in words
+    each = "×5 (5 to 5; 4 pairs) | ×3 (3 to 3; 4 pairs) | ×2 (2 to 2; 4 pairs) |"
+    assert f"| telescoping instead of self-normalising | {each}" in words
+    assert "not fitted by LSIF; it and the penalised fits rest on 1 seed." in words
     assert "seed(s)" not in words + ablation.caption(TINY)
 
 

@@ -52,7 +52,7 @@ def test_each_place_is_looked_at(alone, monkeypatch, place):
         np.testing.assert_array_equal(array, got)
 
 
-def test_absent_data_is_told_with_what_to_do(alone):
+def test_absent_data_is_named_with_a_remedy(alone):
     with pytest.raises(DataMissingError, match=r"no fashion-mnist.*DRIFTLINE_DATA.*no network.*dataset-fashion-mnist"):
         load_images("fashion-mnist")
     with pytest.raises(ValueError, match="dataset='cifar' is unknown"):

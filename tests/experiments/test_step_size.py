@@ -11,8 +11,19 @@ from experiments import step_size
 from experiments.experiment import Unit
 from experiments.step_size import METHODS, Args, ends, figure, plans, run, units, verdict
 
-TINY = Args(seeds=2, network_seeds=1, sizes=(1, 2, 4), network_sizes=(1, 4), rows=600, dim=3, delta=0.1, last=4,
-            epochs=2, rate=1e-3, network_epochs=2)  # fmt: skip
+TINY = Args(
+    seeds=2,
+    network_seeds=1,
+    sizes=(1, 2, 4),
+    network_sizes=(1, 4),
+    rows=600,
+    dim=3,
+    delta=0.1,
+    last=4,
+    epochs=2,
+    rate=1e-3,
+    network_epochs=2,
+)
 
 
 def rows_of(args, unit):
@@ -27,10 +38,22 @@ def table():
 def with_errors(errors, seeds=3):
     """A frame as if the methods had these MAEs, {(method, size): value}."""
     rows = [
-        {"case": f"{m} d{d}", "seed": seed, "t": 20, "method": m, "size": d, "length": d or 3.0, "mae": mae,
-         "kl": 17.0, "true_kl": 17.0, "warned": 0, "reason": ""}
-        for (m, d), mae in errors.items() for seed in range(seeds)
-    ]  # fmt: skip
+        {
+            "case": f"{m} d{d}",
+            "seed": seed,
+            "t": 20,
+            "method": m,
+            "size": d,
+            "length": d or 3.0,
+            "mae": mae,
+            "kl": 17.0,
+            "true_kl": 17.0,
+            "warned": 0,
+            "reason": "",
+        }
+        for (m, d), mae in errors.items()
+        for seed in range(seeds)
+    ]
     return pd.DataFrame(rows)
 
 
@@ -98,7 +121,7 @@ def test_length_of_adaptive_steps_is_between_one_window_and_all():
     assert np.allclose(fixed.length, fixed["size"])
 
 
-def test_a_fit_without_minimum_is_recorded_and_named(monkeypatch):
+def test_a_fit_without_minimum_is_recorded_and_named(monkeypatch, check_form):
     original = step_size.ContinualDensityRatio.partial_fit
 
     def failing(self, window, y=None):
@@ -113,36 +136,38 @@ def test_a_fit_without_minimum_is_recorded_and_named(monkeypatch):
     assert math.isfinite(rows[0]["mae"])
     assert all(math.isnan(row["mae"]) and "no minimum here" in row["reason"] for row in rows[1:])
     frame = pd.concat([table()[table().case != unit.case], pd.DataFrame(rows)])
-    assert "quadratic KLIEP d1 (1 of 1)" in verdict(frame, TINY)
-    assert "1 of 1 failed at d1" in verdict(frame, TINY)
+    words = check_form(verdict(frame, TINY))
+    assert "quadratic KLIEP d1 (1 of 1)" in words
+    assert "| quadratic KLIEP | 1 of 1 failed | " in words
     figure(frame, TINY).canvas.draw()
 
 
-def test_a_size_with_failed_fits_is_neither_the_best_nor_a_mean_of_the_rest():
+def test_a_size_with_failed_fits_is_neither_the_best_nor_a_mean_of_the_rest(check_form):
     frame = with_errors({("mlp", 1): 1.0, ("mlp", 4): 2.0, ("mlp", 10): 3.0, ("mlp", 0): 1.5})
     frame.loc[(frame["size"] < 2) & (frame.seed == 1), "mae"] = math.nan
-    words = " ".join(verdict(frame, Args()).split())
-    assert "contradicted for mlp (1 of 3 failed at d1, 2 at d4)" in words
-    assert "mlp d4 (a trade-off; d1 1 of 3 failed, d10 ×1.5)" in words
-    assert "mlp 1 of 3 failed with steps of 3.0 windows." in words
+    words = check_form(verdict(frame, Args()))
+    assert "contradicted for mlp.**" in words
+    row = "| mlp | 1 of 3 failed | 2 | d4 (a trade-off) | d1 1 of 3 failed, d10 ×1.5 | 1 of 3 failed | 3.0 |"
+    assert row in words
     assert "mlp d1 (1 of 3)" in words
     line = next(line for line in figure(frame, Args()).axes[0].lines if line.get_label() == "mlp")
     assert list(line.get_xdata()) == [4, 10]
 
 
 @pytest.mark.parametrize(("seeds", "few"), [(1, "one seed"), (2, "2 seeds")])
-def test_few_seeds_only_suggest(seeds, few):
+def test_few_seeds_only_suggest(seeds, few, check_form):
     frame = with_errors({("mlp", 1): 3.0, ("mlp", 4): 1.0, ("auto", 1): 1.0, ("auto", 4): 3.0}, seeds)
-    lead = verdict(frame, Args()).split("**")[1]
+    lead = check_form(verdict(frame, Args())).split("**")[1]
     assert f"the numbers of {few} point the other way for mlp" in lead
     assert f"the numbers of {few} point that way for auto" in lead
     assert "confirmed" not in lead
     assert "contradicted" not in lead
 
 
-def test_a_size_that_was_not_run_is_not_a_fit_that_failed():
-    lead = verdict(with_errors({("mlp", 2): 3.0, ("mlp", 4): 1.0}), Args()).split("**")[1]
-    assert "undecided for mlp (not run at d1, 1 at d4)" in lead
+def test_a_size_that_was_not_run_is_not_a_fit_that_failed(check_form):
+    words = check_form(verdict(with_errors({("mlp", 2): 3.0, ("mlp", 4): 1.0}), Args()))
+    assert "undecided for mlp.**" in words
+    assert "| mlp | not run | 1 | " in words
 
 
 @pytest.mark.parametrize(
@@ -157,22 +182,21 @@ def test_verdict_turns_with_the_numbers(small, large, word):
     assert word in clause
 
 
-def test_verdict_calls_a_trade_off_by_its_name():
+def test_verdict_calls_a_trade_off_by_its_name(check_form):
     frame = with_errors({("mlp", 1): 3.0, ("mlp", 4): 1.0, ("mlp", 10): 2.0, ("mlp", 0): 1.5})
-    words = " ".join(verdict(frame, Args()).split())
-    assert "mlp d4 (a trade-off; d1 ×3, d10 ×2)" in words
-    assert "mlp 1.5 with steps of 3.0 windows (×1.5 the best)" in words
+    words = check_form(verdict(frame, Args()))
+    assert "| mlp | 3 | 1 | d4 (a trade-off) | d1 ×3, d10 ×2 | 1.5 (×1.5) | 3.0 |" in words
     frame = with_errors({("mlp", 1): 1.0, ("mlp", 4): 2.0, ("mlp", 10): 3.0})
-    assert "mlp d1 (the smallest; d10 ×3)" in " ".join(verdict(frame, Args()).split())
+    assert "| d1 (the smallest) | d10 ×3 | | |" in check_form(verdict(frame, Args()))
 
 
-def test_verdict_counts_warnings_of_bad_estimates():
+def test_verdict_counts_warnings_of_bad_estimates(check_form):
     frame = with_errors({("mlp", 1): 3.0, ("mlp", 4): 1.0, ("auto", 1): 1.0})
     frame = frame[frame.seed == 0].assign(kl=[10.0, 10.0, 17.0], warned=[1, 0, 1])
-    assert "1 of 2 came with a warning" in " ".join(verdict(frame, Args()).split())
+    assert "1 of 2 came with a warning" in check_form(verdict(frame, Args()))
 
 
-def test_verdict_owns_up_to_a_shorter_training():
+def test_verdict_admits_a_shorter_training():
     frame = with_errors({("CKLIEP", 1): 3.0, ("CKLIEP", 4): 1.0})
     assert "may favour d4" in verdict(frame, step_size.EXPERIMENT.presets["quick"])
     assert "may favour d4" not in verdict(frame, step_size.EXPERIMENT.presets["paper"])

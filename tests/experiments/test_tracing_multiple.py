@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,8 @@ import pandas as pd
 import pytest
 
 from experiments import tracing_multiple as tm
+
+Check = Callable[[str], str]
 
 # steps large enough that the drift stands out of the noise of so few rows
 ARGS = tm.Args(seeds=1, originals=3, dim=4, delta=0.08, rows=2000, test_rows=2000, epochs=3, rate=1e-3, times=(1, 3))
@@ -33,12 +36,23 @@ def doctored(ckliep: float, kliep: float, convex: float = 0.3, ours: float = 0.3
     said = {tm.CKLIEP: ckliep, tm.KLIEP: kliep, tm.CONVEX: convex, tm.OURS: ours}
     return pd.DataFrame(
         [
-            {"case": case, "seed": seed, "t": t, "kl": kl if t == 3 else 0.3, "mae": abs(kl - 0.3), "true_kl": 0.3,
-             "each_off": abs(kl - 0.3), "exact_kl": 0.3, "window_kl": kl,
-             "window_error": 0.02 if case == tm.OURS else np.nan}
-            for case, kl in said.items() for seed in range(seeds) for t in (1, 3)
+            {
+                "case": case,
+                "seed": seed,
+                "t": t,
+                "kl": kl if t == 3 else 0.3,
+                "mae": abs(kl - 0.3),
+                "true_kl": 0.3,
+                "each_off": abs(kl - 0.3),
+                "exact_kl": 0.3,
+                "window_kl": kl,
+                "window_error": 0.02 if case == tm.OURS else np.nan,
+            }
+            for case, kl in said.items()
+            for seed in range(seeds)
+            for t in (1, 3)
         ]
-    )  # fmt: skip
+    )
 
 
 def test_every_method_is_measured_on_the_same_truth(frame: pd.DataFrame) -> None:
@@ -91,32 +105,35 @@ def test_data_differ_between_seeds_originals_and_roles() -> None:
 @pytest.mark.parametrize(
     ("ckliep", "kliep", "lead"),
     [
-        (0.32, 0.5, "CKLIEP is closer in all 2 seeds, as claimed."),
-        (0.5, 0.32, "KLIEP is closer in all 2 seeds, against the claim."),
+        (0.32, 0.5, "CKLIEP is closer in both seeds, as claimed."),
+        (0.5, 0.32, "KLIEP is closer in both seeds, against the claim."),
         (0.4, 0.4, "neither is closer in all seeds (CKLIEP in 0 of 2)."),
     ],
 )
-def test_verdict_turns_with_the_numbers(ckliep: float, kliep: float, lead: str) -> None:
-    text = tm.verdict(doctored(ckliep, kliep), ARGS)
+def test_verdict_turns_with_the_numbers(ckliep: float, kliep: float, lead: str, check_form: Check) -> None:
+    text = check_form(tm.verdict(doctored(ckliep, kliep), ARGS))
     assert text.startswith(f"**By averaged KL and log-ratios {lead}**")
     assert f"{ckliep:.3f}" in text
     assert f"{kliep:.3f}" in text
 
 
-def test_verdict_says_where_seeds_disagree() -> None:
+def test_verdict_says_where_seeds_disagree(check_form: Check) -> None:
     table = doctored(0.32, 0.5)
     table.loc[(table.case == tm.CKLIEP) & (table.seed == 1), "kl"] = 0.9
-    lead = tm.verdict(table, ARGS).split("**")[1]
+    lead = check_form(tm.verdict(table, ARGS)).split("**")[1]
     assert lead.startswith("By averaged KL neither is closer in all seeds (CKLIEP in 1 of 2); by log-ratios CKLIEP is")
 
 
 @pytest.mark.parametrize(
     ("seeds", "words"),
-    [(1, "One seed only"), (3, "3 seeds are few: were both alike, all 3 seeds would agree by chance 1 time in 4."),
-     (10, "one. Were both alike, all 10 seeds would agree by chance 1 time in 512.")],
-)  # fmt: skip
-def test_verdict_says_what_agreement_is_worth(seeds: int, words: str) -> None:
-    text = " ".join(tm.verdict(doctored(0.32, 0.5, seeds=seeds), ARGS).split())
+    [
+        (1, "One seed only"),
+        (3, "3 seeds are few: were both alike, all 3 seeds would agree by chance 1 time in 4."),
+        (10, "one. Were both alike, all 10 seeds would agree by chance 1 time in 512."),
+    ],
+)
+def test_verdict_says_what_agreement_is_worth(seeds: int, words: str, check_form: Check) -> None:
+    text = check_form(tm.verdict(doctored(0.32, 0.5, seeds=seeds), ARGS))
     assert words in text
     assert "onfirmed" not in text
 
@@ -138,21 +155,21 @@ def test_times_must_rise_to_the_last_original(times: tuple[int, ...]) -> None:
         replace(tm.Args(), times=times)
 
 
-def test_verdict_judges_single_originals_on_their_own() -> None:
+def test_verdict_judges_single_originals_on_their_own(check_form: Check) -> None:
     table = doctored(0.32, 0.5)
-    assert "single original CKLIEP is closer in all" in tm.verdict(table, ARGS)
+    assert "single original CKLIEP is closer in both seeds" in check_form(tm.verdict(table, ARGS))
     table.loc[table.case == tm.CKLIEP, "each_off"] = 0.9
-    assert "single original KLIEP is closer in all" in tm.verdict(table, ARGS)
+    assert "single original KLIEP is closer in both seeds" in check_form(tm.verdict(table, ARGS))
 
 
-def test_verdict_says_who_is_closest_and_why_and_counts_intervals() -> None:
-    good = tm.verdict(doctored(0.35, 0.5, convex=0.4, ours=0.31), ARGS)
-    bad = tm.verdict(doctored(0.35, 0.5, convex=0.6, ours=0.37), ARGS)
+def test_verdict_says_who_is_closest_and_why_and_counts_intervals(check_form: Check) -> None:
+    good = check_form(tm.verdict(doctored(0.35, 0.5, convex=0.4, ours=0.31), ARGS))
+    bad = check_form(tm.verdict(doctored(0.35, 0.5, convex=0.6, ours=0.37), ARGS))
     assert "the closest of all" in good
-    assert "4 of 4 hold the truth" in good
+    assert "4 of 4 of its 95 % intervals" in good
     assert "closer than its network, whose" in good
     assert "not the closest: that is CKLIEP" in bad
-    assert "0 of 4 hold the truth" in bad
+    assert "0 of 4 of its 95 % intervals" in bad
     assert "no closer than its network" in bad
 
 

@@ -68,26 +68,36 @@ def test_figure_has_labels_and_all_methods(frame):
     assert {line.get_label() for line in drawn.axes[0].lines} == set(METHODS)
 
 
-def test_verdict_turns_with_the_numbers(frame):
+def test_verdict_turns_with_the_numbers(frame, check_form):
     doctored = pd.concat([frame, frame.assign(seed=1)], ignore_index=True)
     doctored.loc[doctored.method == "CKLIEP-d1", "mae"] = 1.0
     doctored.loc[doctored.method == "CKLIEP-d4", "mae"] = 2.0
     doctored.loc[doctored.method == "KLIEP, network", "mae"] = 3.0
     doctored.loc[doctored.method == "KLIEP, convex", "mae"] = np.nan
-    said = " ".join(verdict(doctored, SMALL).split())
-    assert "Smaller steps are better for CKLIEP: yes in all 2 seeds" in said
-    assert "ahead of KLIEP: for CKLIEP-d1 yes in all 2 seeds, for CKLIEP-d4 yes in all 2 seeds" in said
-    assert "no number (2 of 2 fits failed) as convex model" in said
+    said = check_form(verdict(doctored, SMALL))
+    assert said.startswith("**That smaller steps are better for CKLIEP is seen at Δ=0.03.**")
+    assert "CKLIEP-d1 ends ahead of CKLIEP-d4: yes in both seeds at Δ=0.03" in said
+    assert "CKLIEP-d1 ends ahead of KLIEP, network: yes in both seeds" in said
+    assert "CKLIEP-d4 ends ahead of KLIEP, network: yes in both seeds" in said
+    assert "| KLIEP, convex | 2 of 2 fits failed | |" in said
     doctored.loc[doctored.method == "CKLIEP-d1", "mae"] = 4.0
-    said = " ".join(verdict(doctored, SMALL).split())
-    assert "better for CKLIEP: no in all 2 seeds" in said
-    assert "for CKLIEP-d1 no in all 2 seeds, for CKLIEP-d4 yes in all 2 seeds" in said
+    said = check_form(verdict(doctored, SMALL))
+    assert said.startswith("**That smaller steps are better for CKLIEP is not seen at Δ=0.03.**")
+    assert "CKLIEP-d1 ends ahead of KLIEP, network: no in both seeds" in said
+    assert "CKLIEP-d4 ends ahead of KLIEP, network: yes in both seeds" in said
     doctored.loc[(doctored.method == "CKLIEP-d1") & (doctored.seed == 1), "mae"] = 1.0
-    assert "better for CKLIEP: not settled" in " ".join(verdict(doctored, SMALL).split())
+    assert "better for CKLIEP is unsettled at" in check_form(verdict(doctored, SMALL))
     doctored.loc[doctored.method == "driftline", "mae"] = 9.0
-    said = " ".join(verdict(doctored, SMALL).split())
-    assert "times above that of the next" in said
-    assert "not level with driftline" in said
+    said = check_form(verdict(doctored, SMALL))
+    assert "relative to driftline's is ×0." in said
+    assert "it is not level with driftline" in said
+
+
+def test_verdict_says_once_what_holds_for_several_deltas(frame, check_form):
+    both = pd.concat([frame, frame.assign(delta=0.01)], ignore_index=True)
+    said = check_form(verdict(both, replace(SMALL, deltas=(0.03, 0.01))))
+    assert "at Δ=0.03 and 0.01.**" in said
+    assert "| at t=8, in nats | MAE, Δ=0.03 | KL, Δ=0.03 | MAE, Δ=0.01 | KL, Δ=0.01 |" in said
 
 
 def test_caption_says_what_was_shortened():
@@ -107,6 +117,6 @@ def test_caption_says_what_was_shortened():
         ({"deltas": (0.1,)}, "--deltas"),
     ],
 )
-def test_plain_mistakes_are_told_before_any_work(wrong, message):
+def test_plain_mistakes_are_named_before_any_work(wrong, message):
     with pytest.raises(ValueError, match=message):
         Args(**wrong)

@@ -22,16 +22,16 @@ def test_fits_lie_on_the_corrected_curve(frame):
         assert (off < 4.0).all() == good
 
 
-def test_verdict_counts_what_is_outside(frame):
-    said = " ".join(verdict(frame, SMALL).split())
-    assert said.startswith("**Confirmed in shape, contradicted in the entry for x².**")
-    assert "the entry for x holds" in said
-    doctored = " ".join(verdict(frame.assign(var_x=100 * frame.var_x), SMALL).split())
-    assert "the entry for x does not hold (3 of 3 points outside" in doctored
+def test_verdict_counts_what_is_outside(frame, check_form):
+    said = check_form(verdict(frame, SMALL))
+    assert said.startswith("**Confirmed in shape, contradicted in the entry for x², as printed.**")
+    assert "| x | yes | " in said
+    doctored = check_form(verdict(frame.assign(var_x=100 * frame.var_x), SMALL))
+    assert "| x | no | 3 of 3 | " in doctored
     printed = gaussian_mean_shift(frame.mu.to_numpy(), as_printed=True)[:, 1, 1]
-    agreeing = " ".join(verdict(frame.assign(var_x2=printed), SMALL).split())
+    agreeing = check_form(verdict(frame.assign(var_x2=printed), SMALL))
     assert agreeing.startswith("**Confirmed.**")
-    assert "counted it does not hold" in agreeing
+    assert "| x², corrected | no | " in agreeing
 
 
 @pytest.mark.parametrize("wrong", [{"means": 1}, {"replicates": 1}, {"rows": 0}])

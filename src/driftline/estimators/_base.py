@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from driftline import inference
-from driftline._files import StateFileError, replacing
 from driftline._inputs import MIN_ROWS, as_rows, resolve_device, resolve_seed
+from driftline.files import StateFileError, replacing
 from driftline.fitting import (
     MODELS,
     Design,
@@ -293,7 +293,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         device: str | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """An estimator as it was saved; a damaged or foreign file raises :class:`~driftline._files.StateFileError`.
+        """An estimator as it was saved; a damaged or foreign file raises :class:`~driftline.files.StateFileError`.
 
         Arguments:
             model, objective: the callables again, if the saved estimator had its own (they are not in the file).

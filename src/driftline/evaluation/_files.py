@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from driftline._files import StateFileError, read_tensors, write_tensors
 from driftline.estimators import ContinualDensityRatio
 from driftline.evaluation._samples import Form
 from driftline.evaluation._scores import Reading
 from driftline.features import ClassifierFeatures, ContinualVAE
+from driftline.files import StateFileError, read_tensors, write_tensors
 
 __all__ = ["Parts", "read", "write"]
 

@@ -313,7 +313,7 @@ class ContinualEvaluation:
         objective: Objective | None = None,
         device: str | None = None,
     ) -> Self:
-        """An evaluation as it was saved; a damaged or foreign file raises :class:`~driftline._files.StateFileError`.
+        """An evaluation as it was saved; a damaged or foreign file raises :class:`~driftline.files.StateFileError`.
 
         Arguments:
             features, metric_features: again, if they were not driftline's own, in the state they had when it was saved.

@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from driftline._files import StateFileError, read_tensors, write_tensors
 from driftline._inputs import MIN_ROWS, column_names, resolve_device
 from driftline.features._rows import flat_rows
+from driftline.files import StateFileError, read_tensors, write_tensors
 from driftline.fitting import FitInfo, Progress, Training, check_training, row_batches, run_epochs, split_rows
 
 __all__ = ["FeatureNetwork", "Floats", "apart", "check_widths", "seeded"]
@@ -138,7 +138,7 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: str | None = None, progress: Progress | None = None) -> Self:
-        """What was saved; a damaged or foreign file raises :class:`~driftline._files.StateFileError`.
+        """What was saved; a damaged or foreign file raises :class:`~driftline.files.StateFileError`.
 
         Arguments:
             device: where to go on, if not on the device it was saved from.

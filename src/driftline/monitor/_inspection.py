@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from driftline._files import unpack
+from driftline.files import unpack
 from driftline.monitor._advance import digest
 from driftline.monitor._records import Run
 from driftline.monitor._tracker import Tracker

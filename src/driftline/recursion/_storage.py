@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from driftline._files import StateFileError, pack, unpack
+from driftline.files import StateFileError, pack, unpack
 from driftline.fitting import MLP, Features, LogLinear, ModuleFactory, Network, Standardizer
 from driftline.inference import Forward, Uncertainty
 from driftline.recursion import _screening as screening

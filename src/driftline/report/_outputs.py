@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from driftline._files import replacing
+from driftline.files import replacing
 from driftline.report._histories import ReportError
 
 __all__ = ["write_whole"]

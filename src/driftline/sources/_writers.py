@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from driftline._files import replacing
+from driftline.files import replacing
 from driftline.sources._batches import SourceError
 from driftline.sources._readers import format_of, known_format
 

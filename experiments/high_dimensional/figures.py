@@ -1,0 +1,89 @@
+"""Figures and caption of the experiment in many dimensions, from its rows and samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.figures import COLORS, canvas, style
+from experiments.high_dimensional.estimators import ESTIMATORS, HELD_OUT, PLUG_IN
+from experiments.high_dimensional.samples import GENERATORS
+from experiments.high_dimensional.table import Table, cases_of, deviation, fid_of, names_of, tabled, truth_of
+from experiments.words import counted
+
+__all__ = ["caption_of", "divergences_figure", "samples_figure"]
+
+_PAIRS = {**GENERATORS, "real": "real, real", "gaussians": "Gaussians"}
+_DRAWN = {"reverse_kl": "reverse KL in nats", "js": "JS in nats"}
+_COLUMNS = 10  # images side by side
+
+
+def divergences_figure(frame: pd.DataFrame) -> Figure:
+    """A row a divergence, a column a pair of samples: estimators below each other, and the truth where it is known."""
+    table = tabled(frame)
+    cases, names = cases_of(table), names_of(table)
+    with style():
+        fig, axes = canvas(len(_DRAWN), len(cases), width=9.0, height=4.4, sharey=True, squeeze=False)
+        for line, (measure, label) in zip(axes, _DRAWN.items(), strict=True):
+            for ax, case in zip(line, cases, strict=True):
+                _panel(ax, table, case, measure, names)
+                ax.set_xlabel(label)
+        for ax, case in zip(axes[0], cases, strict=True):
+            ax.set_title(f"{_PAIRS[case]}\nFID {fid_of(table, case):.0f}" if case != "gaussians" else "Gaussians")
+        handles, labels = axes[0][-1].get_legend_handles_labels()
+        fig.legend(handles, labels, loc="outside upper center", ncols=3)
+    return fig
+
+
+def _panel(ax: Axes, table: Table, case: str, measure: str, names: Sequence[str]) -> None:
+    at = np.arange(len(names))
+    truth = truth_of(table, case, measure)
+    if np.isfinite(truth):
+        ax.axvline(truth, color=COLORS["truth"], linestyle="--", linewidth=1, label="truth")
+    for way, color, face, move in ((PLUG_IN, "orange", "none", -0.15), (HELD_OUT, "driftline", None, 0.15)):
+        found = [table[case, name, measure, way] for name in names]
+        label = "on the rows fitted" if way == PLUG_IN else "lower bound on new rows"
+        ax.errorbar(
+            [v.mean() for v in found],
+            at + move,
+            xerr=[deviation(v) for v in found],
+            fmt="o",
+            color=COLORS[color],
+            markerfacecolor=face or COLORS[color],
+            markersize=4,
+            linewidth=1,
+            capsize=2,
+            label=label,
+        )
+    ax.set_yticks(at, [ESTIMATORS[name] for name in names])
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    low, high = ax.get_xlim()
+    ax.set_xlim(min(low, -0.04 * high), max(high, 0.02))
+
+
+def samples_figure(grids: Mapping[str, npt.NDArray[np.uint8]]) -> Figure:
+    """A panel a generator."""
+    with style():
+        fig, axes = canvas(1, len(grids), width=9.0, height=1.6, squeeze=False)
+        for ax, (case, images) in zip(axes[0], grids.items(), strict=True):
+            lines = [np.concatenate(list(images[i : i + _COLUMNS]), axis=1) for i in range(0, len(images), _COLUMNS)]
+            ax.imshow(np.concatenate(lines), cmap="gray_r", vmin=0, vmax=255, interpolation="nearest")
+            ax.set_title(GENERATORS[case])
+            ax.axis("off")
+    return fig
+
+
+def caption_of(dataset: str, columns: int, rows: int, new: int, seen: int, seeds: int) -> str:
+    """Say what the figure shows, and what differs from the paper."""
+    return (
+        f"Divergences of generated from real images of {dataset} on {columns:,} features of a classifier (paper: FFHQ, "
+        f"StyleGAN, inception), {rows:,} rows of each (paper: 50,000) and {new:,} new ones; generators and classifier "
+        f"have seen {seen:,} other images. Means and standard deviations over {counted(seeds, 'draw')}. Hollow: "
+        f"the mean over the rows fitted; full: a variational lower bound on new rows. Dashed: truth; of the "
+        f"Gaussians’ shift, half lies outside of the leading principal components."
+    )
