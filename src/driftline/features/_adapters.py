@@ -1,17 +1,19 @@
-"""Anything that makes features as one function X -> Z."""
+"""Adapters: rows of any shape as flat rows, and anything that makes features as one function X -> Z."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
-from driftline._inputs import as_rows
-from driftline.features._rows import flat_rows
+from driftline._inputs import as_rows, column_names
 
-__all__ = ["as_features"]
+__all__ = ["as_features", "flat_rows", "row_noise"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,3 +56,49 @@ def as_features(thing: Any = None) -> Callable[[Any], Floats]:
         return np.asarray(rows, dtype=np.float64)
 
     return features
+
+
+def flat_rows(
+    data: Any,
+    what: str = "X",
+    *,
+    shape: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+    min_rows: int = 0,
+) -> tuple[Tensor, tuple[int, ...]]:
+    """Rows (n, ...) as a float64 tensor (n, D), and the shape of one row.
+
+    Arguments:
+        what: how an error names the data.
+        shape: of one row, that it must have.
+        names: of columns, that a frame must have.
+
+    >>> rows, shape = flat_rows(np.zeros((5, 8, 8)))
+    >>> tuple(rows.shape), shape
+    ((5, 64), (8, 8))
+    """
+    if not hasattr(data, "toarray") and column_names(data) is None and not isinstance(data, Tensor):
+        data = data.to_numpy() if hasattr(data, "to_numpy") else np.asarray(data)
+    found = tuple(int(size) for size in data.shape)
+    if len(found) < 2:
+        raise ValueError(f"{what} must have the shape (rows, ...), got {found}")
+    if shape is not None and found[1:] != tuple(shape):
+        raise ValueError(f"{what} has rows of shape {found[1:]}, this was fitted on rows of shape {tuple(shape)}")
+    if len(found) > 2:
+        data = data.reshape(found[0], prod(found[1:]))
+    return as_rows(data, what, names=names, min_rows=min_rows, copy=False), found[1:]
+
+
+def row_noise(rows: npt.NDArray[np.floating[Any]], width: int) -> npt.NDArray[np.float64]:
+    """Standard normal noise (n, width) that is a function of each row alone.
+
+    >>> rows = np.arange(6.0).reshape(3, 2)
+    >>> bool((row_noise(rows, 4)[1:2] == row_noise(rows[1:2], 4)).all())
+    True
+    """
+    rows = np.ascontiguousarray(rows + 0.0)  # -0.0 is 0.0
+    noise = np.empty((len(rows), width))
+    for row, out in zip(rows, noise, strict=True):
+        key = int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=16).digest())
+        np.random.Generator(np.random.Philox(key=key)).standard_normal(out=out)
+    return noise

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from driftline._inputs import MIN_ROWS, column_names, resolve_device
-from driftline.features._rows import flat_rows
+from driftline.features._adapters import flat_rows
 from driftline.files import StateFileError, read_tensors, write_tensors
 from driftline.fitting import FitInfo, Progress, Training, check_training, row_batches, run_epochs, split_rows
 

@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from driftline._inputs import MIN_ROWS, as_rows, resolve_device, resolve_seed
+from driftline.features._adapters import row_noise
 from driftline.features._base import FeatureNetwork, Floats, apart, check_widths, seeded
 from driftline.features._modules import VAE, Encoder, pulled_loss
-from driftline.features._rows import row_noise
 from driftline.fitting import FitInfo, Progress, Standardizer, Training, fit_standardizer
 
 __all__ = ["ContinualVAE"]

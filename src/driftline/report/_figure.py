@@ -22,7 +22,7 @@ from driftline.inference import Estimate
 from driftline.monitor import Run
 from driftline.report._charts import WIDE, drift_frame, step_frame
 from driftline.report._histories import History, ReportError, histories, is_abrupt
-from driftline.report._outputs import write_whole
+from driftline.report._page import write_whole
 from driftline.report._scales import Scale, short, value_ticks
 from driftline.report._timelines import Timeline, segments, timeline
 from driftline.report._verdicts import Verdict, level, verdict

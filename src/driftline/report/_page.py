@@ -6,19 +6,19 @@ import os
 from pathlib import PurePath
 
 from driftline._wording import counted, day, moment, precise, unit
+from driftline.files import replacing
 from driftline.monitor import Run
 from driftline.report import _guides as guides
 from driftline.report import _sections as sections
 from driftline.report import _tables as tables
 from driftline.report._actions import actions
 from driftline.report._columns import columns
-from driftline.report._histories import History, histories, window_name
-from driftline.report._outputs import write_whole
+from driftline.report._histories import History, ReportError, histories, window_name
 from driftline.report._style import STYLE
 from driftline.report._svg import Markup, esc, tag
 from driftline.report._verdicts import Verdict, verdict
 
-__all__ = ["render", "write_report"]
+__all__ = ["render", "write_report", "write_whole"]
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
@@ -41,6 +41,15 @@ def write_report(path: str | os.PathLike[str], run: Run, original: str | None = 
     True
     """
     write_whole(path, render(run, original).encode())
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write so that the path holds either the old file or the whole new one; :class:`ReportError` if it cannot."""
+    try:
+        with replacing(path) as file:
+            file.write(data)
+    except OSError as error:
+        raise ReportError(f"{os.fspath(path)} cannot be written: {error.strerror or error}") from None
 
 
 def render(run: Run, original: str | None = None) -> str:
