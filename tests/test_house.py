@@ -78,3 +78,10 @@ def test_every_experiment_is_a_file_or_a_folder_of_its_own():
 def test_every_public_package_has_one_table_of_names():
     with_table = {path.parent.relative_to(SOURCE) for path in SOURCE.rglob("__init__.pyi")}
     assert with_table == {*PACKAGES, Path(".")} - {Path("cli")}  # the command has an entry point, not an interface
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")) + sorted(ROOT.glob("*.md")), ids=lambda page: page.name)
+def test_lines_of_the_docs_end_at_120_characters(page):
+    """Rows of tables and pictures cannot be broken."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > 120 and not line.lstrip().startswith(("|", "!["))] == []
