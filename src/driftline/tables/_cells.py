@@ -56,7 +56,7 @@ _EXACT = 2.0**53  # up to here, double precision holds every integer exactly
 
 
 class TableError(ValueError):
-    """A table cannot be encoded; the message names the column and, where possible, the row."""
+    """Table that cannot be encoded; the message names the column and, where possible, the row."""
 
 
 class Unreadable(NamedTuple):

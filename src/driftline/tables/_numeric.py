@@ -51,7 +51,7 @@ class NumericColumn(Column):
     A column with only one value has no ratio of densities: it is watched for other values.
 
     Attributes:
-        median: center of the first window, rounded to a thousandth of the scale.
+        median: center of the first window, rounded to a thousandth of the scale; exact if constant.
         scale: robust standard deviation of the first window, rounded to 6 digits.
         edges: edges of the bins of its summaries.
         constant: whether the median is the only value in the first window.
