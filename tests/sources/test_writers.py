@@ -1,4 +1,4 @@
-"""Writers: what is written is read again, whole or not at all."""
+"""Writers: tables that are written can be read again; a file is written in full or not at all."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_error_leaves_things_as_they_were(tmp_path: Path, name: str) -> None:
 def test_columns_and_types_are_those_of_the_first_table(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="column 'x' is not in all rows"):
         write(tmp_path / "a.csv", TABLE, TABLE.drop_columns(["x"]))
-    with pytest.raises(SourceError, match="column 'n' was int64 at first, now it is string"):
+    with pytest.raises(SourceError, match="column 'n' was int64 at first, but is now string"):
         write(tmp_path / "a.parquet", TABLE, TABLE.set_column(0, "n", pa.array(["p", "q", "r"])))
     with open_writer(tmp_path / "a.parquet") as writer:
         writer.write(TABLE)
@@ -74,7 +74,7 @@ def test_columns_and_types_are_those_of_the_first_table(tmp_path: Path) -> None:
     assert [row["n"] for row in read(tmp_path / "a.parquet")] == [1, None, 3, 7, 8, 9]
 
 
-def test_values_that_text_has_no_form_for(tmp_path: Path) -> None:
+def test_values_that_text_cannot_express(tmp_path: Path) -> None:
     moment = dt.datetime(2024, 5, 31, 8, 15)
     odd = pa.table(
         {
@@ -107,7 +107,7 @@ def test_values_that_text_has_no_form_for(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="does not tell its format"):
+    with pytest.raises(SourceError, match="does not show its format"):
         open_writer(tmp_path / "a.txt")
     with pytest.raises(SourceError, match="parquet files are not gzipped"):
         open_writer(tmp_path / "a.gz", format="parquet")
@@ -119,7 +119,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="is not open"):
         open_writer(tmp_path / "b.csv").write(TABLE)
     twice = pa.table([[1], [2]], names=["a", "a"])
-    with pytest.raises(SourceError, match="two columns have one name"), open_writer(tmp_path / "b.csv") as writer:
+    with pytest.raises(SourceError, match="two columns have the same name"), open_writer(tmp_path / "b.csv") as writer:
         writer.write(twice)
 
 

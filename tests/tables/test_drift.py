@@ -1,4 +1,4 @@
-"""Tables through the encoder into the estimator: no drift reads none, known drift reads what it is."""
+"""Tables through the encoder into the estimator: without drift it finds none, and known drift has its true size."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ from driftline.tables import TableEncoder
 
 
 def mixed(rng, rows, missing=0.1, colours=(0.55, 0.3, 0.12, 0.03)):
-    """Heavy tails on one side and on both, counts, categories, a flag; half of the columns with missing values."""
+    """A table with heavy tails on one side and on both, counts, categories and a flag; some values are missing."""
     skewed = np.where(rng.random(rows) < missing, np.nan, rng.lognormal(3.0, 1.5, rows))
     return pa.table(
         {
@@ -24,7 +24,7 @@ def mixed(rng, rows, missing=0.1, colours=(0.55, 0.3, 0.12, 0.03)):
 
 
 def traced(windows, model="auto"):
-    """The encoder and the estimator after some windows."""
+    """Return the encoder and the estimator after these windows."""
     windows = iter(windows)
     first = next(windows)
     encoder = TableEncoder.fit(first)
@@ -35,12 +35,12 @@ def traced(windows, model="auto"):
 
 
 def drifts(make, seeds, **params):
-    """reverse_kl of the last window for each seed; ``make(rng)`` yields windows."""
+    """Return reverse_kl of the last window for each seed; ``make(rng)`` yields windows."""
     return [traced(make(np.random.default_rng(s)), **params)[1].divergence("reverse_kl") for s in seeds]
 
 
 def check_truth(found, truth, slack=0.0):
-    """The mean within four of its standard errors, and intervals that hold the truth as often as 95 % ones may."""
+    """Check that the mean is within four standard errors, and that 95 % intervals hold the truth often enough."""
     values = np.array([e.value for e in found])
     error = values.std(ddof=1) / np.sqrt(len(values))
     assert abs(values.mean() - truth) < 4.0 * error + slack
@@ -48,7 +48,7 @@ def check_truth(found, truth, slack=0.0):
     assert held >= stats.binom.ppf(1e-3, len(found), 0.95)
 
 
-def test_no_drift_scatters_around_zero():
+def test_estimates_without_drift_scatter_around_zero():
     found = drifts(lambda rng: (mixed(rng, 1000) for _ in range(3)), range(1000, 1024))
     ratios = np.array([e.value / e.noise_std for e in found])
     # the noise has unit variance in these units, so the mean of 24 has a standard error of 0.2 at most
@@ -105,7 +105,7 @@ HEAVY = {
 
 @pytest.mark.parametrize("case", HEAVY)
 def test_heavy_tails_keep_their_divergence_in_soft_limits(case):
-    """Divergences do not change under invertible maps, and the soft limit is one; the model is ``auto``'s to find."""
+    """Divergences do not change under invertible maps such as the soft limit; ``auto`` has to find the model."""
     then, now = HEAVY[case]
     grid = now.ppf((np.arange(200_000) + 0.5) / 200_000)
     truth = float(np.mean(now.logpdf(grid) - then.logpdf(grid)))
@@ -114,17 +114,19 @@ def test_heavy_tails_keep_their_divergence_in_soft_limits(case):
         for law in (then, now):
             yield pa.table({"x": 5000.0 + 1000.0 * law.rvs(8000, random_state=rng)})
 
-    # 5 %: what ridge units may miss of such a ratio
+    # 5 %: the part of such a ratio that ridge units may miss
     check_truth(drifts(windows, range(1000, 1006)), truth, slack=0.05 * truth)
 
 
-def test_one_wild_value_does_not_rule():
+def test_one_wild_value_does_not_dominate():
     rng = np.random.default_rng(1000)
     tables = [pa.table({"x": rng.normal(size=2000), "y": rng.normal(size=2000)}) for _ in range(2)]
     wild = tables[1]["x"].to_numpy().copy()
     wild[5] = 1e30
-    quiet, ruled = (traced([tables[0], w])[1].divergence() for w in (tables[1], tables[1].set_column(0, "x", [wild])))
-    assert abs(ruled.value - quiet.value) < 3.0 * quiet.noise_std
+    quiet, disturbed = (
+        traced([tables[0], w])[1].divergence() for w in (tables[1], tables[1].set_column(0, "x", [wild]))
+    )
+    assert abs(disturbed.value - quiet.value) < 3.0 * quiet.noise_std
 
 
 def test_constant_columns_are_harmless():

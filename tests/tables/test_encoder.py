@@ -1,4 +1,4 @@
-"""Tables as arrays: kinds, frozen width, schema changes."""
+"""TableEncoder: kinds of columns, frozen width, schema changes."""
 
 import datetime as dt
 import decimal
@@ -28,9 +28,17 @@ def mixed(rng, rows=500):
 def test_names_groups_and_width(rng):
     encoder = TableEncoder.fit(mixed(rng))
     assert encoder.names == [
-        "amount", "amount missing", "count", "count missing", "colour=blue", "colour=green", "colour=other",
-        "colour missing", "member", "member missing",
-    ]  # fmt: skip
+        "amount",
+        "amount missing",
+        "count",
+        "count missing",
+        "colour=blue",
+        "colour=green",
+        "colour=other",
+        "colour missing",
+        "member",
+        "member missing",
+    ]
     assert encoder.groups == {"amount": [0, 1], "count": [2, 3], "colour": [4, 5, 6, 7], "member": [8, 9]}
     values, notes = encoder.transform(mixed(rng, 37))
     assert values.shape == (37, 10)
@@ -73,12 +81,12 @@ def test_extremes_stay_finite_and_ordered():
 
 def test_mostly_one_value_has_the_scale_of_the_others(rng):
     x = np.where(rng.random(2000) < 0.9, 0.0, rng.normal(500.0, 50.0, 2000))
-    x[7] = 1e200  # a standard deviation would be ruled by it
+    x[7] = 1e200  # it would dominate a standard deviation
     z = TableEncoder.fit(pa.table({"x": x})).transform(pa.table({"x": x})).values[:, 0]
     assert 0.5 < np.median(z[x > 0.0]) < 1.0
 
 
-def test_missing_numbers_are_at_the_median_and_told():
+def test_missing_numbers_are_at_the_median_and_marked():
     first = pa.table({"x": [1.0, 2.0, 3.0, 2.5, 0.5] * 4})
     table = pa.table({"x": pa.array([None, float("nan"), float("inf"), 2.0])})
     values, notes = TableEncoder.fit(first).transform(table)
@@ -95,9 +103,15 @@ def test_categories_keep_the_frequent_ones_and_nothing_of_the_others():
     assert encoded.sum(1).tolist() == [0.0] + [1.0] * 6
     assert notes == ()  # four rows may be chance
     column = encoder.to_dict()["columns"][0]
-    assert column == {"kind": "categorical", "name": "v", "families": ["text"], "values": ["a", "b", "c"],
-                      "other": 0.01, "rows": 900}  # fmt: skip
-    assert "crimson" not in json.dumps([encoder.to_dict(), encoder.describe()])  # nothing that few rows hold
+    assert column == {
+        "kind": "categorical",
+        "name": "v",
+        "families": ["text"],
+        "values": ["a", "b", "c"],
+        "other": 0.01,
+        "rows": 900,
+    }
+    assert "crimson" not in json.dumps([encoder.to_dict(), encoder.describe()])  # no value that few rows hold
     assert encoder.describe()[0]["kept"].endswith("the share of rows with others, 1 %, and the number of rows, 900")
 
 
@@ -110,7 +124,7 @@ def test_more_other_values_than_chance_explains_are_noted():
         return encoder.transform(pa.table({"payment": [*values, *["card"] * (5000 - len(values))]})).notes
 
     assert notes(*["wallet"] * 700, *["Ann Secret"] * 9) == (noted.format(709, "14") + ", such as 'wallet'",)
-    # what fewer than ten rows hold is counted, and not quoted
+    # a value that fewer than ten rows hold is counted, but not quoted
     assert notes(*["Ann Secret"] * 9, *(f"Bob {i}" for i in range(21))) == (noted.format(30, "0.6"),)
     assert encoder.transform(pa.table({"payment": ["wallet"] * 9})).notes == ()
     # three standard errors of the difference lie between these two
@@ -122,10 +136,10 @@ def test_values_that_stay_rare_are_seldom_noted():
     found, trials = 0, 200
     for seed in range(1000, 1000 + trials):
         rng = np.random.default_rng(seed)
-        first, later = (pa.table({"v": rng.choice(["a", *map(str, range(9))], 2000, p=[0.973] + [0.003] * 9)})
-                        for _ in range(2))  # fmt: skip
+        draws = rng.choice(["a", *map(str, range(9))], (2, 2000), p=[0.973] + [0.003] * 9)
+        first, later = (pa.table({"v": values}) for values in draws)
         found += bool(TableEncoder.fit(first, categorical=["v"]).transform(later).notes)
-    assert found <= 4  # 0.13 % of 200 trials are 0.3; five or more have a chance below 1e-4
+    assert found <= 4  # 0.13 % of 200 trials is 0.3; the chance of five or more is below 1e-4
 
 
 def test_columns_that_were_empty_at_first_are_noted_when_they_are_filled():
@@ -146,22 +160,22 @@ def test_columns_that_are_named_are_watched_or_refused(schema):
     table = pa.table({"x": [0.5, 1.5] * 10, "c": ["red", "blue"] * 10, "z": pa.nulls(20), "y": [float("nan")] * 20})
     with pytest.raises(TableError, match="column 'c': value 'red' in row 1 of the window is not a number"):
         TableEncoder.fit(table, numeric=["c"], schema=schema)
-    for wish in ({"columns": ["x", "z"]}, {"categorical": ["z"]}, {"numeric": ["z"]}):
+    for choice in ({"columns": ["x", "z"]}, {"categorical": ["z"]}, {"numeric": ["z"]}):
         with pytest.raises(TableError, match="column 'z' is named, but has no value in the first window"):
-            TableEncoder.fit(table, **wish, schema=schema)
+            TableEncoder.fit(table, **choice, schema=schema)
     with pytest.raises(TableError, match="column 'y' is named, but has no finite number"):
         TableEncoder.fit(table, numeric=["y"], schema=schema)
 
 
 @pytest.mark.parametrize("values", [["31.12.2024", "01.02.2025"], ["12/31/2024 10:15", "1/2/2025 8:00 PM", None]])
-def test_dates_that_are_not_iso_are_no_categories(values):
+def test_dates_that_are_not_iso_are_not_categories(values):
     table = untyped(when=values * 20, x=["1", "0", "2"] * (len(values) * 20 // 3) + ["1"] * (len(values) * 20 % 3))
     assert TableEncoder.fit(table, untyped=True).skipped == {
         "when": "dates in a form that is not ISO 8601 (2024-12-31)"
     }
-    for wish in ({"columns": ["when", "x"]}, {"datetime": ["day"]}):
+    for choice in ({"columns": ["when", "x"]}, {"datetime": ["day"]}):
         with pytest.raises(TableError, match=f"column 'when' holds dates in a form .* such as '{values[0]}'"):
-            TableEncoder.fit(table, untyped=True, **wish)
+            TableEncoder.fit(table, untyped=True, **choice)
     assert TableEncoder.fit(table, untyped=True, categorical=["when"]).columns[0].kind == "categorical"
     assert TableEncoder.fit(table, untyped=True, time_column="when").skipped == {"when": "the time of the rows"}
     other = untyped(when=[*values, "soon"] * 20)
@@ -209,11 +223,11 @@ def test_text_is_refused_with_advice(rng):
 def test_clocks_and_counters_are_skipped_unless_named(rng):
     table = pa.table({"id": range(100), "x": rng.normal(size=100), "step": [0] * 90 + list(range(10))})
     encoder = TableEncoder.fit(table)
-    assert encoder.skipped == {"id": "a clock or counter: it never falls in the first window (name it in numeric to "
-                               "watch it)"}  # fmt: skip
+    reason = "a clock or counter: it never falls in the first window (name it in numeric to watch it)"
+    assert encoder.skipped == {"id": reason}
     assert [c.name for c in encoder.columns] == ["x", "step"]
-    for wish in ({"numeric": ["id"]}, {"columns": ["id", "x", "step"]}):
-        assert TableEncoder.fit(table, **wish).skipped == {}
+    for choice in ({"numeric": ["id"]}, {"columns": ["id", "x", "step"]}):
+        assert TableEncoder.fit(table, **choice).skipped == {}
 
 
 def test_datetimes_are_skipped_unless_parts_are_asked_for():
@@ -226,16 +240,15 @@ def test_datetimes_are_skipped_unless_parts_are_asked_for():
         TableEncoder.fit(table, columns=["day"])
     with pytest.raises(TableError, match=r"'ts' holds timestamp.* cannot be numeric"):
         TableEncoder.fit(table, numeric=["ts"])
-    with pytest.raises(TableError, match="no column that is watched holds dates"):
+    with pytest.raises(TableError, match="no watched column holds dates"):
         TableEncoder.fit(table, columns=["x"], datetime=["hour"])
     parts = TableEncoder.fit(table, drop=["day"], datetime=["hour", "weekday", "day", "month"], time_column="ts")
     values = parts.transform(table).values
     assert parts.names[:2] == ["ts hour sin", "ts hour cos"]
     assert parts.groups["ts hour"] == [0, 1, 8]
     assert parts.groups["ts month"] == [6, 7]
-    cycles = zip([t.hour for t in times], [t.weekday() for t in times], [t.day - 1 for t in times],
-                 [t.month - 1 for t in times], strict=True)  # fmt: skip
-    angles = 2.0 * np.pi * np.array(list(cycles)) / [24, 7, 31, 12]
+    cycles = [(t.hour, t.weekday(), t.day - 1, t.month - 1) for t in times]
+    angles = 2.0 * np.pi * np.array(cycles) / [24, 7, 31, 12]
     np.testing.assert_allclose(values[:, 0:8:2], np.sin(angles), atol=1e-12)
     np.testing.assert_allclose(values[:, 1:8:2], np.cos(angles), atol=1e-12)
 
@@ -370,7 +383,7 @@ def test_unreadable_cells_are_named_by_row():
 
 
 @pytest.mark.parametrize(
-    ("wishes", "message"),
+    ("choices", "message"),
     [
         ({"columns": ["aa"]}, "columns: no column 'aa', did you mean 'a'"),
         ({"drop": ["zzz"]}, "drop: no column 'zzz': it has 'a', 'b', 'c'"),
@@ -383,9 +396,9 @@ def test_unreadable_cells_are_named_by_row():
         ({"schema": "loose"}, "schema='loose' is unknown"),
     ],
 )
-def test_wishes_that_cannot_be_met(wishes, message):
+def test_choices_that_cannot_be_met(choices, message):
     with pytest.raises(TableError, match=message):
-        TableEncoder.fit(first_window(), **wishes)
+        TableEncoder.fit(first_window(), **choices)
 
 
 def test_tables_that_cannot_be_encoded():
@@ -407,13 +420,16 @@ def test_names_stay_different():
     assert len(set(TableEncoder.fit(table).names)) == 6
 
 
-def test_describe_tells_what_is_kept(rng):
-    told = TableEncoder.fit(mixed(rng), drop=["count"]).describe()
-    assert [(row["column"], row["kind"]) for row in told] == [
-        ("amount", "numeric"), ("colour", "categorical"), ("member", "boolean"), ("count", "not watched"),
-    ]  # fmt: skip
-    assert "median" in told[0]["kept"]
-    assert "'red', 'blue', 'green'" in told[1]["kept"]
+def test_describe_says_what_is_kept(rng):
+    described = TableEncoder.fit(mixed(rng), drop=["count"]).describe()
+    assert [(row["column"], row["kind"]) for row in described] == [
+        ("amount", "numeric"),
+        ("colour", "categorical"),
+        ("member", "boolean"),
+        ("count", "not watched"),
+    ]
+    assert "median" in described[0]["kept"]
+    assert "'red', 'blue', 'green'" in described[1]["kept"]
 
 
 def test_decimals_and_durations():

@@ -1,4 +1,4 @@
-"""Any table and any JSON whatever: encoded to finite numbers of a frozen width, or refused with a TableError."""
+"""Any table is encoded to finite numbers of a frozen width, or refused with a TableError; likewise any JSON."""
 
 import datetime as dt
 import json
@@ -72,7 +72,7 @@ def tables(draw, types=tuple(ANY), rows=None):
 
 
 @st.composite
-def wishes(draw, table):
+def choices(draw, table):
     some = st.lists(st.sampled_from(table.column_names), max_size=2, unique=True)
     return {
         "numeric": draw(some),
@@ -88,10 +88,10 @@ def rechunked(table, at):
     return pa.concat_tables([table.slice(0, at), table.slice(at)])
 
 
-def clocks_of(table, wish):
-    """Columns that are left out only for their order of rows."""
+def clocks_of(table, choice):
+    """Return the columns that are left out only because of their order of rows."""
     try:
-        skipped = TableEncoder.fit(table, **wish).skipped
+        skipped = TableEncoder.fit(table, **choice).skipped
     except TableError:
         return set(table.column_names)
     return {name for name, why in skipped.items() if "clock" in why}
@@ -101,9 +101,9 @@ def clocks_of(table, wish):
 @given(data=st.data())
 def test_any_table_is_encoded_or_refused(data):
     first = data.draw(tables(PLAIN if data.draw(st.booleans()) else tuple(ANY)))
-    wish = data.draw(wishes(first))
+    choice = data.draw(choices(first))
     try:
-        encoder = TableEncoder.fit(first, **wish)
+        encoder = TableEncoder.fit(first, **choice)
     except TableError:
         return
     rows, width = first.num_rows, len(encoder.names)
@@ -112,23 +112,23 @@ def test_any_table_is_encoded_or_refused(data):
     assert np.isfinite(values).all()
     assert sorted(at for group in encoder.groups.values() for at in group) == list(range(width))
     assert len(set(encoder.names)) == width
-    # JSON: exactly the same
+    # JSON restores exactly the same encoder
     again = TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict(), allow_nan=False)))
     assert again == encoder
     np.testing.assert_array_equal(again.transform(first).values, values)
-    # chunks do not matter, neither here nor there
+    # chunks do not matter, neither for fitting nor for encoding
     chunked = rechunked(first, data.draw(st.integers(0, rows)))
-    assert TableEncoder.fit(chunked, **wish) == encoder
+    assert TableEncoder.fit(chunked, **choice) == encoder
     assert encoder.transform(chunked).notes == notes
     np.testing.assert_array_equal(encoder.transform(chunked).values, values)
-    # nor does the order of rows, but for clocks
+    # nor does the order of rows, except for clocks
     order = data.draw(st.permutations(range(rows)))
     shuffled = pa.concat_tables([first.slice(i, 1) for i in order])
     np.testing.assert_array_equal(encoder.transform(shuffled).values, values[list(order)])
-    clocks = clocks_of(first, wish) | clocks_of(shuffled, wish)
+    clocks = clocks_of(first, choice) | clocks_of(shuffled, choice)
     frozen = [c for c in encoder.columns if c.name not in clocks]
     if frozen:
-        assert [c for c in TableEncoder.fit(shuffled, **wish).columns if c.name not in clocks] == frozen
+        assert [c for c in TableEncoder.fit(shuffled, **choice).columns if c.name not in clocks] == frozen
     summary = encoder.summarise(first)
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
     assert encoder.summarise(chunked) == summary
@@ -138,15 +138,15 @@ def test_any_table_is_encoded_or_refused(data):
 @given(data=st.data())
 def test_any_later_table_is_encoded_or_refused(data):
     first = data.draw(tables(PLAIN))
-    wish = data.draw(wishes(first))
+    choice = data.draw(choices(first))
     try:
-        encoder = TableEncoder.fit(first, **wish)
+        encoder = TableEncoder.fit(first, **choice)
     except TableError:
         return
     rows = data.draw(st.integers(0, 5))
     names = [n for n in first.column_names if data.draw(st.integers(0, 9))] or ["other"]
     later = pa.table([data.draw(arrays(tuple(ANY), rows)) for _ in names], names=names)
-    if wish["schema"] == "lenient":
+    if choice["schema"] == "lenient":
         values, _ = encoder.transform(later)
     else:
         try:
@@ -166,7 +166,7 @@ JSON = st.recursive(
 
 
 def places(value, at=()):
-    """All positions in JSON."""
+    """Yield the path of every value in JSON."""
     yield at
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from places(inner, (*at, key))
@@ -183,15 +183,15 @@ def several(rows):
 
 
 @pytest.fixture(scope="module")
-def told():
+def saved():
     table = several(500).append_column("ts", pa.array([dt.datetime(2024, 1, 1)] * 500))
     return json.dumps(TableEncoder.fit(table, datetime=["hour"], drop=["count"]).to_dict())
 
 
 @settings(deadline=None, max_examples=250)
 @given(data=st.data())
-def test_altered_json_is_an_encoder_or_refused(told, data):
-    altered = json.loads(told)
+def test_altered_json_is_an_encoder_or_refused(saved, data):
+    altered = json.loads(saved)
     at = data.draw(st.sampled_from(list(places(altered))))
     target, new = altered, data.draw(JSON)
     for key in at[:-1]:

@@ -1,4 +1,4 @@
-"""Summaries for people: shares that add up, round edges, nothing that tells of single rows."""
+"""Summaries for people: shares that add up, round edges, nothing about single rows."""
 
 import datetime as dt
 import json
@@ -88,7 +88,7 @@ def test_mean_and_std_are_those_of_numpy(rng):
     assert nothing["missing"] == 1.0
 
 
-def test_tables_then_and_now(rng):
+def test_summaries_of_a_table_then_and_now(rng):
     rows = 1000
     first = pa.table(
         {
@@ -108,13 +108,24 @@ def test_tables_then_and_now(rng):
     assert len(then["ts hour"]["edges"]) == 25
     np.testing.assert_allclose(then["ts hour"]["shares"][1:-1], 1.0 / 24.0, atol=2e-3)
     assert then["ts month"]["shares"][3] == pytest.approx(31 * 24 / rows, abs=1e-4)  # the hours of March
-    later = pa.table({"x": [None, 0.0, 1e9, -1e9], "colour": ["teal", None, "red", "red"], "flag": [None] * 4,
-                      "ts": pa.nulls(4, pa.timestamp("s"))})  # fmt: skip
+    later = pa.table(
+        {
+            "x": [None, 0.0, 1e9, -1e9],
+            "colour": ["teal", None, "red", "red"],
+            "flag": [None] * 4,
+            "ts": pa.nulls(4, pa.timestamp("s")),
+        }
+    )
     now = encoder.summarise(later)
     assert now["x"]["edges"] == then["x"]["edges"]
     assert (now["x"]["shares"][0], now["x"]["shares"][-1], now["x"]["missing"]) == (0.25, 0.25, 0.25)
-    assert now["colour"] == {"kind": "categorical", "values": ["red", "blue"], "shares": [0.5, 0.0], "other": 0.25,
-                             "missing": 0.25}  # fmt: skip
+    assert now["colour"] == {
+        "kind": "categorical",
+        "values": ["red", "blue"],
+        "shares": [0.5, 0.0],
+        "other": 0.25,
+        "missing": 0.25,
+    }
     assert now["flag"]["missing"] == 1.0
     assert now["ts hour"]["missing"] == 1.0
     assert encoder.summarise(first.slice(0, 0))["x"]["mean"] is None

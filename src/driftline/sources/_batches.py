@@ -1,4 +1,4 @@
-"""Batches, windows and cursors: the parts of a stream, and the places to read on from."""
+"""Batches, windows and cursors: the parts of a stream, and the places to continue reading from."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ _HEAD = 4096
 
 
 class SourceError(ValueError):
-    """Data that cannot be read, in words for whoever has to mend it."""
+    """Data that cannot be read; the message says what to fix."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of one file or stream.
+    """Rows of one file or stream.
 
     Attributes:
-        file: name as the source lists it; None for streams.
-        row: rows of that file (or of the stream) before these.
+        table: the rows.
+        file: name of the file as the source lists it; None for streams.
+        row: number of rows of that file (or of the stream) before these.
         head: fingerprint of the file's first bytes.
-        untyped: all columns are text whose kinds are still to be decided (CSV).
-        sparse: a value may be missing by its column not being there (JSON lines).
+        untyped: whether all columns are text whose kinds are still to be decided (CSV).
+        sparse: whether an absent column means missing values (JSON lines).
     """
 
     table: pa.Table
@@ -49,26 +50,26 @@ class Batch:
     sparse: bool = False
 
     def part(self, start: int, rows: int | None = None) -> Batch:
-        """Some of its rows."""
+        """Return ``rows`` of its rows from ``start`` on; all of them if None."""
         return replace(self, table=self.table.slice(start, rows), row=self.row + start)
 
     def place(self, row: int) -> str:
-        """One of its rows in words for a message, counted from 1: ``row 17 of 'part-2.csv'``."""
+        """Name one of its rows for a message, counted from 1: ``row 17 of 'part-2.csv'``."""
         where = "" if self.file is None else f" of {self.file!r}"
         return f"row {self.row + row + 1}{where}"
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """Cursor of the first unread row: where to read on after a window.
+    """Cursor of the first unread row, from which reading continues after a window.
 
     Attributes:
-        file: the file it is in, as the source lists it; None for streams.
-        row: rows of that file (or of the stream) before it.
-        total: rows of the whole stream before it.
-        head: fingerprint of the first bytes of that file, checked on resuming.
-        newest: latest time (ns since 1970, UTC) before it; windows by time only.
-        next_window: index in time of the next window to come; windows by time only.
+        file: name of its file as the source lists it; None for streams.
+        row: number of rows of that file (or of the stream) before it.
+        total: number of rows of the whole stream before it.
+        head: fingerprint of the first bytes of that file, checked when reading resumes.
+        newest: latest time (ns since 1970, UTC) before it; only with windows by time.
+        next_window: index in time of the next window; only with windows by time.
 
     >>> cursor = Cursor("part-2.csv", row=120, total=5120, head="")
     >>> Cursor.from_dict(cursor.to_dict()) == cursor
@@ -83,14 +84,14 @@ class Cursor:
     next_window: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return a dictionary that can be written as JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Back from JSON; :class:`SourceError` if it is not a cursor."""
+        """Restore a cursor from its dictionary; anything else raises :class:`SourceError`."""
         if not isinstance(data, Mapping) or set(data) != {f.name for f in fields(cls)}:
-            raise SourceError(f"not a cursor of a source: {data!r}")
+            raise SourceError(f"not a cursor: {data!r}")
         kinds: dict[str, tuple[type, ...]] = {
             "file": (str, type(None)),
             "row": (int,),
@@ -103,20 +104,21 @@ class Cursor:
             value = data[name]
             negative = name in ("row", "total") and isinstance(value, int) and value < 0
             if not isinstance(value, kind) or isinstance(value, bool) or negative:
-                raise SourceError(f"not a cursor of a source: {name}={value!r}")
+                raise SourceError(f"not a cursor: {name}={value!r}")
         return cls(**data)
 
 
 @dataclass(frozen=True)
 class Window:
-    """Rows that are looked at together.
+    """Rows that are judged together.
 
     Attributes:
-        first_row: rows of the stream before its first.
-        start, end: ISO 8601 in UTC, with windows by time; the end is the beginning of the next one.
-        late_rows: rows that came after their window had been closed, and were left out; since the window before.
-        cursor: where to go on after it.
-        note: what a person should know about it, such as that it stands for windows without rows; mostly empty.
+        table: the rows.
+        first_row: number of rows of the stream before its first.
+        cursor: cursor of the first unread row after it.
+        start, end: start and end in ISO 8601, UTC, with windows by time; the end is the start of the next window.
+        late_rows: number of rows left out since the previous window because they came after their own was closed.
+        note: remark for people, such as that it stands for several windows without rows; usually empty.
         untyped, sparse: as in :class:`Batch`.
     """
 
@@ -132,24 +134,24 @@ class Window:
 
 
 class Source(Protocol):
-    """Where rows come from: :func:`~driftline.sources.open_source` makes one of anything readable.
+    """Stream of rows; :func:`~driftline.sources.open_source` makes one from anything readable.
 
     Attributes:
-        name: in words.
-        rows: how many there are in all, where that is known beforehand.
+        name: name for messages.
+        rows: total number of rows, if known in advance.
     """
 
     name: str
 
     @property
     def rows(self) -> int | None:
-        """How many rows there are in all; None if that is not known."""
+        """Total number of rows; None if unknown."""
 
     def batches(self, cursor: Cursor | None = None) -> Iterator[Batch]:
-        """All rows from the cursor on, in order."""
+        """Yield all rows from the cursor on, in order."""
 
     def resumes(self, cursor: Cursor) -> bool:
-        """Whether the rows after this cursor come again; otherwise those that come are new."""
+        """Say whether the rows after this cursor come again; otherwise all rows that come are new."""
 
 
 def numbered(
@@ -160,7 +162,7 @@ def numbered(
     untyped: bool = False,
     sparse: bool = False,
 ) -> Iterator[Batch]:
-    """Tables as batches of a stream: they go on at the cursor or, replayed, are left out up to it."""
+    """Turn tables into batches of a stream; they continue at the cursor or, replayed, are skipped up to it."""
     total = 0 if cursor is None else cursor.total
     row = 0 if replay else total
     for table in tables:
@@ -170,18 +172,18 @@ def numbered(
             yield Batch(table.slice(skip), None, row, "", untyped, sparse)
         row += table.num_rows - skip
     if row < total:
-        raise SourceError(f"{name} is not what was being read: it has {row} rows, but {total} were read before")
+        raise SourceError(f"{name} is not the stream that was read before: it has {row} rows, but {total} were read")
 
 
 def fingerprint(path: str | os.PathLike[str]) -> str:
-    """``"nbytes:sha256"`` of a file's first bytes, at most 4096: the same as long as the file only grows."""
+    """Return ``"nbytes:sha256"`` of a file's first bytes, at most 4096; it stays valid while the file only grows."""
     with open(path, "rb") as file:
         head = file.read(_HEAD)
     return f"{len(head)}:{hashlib.sha256(head).hexdigest()}"
 
 
 def is_same_file(path: str | os.PathLike[str], head: str) -> bool:
-    """Whether a file begins with the bytes that a fingerprint was made of."""
+    """Say whether a file begins with the bytes that a fingerprint was made from."""
     length, _, digest = head.partition(":")
     if not length.isdecimal() or int(length) > _HEAD:
         return False
@@ -191,10 +193,10 @@ def is_same_file(path: str | os.PathLike[str], head: str) -> bool:
 
 
 def checked_table(table: pa.Table, name: str) -> pa.Table:
-    """A table whose contents may be trusted in memory and whose columns have different names, or an error."""
+    """Return a table whose memory is valid and whose columns have different names; anything else is an error."""
     try:
         names = table.column_names
-        table.validate(full=True)  # altered bytes can make offsets that point beyond the data, or text that is none
+        table.validate(full=True)  # altered bytes can leave offsets that point beyond the data, or invalid text
     except (pa.ArrowException, ValueError, OSError) as error:
         raise SourceError(f"{name} is damaged: {error}") from None
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""Rows into windows by time: what is late, what is empty and what is finished depends on each row, not on batches."""
+"""Windows by time: which rows are late and which windows are empty or finished depends on rows, not on batches."""
 
 from __future__ import annotations
 
@@ -23,36 +23,37 @@ __all__ = ["Clock"]
 
 logger = logging.getLogger("driftline.sources")
 _LAST = np.iinfo(np.int64).max
-_SUSPECT = 1000  # late rows, with none on time between them, that a person should know of
+_SUSPECT = 1000  # late rows in succession that call for a warning
 _YEAR = 31_556_952 * 10**9
-_FAR = 1000  # windows that a row may be ahead of those before it; at least a year, at most 20 years or 10 windows
-_AGREED = 100  # rows one after the other that are far ahead: time has gone on
+_FAR = 1000  # windows that a row may be ahead of earlier ones; at least a year, at most 20 years or 10 windows
+_AGREED = 100  # successive rows far ahead that show that time has really moved on
 
 
 @dataclass
 class _Open:
-    """A window that rows may still come for, and the cursor of its first row."""
+    """A window that may still receive rows, and the cursor of its first row."""
 
     first: Cursor
     pieces: list[Batch]
 
 
 class Clock:
-    """Takes batches, gives the windows that are finished by them.
+    """Sorter of rows into windows by time; it yields each window as soon as it is finished.
 
-    With ``newest`` the latest time up to a row, windows that end before ``newest - lateness`` are closed at that row. A
-    row whose window is closed already is late: left out, and counted with the oldest window that is open then. Windows
-    come in order; those without rows between two others come as one, without rows. After each, the cursor is the
-    first row of any later window, so that reading again from there, with rows of earlier windows left out, leads to the
-    same windows.
+    Let ``newest`` be the latest time up to a row: windows that end before ``newest - lateness`` are closed at that row.
+    A row whose window is already closed is late: it is left out, and counted with the oldest window open at that point.
+    Windows come in order; successive windows without rows come as one window without rows. The cursor after each window
+    is the first row of any later window, so that reading again from there, with rows of earlier windows left out, gives
+    the same windows.
 
-    A row that is very far ahead of those before it would close all windows up to it: it is an error where the schema is
-    strict, and otherwise left out as one without a readable time. Where 100 such rows follow each other, the last of
-    them counts: there was a gap.
+    A row very far ahead of those before it would close all windows up to it: in a strict schema it is an error,
+    otherwise it is left out like a row without a readable time. If 100 such rows follow each other, the last of them
+    counts: there was a gap.
 
     Arguments:
-        cursor: to go on from.
-        new: the rows after it do not come again; those that come for windows before it are late.
+        rule: length of the windows, their lateness, and the time column.
+        cursor: cursor to continue from.
+        new: whether the rows after the cursor do not come again; rows of windows before it are then late.
     """
 
     def __init__(self, rule: WindowRule, cursor: Cursor | None = None, *, new: bool = False) -> None:
@@ -68,8 +69,8 @@ class Clock:
         if new and self._next is not None:
             self._newest = self._closing(self._next)
         self._open: dict[int, _Open] = {}
-        self._indices: list[int] = []  # heap of what is open
-        self._firsts: list[tuple[int, int]] = []  # heap of (rows before its first, index); closed ones are passed over
+        self._indices: list[int] = []  # heap of the open windows
+        self._firsts: list[tuple[int, int]] = []  # heap of (rows before its first, index); closed ones are skipped
         self._late: Counter[int] = Counter()
         self._untimed: Counter[int] = Counter()
         self._empty = pa.table({})
@@ -82,21 +83,21 @@ class Clock:
 
     @property
     def late(self) -> int:
-        """Rows that were late, or without a readable time, and are counted with no window given so far."""
+        """Number of rows late or without a readable time that no window yielded so far accounts for."""
         return self._late.total() + self._untimed.total()
 
     def add(self, batch: Batch) -> Iterator[Window]:
-        """Take the next rows; give the windows that are finished by them."""
+        """Take the next rows; yield the windows that they finish."""
         times, agreed = self._plausible(times_of(batch, self._column, strict=self._strict), batch)
         known = times != MISSING
         newest = np.maximum.accumulate(np.concatenate([[self._newest], times]))
         indices, oldest = np.full(len(times), MISSING), np.full(len(times), MISSING)
         indices[known] = self._every.index(times[known])
         begun = newest[1:] != MISSING
-        # not below the first time there is
+        # not below the earliest time that 64 bits can hold
         oldest[begun] = self._every.index(np.maximum(newest[1:][begun], MISSING + 1 + self._lateness) - self._lateness)
         before = newest[:-1].copy()
-        before[agreed] = times[agreed]  # read again from there, they are not far ahead
+        before[agreed] = times[agreed]  # so that they are not far ahead when reading resumes there
         total = self._end.total
         self._empty, self._sort = batch.table.slice(0, 0), (batch.untyped, batch.sparse)
         self._warn(known & (indices < oldest), int(newest[-1]), batch)
@@ -112,15 +113,15 @@ class Clock:
         self._end = Cursor(batch.file, batch.row + rows, total + rows, batch.head)
 
     def flush(self) -> Iterator[Window]:
-        """Close everything, as if time had gone on."""
+        """Close all windows, as if time had moved on."""
         yield from self._close(_LAST)
 
     def rest(self) -> list[pa.Table]:
-        """Rows of windows that are open, the oldest first."""
+        """Return the rows of open windows, the oldest window first."""
         return [piece.table for index in sorted(self._open) for piece in self._open[index].pieces]
 
     def _plausible(self, times: NDArray[np.int64], batch: Batch) -> tuple[NDArray[np.int64], list[int]]:
-        """Times without those that are far ahead of the rows before, and the rows at which so many agreed as to count.
+        """Blank out times far ahead of the rows before; also return the rows at which enough of them agreed to count.
 
         Each row is judged by those that counted before it, so that batches do not matter.
         """
@@ -158,13 +159,13 @@ class Clock:
         years = (time - newest) / _YEAR
         return (
             f"time column {self._column!r}: {iso(time)} in {place} is {years:.3g} years ahead of the rows before it "
-            f"({iso(newest)}): a wrong time, or a gap; leave the row out, or choose schema='lenient'"
+            f"({iso(newest)}): either a wrong time or a gap; leave the row out, or choose schema='lenient'"
         )
 
     def _count(self, indices: NDArray[np.int64], known: NDArray[np.bool_], floor: int) -> NDArray[np.bool_]:
-        """Count rows that are late or have no time; which of the others belong to windows still to come."""
+        """Count rows that are late or have no time; mark the others that belong to windows still to come."""
         late = known & (indices < floor)
-        if self._next is None or floor >= self._next:  # otherwise they were counted before an interruption
+        if self._next is None or floor >= self._next:  # otherwise they were counted before the interruption
             self._late[floor] += int(late.sum())
             self._untimed[floor] += int((~known).sum())
         kept = known & ~late
@@ -193,7 +194,7 @@ class Clock:
             self.waiting += len(group)
 
     def _close(self, floor: int) -> Iterator[Window]:
-        """Windows below the floor, and those without rows between them and the next one with rows."""
+        """Yield the windows below the floor, and gaps without rows up to the next window with rows."""
         while self._indices:
             index = self._indices[0]
             if self._next is not None and self._next < index <= floor:
@@ -231,32 +232,32 @@ class Clock:
         )
 
     def _done(self, index: int) -> Cursor:
-        """Where to go on when the next window to come is this one."""
+        """Return the cursor to continue from when this window is the next."""
         self._next = index
         while self._firsts and self._firsts[0][1] not in self._open:
             heapq.heappop(self._firsts)
         if self._firsts:
             return replace(self._open[self._firsts[0][1]].first, next_window=index)
-        # everything was flushed: time counts as gone on, so that rows that still come for these windows are late
+        # everything was flushed: time counts as moved on, so that rows that still come for these windows are late
         self._newest = max(self._newest, self._closing(index))
         return replace(self._end, newest=self._newest, next_window=index)
 
     def _closing(self, index: int) -> int:
-        """The earliest time that closes all windows before this one."""
+        """Return the earliest time that closes all windows before this one."""
         return max(self._newest, min(self._every.start(index) + self._lateness, _LAST))
 
     def _warn(self, late: NDArray[np.bool_], newest: int, batch: Batch) -> None:
-        """Warn when nothing but late rows comes: one time that is far ahead closes all windows before it."""
+        """Warn when only late rows come: a single time far ahead closes all windows before it."""
         before = self._late_run
         on_time = np.flatnonzero(~late)
         self._late_run = before + late.size if not on_time.size else late.size - 1 - int(on_time[-1])
         if before < _SUSPECT <= self._late_run:
             row = batch.place(late.size - 1)
-            said = "the last %d rows up to %s are all late: one before them is from %s"
-            logger.warning(said, self._late_run, row, iso(newest))
+            message = "the last %d rows up to %s are all late: a row before them is from %s"
+            logger.warning(message, self._late_run, row, iso(newest))
 
 
 def _taken(counts: Counter[int], stop: int) -> int:
-    """What was counted for windows before this one; it is not counted again."""
+    """Remove and return the counts of windows before this one."""
     due: list[Any] = [index for index in counts if index < stop]
     return sum(counts.pop(index) for index in due)

@@ -1,4 +1,4 @@
-"""Pieces of batches as one table: of equal columns, or with what is missing in some made null, as the schema allows."""
+"""Pieces of batches as one table: with the same columns or, if the schema allows, with nulls for absent columns."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from driftline.sources._batches import Batch, SourceError
 
 __all__ = ["concat"]
 
-_MANY = 16  # pieces that are worth copying into one
+_MANY = 16  # pieces beyond which copying them into one is worthwhile
 _EXACT = 2.0**53  # whole numbers up to here are exact as floats
 
 
 def concat(pieces: Sequence[Batch], *, strict: bool) -> tuple[pa.Table, str]:
-    """The rows of all pieces, in order, and a note if something had to be done for that.
+    """Concatenate the rows of all pieces, in order; also return a note if columns had to be adapted.
 
-    Columns that some pieces lack are an error where ``strict``, and null with a note otherwise. In sparse pieces (JSON
-    lines) they are null without a word; columns without any value are left out there, and numbers that are all whole
-    are integers: the table depends on its own rows, not on those they were read with.
+    A column that some pieces lack is an error if ``strict``, and null with a note otherwise. In sparse pieces (JSON
+    lines) it is null without a note; there, columns without any value are left out, and numbers that are all whole
+    become integers, so that the table depends on its own rows only, not on those they were read with.
 
     >>> pieces = [Batch(pa.table({"x": [1]}), "a", 0), Batch(pa.table({"x": [2.5]}), "b", 0)]
     >>> concat(pieces, strict=True)[0].to_pydict()
@@ -45,7 +45,7 @@ def concat(pieces: Sequence[Batch], *, strict: bool) -> tuple[pa.Table, str]:
 
 
 def _compare(pieces: Sequence[Batch], strict: bool) -> str:
-    """What is missing where, in words."""
+    """Say which columns some pieces lack; an error if ``strict``."""
     every = dict.fromkeys(name for piece in pieces for name in piece.table.column_names)
     lacking = [(name, piece) for name in every for piece in pieces if name not in piece.table.column_names]
     if not lacking:
@@ -59,7 +59,7 @@ def _compare(pieces: Sequence[Batch], strict: bool) -> str:
 
 
 def _alike(pieces: Sequence[Batch], strict: bool) -> tuple[list[pa.Table], str]:
-    """Tables whose types can be united: values in place of dictionaries, text in place of what differs (lenient)."""
+    """Make types compatible: values in place of dictionaries and, if lenient, text in place of types that differ."""
     tables = [piece.table for piece in pieces]
     retyped = []
     for name in dict.fromkeys(name for table in tables for name in table.column_names):
@@ -100,7 +100,7 @@ def _cast(table: pa.Table, name: str, kind: pa.DataType) -> pa.Table:
 
 
 def _canonical(table: pa.Table) -> pa.Table:
-    """Without what only comes from the rows that these were read together with."""
+    """Remove what only comes from other rows that were read together with these."""
     for name in list(table.column_names):
         column = table.column(name)
         if column.null_count == len(column):

@@ -1,4 +1,4 @@
-"""Files in order: one, those of a directory or those of a pattern; read through once, or followed as they grow."""
+"""Files in order: one, those in a directory or those that match a pattern; read once, or followed as they grow."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from driftline.sources._readers import ColumnarFile, TextFile, count_rows, forma
 __all__ = ["Files", "natural_order"]
 
 logger = logging.getLogger("driftline.sources")
-_PATIENCE = 60  # looks at a file that cannot be read and does not change, before that is an error
+_PATIENCE = 60  # attempts to read a file that is unreadable and does not change, before that is an error
 _MAGIC = re.compile(r"[*?\[]")
 
 
 def natural_order(name: str) -> tuple[list[str | int], str]:
-    """Key that sorts numbers within names by value.
+    """Return a sort key that orders numbers within names by value.
 
     >>> sorted(["part-10.csv", "part-2.csv"], key=natural_order)
     ['part-2.csv', 'part-10.csv']
     """
-    parts = re.split(r"([0-9]+)", name)  # text and numbers take turns, so that like is compared with like
+    parts = re.split(r"([0-9]+)", name)  # text and numbers alternate, so that like is compared with like
     return [int(part) if i % 2 else part for i, part in enumerate(parts)], name
 
 
@@ -37,9 +37,9 @@ class Files:
 
     Arguments:
         where: a file, a directory, or a pattern such as ``logs/*.csv``.
-        follow: at the end, wait for more rows or files. A file is done with when there is one after it.
-        poll: seconds between two looks.
-        format: of all of them; told by their suffix if None.
+        follow: whether to wait at the end for more rows or files. A file is complete once there is one after it.
+        poll: seconds between two checks for more.
+        format: format of all files; if None, taken from their suffixes.
     """
 
     def __init__(self, where: str, *, follow: bool = False, poll: float = 1.0, format: str | None = None) -> None:
@@ -54,7 +54,7 @@ class Files:
         self._root = os.path.dirname(_MAGIC.split(where)[0] if self._pattern else where) if self._fixed else where
         names = self.names()
         if not names and not follow:
-            raise SourceError(f"{where!r} holds no file to read: known are CSV, TSV, JSON lines, Parquet, Arrow")
+            raise SourceError(f"{where!r} holds no file to read (CSV, TSV, JSON lines, Parquet or Arrow)")
         self.name = where if self._single else f"{where} ({len(names)} file{'' if len(names) == 1 else 's'})"
 
     @property
@@ -63,28 +63,28 @@ class Files:
 
     @property
     def rows(self) -> int | None:
-        """Rows of all files, where their metadata tell and no more are to come."""
+        """Total number of rows, if the metadata of all files show it and no more are to come."""
         counts = [] if self._follow else [count_rows(self._path(n), self._format_of(n)) for n in self.names()]
         known = [count for count in counts if count is not None]
         return sum(known) if known and len(known) == len(counts) else None
 
     def names(self) -> list[str]:
-        """Names of the files there are now, in the order of reading."""
+        """Return the names of the present files, in reading order."""
         names = [os.path.basename(self._where)] if self._single else sorted(self._listed(), key=natural_order)
         formats = sorted({self._format_of(name) for name in names})
         if len(formats) > 1:
             raise SourceError(
                 f"{self._where!r} holds files of different formats ({', '.join(formats)}): "
-                "choose some by a pattern such as '*.csv'"
+                "choose one format with a pattern such as '*.csv'"
             )
         return names
 
     def resumes(self, cursor: Cursor) -> bool:
-        """Whether the rows after this cursor come again; otherwise those that come are new."""
+        """Say whether the rows after this cursor come again; otherwise all rows that come are new."""
         return self._start(cursor) is not None
 
     def batches(self, cursor: Cursor | None = None) -> Iterator[Batch]:
-        """All rows from the cursor on, in order."""
+        """Yield all rows from the cursor on, in order."""
         start = None if cursor is None else self._start(cursor)
         name = None
         if start is not None:
@@ -103,7 +103,7 @@ class Files:
                 self._wait()
 
     def _start(self, cursor: Cursor) -> tuple[str, int] | None:
-        """File and row to go on with; None if that file is not there."""
+        """Return the file and row to continue with; None if that file is not there."""
         name, names = cursor.file, self.names()
         if name is None:
             return None
@@ -115,11 +115,11 @@ class Files:
         return name, cursor.row
 
     def _gone(self, name: str) -> str | None:
-        """After which file to go on when that one is gone."""
+        """Return the name after which to continue when that file is gone."""
         if self._single:
-            logger.warning("%r was being read before; all rows of %r are new", name, self._where)
+            logger.warning("%r was being read before; all rows of %r count as new", name, self._where)
             return None
-        logger.warning("%r, which was being read, is gone: going on with the files after it", name)
+        logger.warning("%r, which was being read, is gone: continuing with the files after it", name)
         return name
 
     def _file(self, name: str, row: int) -> Iterator[Batch]:
@@ -138,7 +138,7 @@ class Files:
             return ColumnarFile(path, repr(name), format, row, marked=self._follow)
         reader = TextFile(path, repr(name), format, row)
         if reader.packed and self._follow:
-            raise SourceError(f"{name!r} is compressed: such a file cannot be followed")
+            raise SourceError(f"{name!r} is compressed: a compressed file cannot be followed")
         if os.path.getsize(path) == 0 and not self._follow:
             if self._single:
                 raise SourceError(f"{name!r} is empty")
@@ -146,10 +146,11 @@ class Files:
         return reader
 
     def _tables(self, name: str, reader: TextFile | ColumnarFile) -> Iterator[pa.Table]:
-        """All there is in a file and, when followed, all that comes until there is a file after it."""
+        """Yield a file's rows and, when followed, those appended until there is a file after it."""
         looks, seen = 0, None
         while True:
-            last = not self._follow or bool(self._after(name))  # before reading: what came first is read first
+            # decided before reading, so that rows written before the next file came are still read
+            last = not self._follow or bool(self._after(name))
             try:
                 yield from reader.read()
                 if last:
@@ -157,14 +158,14 @@ class Files:
             except FileNotFoundError:
                 if self._single or not self._follow:
                     raise
-                logger.log(logging.DEBUG if looks else logging.WARNING, "%r is gone while it was followed", name)
+                logger.log(logging.DEBUG if looks else logging.WARNING, "%r disappeared while being followed", name)
                 looks += 1
                 if last:
                     break
             except SourceError as error:
                 if isinstance(reader, TextFile) or not self._follow:
                     raise
-                # still being written, as it seems
+                # probably still being written
                 state = os.stat(self._path(name))
                 looks = looks + 1 if (state.st_size, state.st_mtime_ns) == seen else 0
                 seen = state.st_size, state.st_mtime_ns
@@ -197,7 +198,7 @@ class Files:
     def _format_of(self, name: str) -> str:
         found = self._format or format_of(name)
         if found is None:
-            raise SourceError(f"{name!r}: its name does not tell its format; say format='csv', for example")
+            raise SourceError(f"{name!r}: its name does not show its format; say format='csv', for example")
         return found
 
     def _path(self, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Frames of other libraries as Arrow tables, and as a source: pandas, polars, and what else narwhals or Arrow reach."""
+"""Frames of other libraries as Arrow tables and as a source: pandas, polars, and others that narwhals or Arrow read."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Frames", "as_table", "is_frame"]
 
 
 def is_frame(data: Any) -> bool:
-    """Whether this is one frame, rather than several of them."""
+    """Say whether this is one frame, rather than several of them."""
     if isinstance(data, pa.Table | pa.RecordBatch):
         return True
     if isinstance(data, pa.RecordBatchReader):
         return False
     try:
         wrapped = nw.from_native(data, pass_through=True, allow_series=True)
-    except Exception:  # a frame with something wrong about it, which as_table will say
+    except Exception:  # a frame with a fault, which as_table will report
         return True
     if isinstance(wrapped, nw.Series):
         return False
@@ -33,7 +33,7 @@ def is_frame(data: Any) -> bool:
 
 
 def as_table(frame: Any, name: str = "the frame") -> pa.Table:
-    """A frame's columns; an index, as pandas has it, is left out.
+    """Convert a frame to an Arrow table; an index, as in pandas, is left out.
 
     >>> import pandas as pd
     >>> as_table(pd.DataFrame({"x": [1, 2]}, index=["a", "b"])).to_pydict()
@@ -58,25 +58,25 @@ def _converted(frame: Any, name: str) -> pa.Table:
         return pa.table(frame)
     except SourceError:
         raise
-    except Exception as error:  # of any library a frame may be from
-        said = "; ".join(map(str, error.args)) or type(error).__name__
-        raise SourceError(f"{name} cannot be made an Arrow table: {said}") from error
+    except Exception as error:  # a frame may come from any library, with exceptions of its own
+        reason = "; ".join(map(str, error.args)) or type(error).__name__
+        raise SourceError(f"{name} cannot be converted to an Arrow table: {reason}") from error
 
 
 def _described(data: Any) -> str:
-    """What something is that is no frame, and what to do."""
+    """Describe something that is not a frame, and say what to do."""
     kind = type(data).__name__
     if isinstance(data, Mapping):
-        return f"a {kind}, not a frame: make one of it with pandas.DataFrame(...) or pyarrow.table(...)"
+        return f"of type {kind}, not a frame: make one with pandas.DataFrame(...) or pyarrow.table(...)"
     if hasattr(data, "__array__"):
-        return f"a {kind}, not a frame: columns need names, make one of it with pandas.DataFrame(..., columns=[...])"
+        return f"of type {kind}, not a frame: columns need names, make one with pandas.DataFrame(..., columns=[...])"
     if isinstance(data, str | bytes):
         return f"text ({data[:40]!r}), not a frame: for many files, give a directory or a pattern such as 'logs/*.csv'"
-    return f"a {kind}, not a frame of pandas, polars or pyarrow"
+    return f"of type {kind}, not a frame of pandas, polars or pyarrow"
 
 
 class Frames:
-    """Frames, one after the other, as a stream of rows."""
+    """Frames, one after another, as a stream of rows."""
 
     def __init__(self, frames: Iterable[Any], name: str, replay: bool = False, rows: int | None = None) -> None:
         self.name = name
@@ -86,21 +86,21 @@ class Frames:
         self._unread: deque[pa.Table] = deque()
 
     def after(self, tables: list[pa.Table]) -> Self:
-        """The same with these rows before it, unless everything comes again."""
+        """Put these rows before the frames, unless everything comes again."""
         if not self._replay:
             self._unread.extendleft(reversed(tables))
         return self
 
     def unread(self) -> list[pa.Table]:
-        """Rows taken from the frames, but not handed on yet."""
+        """Return rows taken from the frames but not yet passed on."""
         return list(self._unread)
 
     def resumes(self, cursor: Cursor) -> bool:
-        """Whether the rows after this cursor come again; otherwise those that come are new."""
+        """Say whether the rows after this cursor come again; otherwise all rows that come are new."""
         return self._replay
 
     def batches(self, cursor: Cursor | None = None) -> Iterator[Batch]:
-        """All rows from the cursor on, in order."""
+        """Yield all rows from the cursor on, in order."""
         return numbered(self._tables(), cursor, self._replay, self.name)
 
     def _tables(self) -> Iterator[pa.Table]:

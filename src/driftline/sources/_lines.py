@@ -10,15 +10,16 @@ from driftline.sources._batches import SourceError
 
 __all__ = ["Cutter", "whole_records"]
 
-LONGEST = 1 << 26  # bytes that one record may have; a quote that is never closed would swallow the rest of a file
+LONGEST = 1 << 26  # most bytes in one record; a quote that is never closed would swallow the rest of a file
 _QUOTE, _NEWLINE, _RETURN = b'"'[0], b"\n"[0], b"\r"[0]
 
 
 def whole_records(data: bytes, delimiter: bytes | None) -> int:
-    """How many of the bytes are whole records, beginning with the first.
+    """Return the number of leading bytes that form whole records.
 
     Arguments:
-        delimiter: of fields, which may be quoted; None where a line is a record (JSON lines).
+        data: bytes that begin with a record.
+        delimiter: delimiter of fields, which may be quoted; None if each line is a record (JSON lines).
 
     >>> whole_records(b'1,"two\\nlines"\\n2,"cut\\noff', b",")
     14
@@ -38,7 +39,7 @@ def whole_records(data: bytes, delimiter: bytes | None) -> int:
 
 
 def _in_pairs(data: np.ndarray, quotes: np.ndarray, delimiter: int) -> bool:
-    """Whether every quote opens a field, closes one, or is doubled within one: then counting them is enough."""
+    """Say whether every quote opens a field, closes one, or is doubled within one: then counting quotes is enough."""
     edge = np.zeros(256, bool)
     edge[[delimiter, _NEWLINE, _RETURN, _QUOTE]] = True
     opening, closing = quotes[0::2], quotes[1::2]
@@ -47,7 +48,7 @@ def _in_pairs(data: np.ndarray, quotes: np.ndarray, delimiter: int) -> bool:
 
 
 def _inside(data: bytes, newlines: np.ndarray, delimiter: bytes) -> np.ndarray:
-    """Which line ends are inside quoted fields, where other fields hold quotes too, such as ``5" pipe``."""
+    """Mark line ends inside quoted fields, for data in which unquoted fields hold quotes too, such as ``5" pipe``."""
     field = re.compile(rb"(?:\A|(?<=[\r\n" + re.escape(delimiter) + rb']))"[^"]*(?:""[^"]*)*(?:"|\Z)')
     spans = np.array([match.span() for match in field.finditer(data)], np.int64).reshape(-1, 2)
     before = np.searchsorted(spans[:, 0], newlines, side="right") - 1
@@ -55,9 +56,10 @@ def _inside(data: bytes, newlines: np.ndarray, delimiter: bytes) -> np.ndarray:
 
 
 class Cutter:
-    """Takes blocks, gives whole records, keeps the rest until more has come.
+    """Cutter of blocks into whole records; it keeps the rest until more has come.
 
-    ``line`` is the number of the line, from 1, that the records given last begin with.
+    Attributes:
+        line: number of the line, from 1, with which the records returned last begin.
     """
 
     def __init__(self, name: str, delimiter: bytes | None) -> None:
@@ -69,23 +71,21 @@ class Cutter:
         self.line = 1
 
     def push(self, block: bytes) -> bytes:
-        """Whole records, as far as there are any by now."""
+        """Take a block; return the records that are whole by now."""
         self._rest += block
         end = whole_records(bytes(self._rest), self._delimiter) if b"\n" in block else 0
         if end == 0 and len(self._rest) > LONGEST:
             raise SourceError(
                 f"{self._name}: the record that begins in line {self._next_line} does not end within "
-                f"{LONGEST >> 20} MB: is a quote not closed, or is this no text file?"
+                f"{LONGEST >> 20} MB: is a quote not closed, or is this not a text file?"
             )
         return self._take(end)
 
     def finish(self) -> bytes:
-        """The rest, which a last line without a line end is."""
+        """Return the rest: a last line without a line end."""
         rest = bytes(self._rest)
         if self._delimiter is not None and whole_records(rest + b"\n", self._delimiter) <= len(rest) > 0:
-            raise SourceError(
-                f"{self._name}: a quote is opened in line {self._unclosed(rest)} or later, and not closed"
-            )
+            raise SourceError(f"{self._name}: a quote opened in line {self._unclosed(rest)} or later is not closed")
         return self._take(len(rest))
 
     def _unclosed(self, rest: bytes) -> int:
@@ -98,5 +98,5 @@ class Cutter:
         self._next_line += records.count(b"\n")
         if self._fresh and records:
             self._fresh = False
-            records = records.removeprefix(b"\xef\xbb\xbf")  # a byte order mark, as spreadsheets write it
+            records = records.removeprefix(b"\xef\xbb\xbf")  # byte order mark, which spreadsheets write
         return records

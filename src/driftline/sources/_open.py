@@ -1,4 +1,4 @@
-"""Sources of rows: files, directories, patterns, standard input and frames, each made from what a user names."""
+"""Opening of sources: files, directories, patterns, standard input and frames, whichever the user names."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ __all__ = ["open_source", "read_whole"]
 def open_source(
     source: Any, *, follow: bool = False, poll: float = 1.0, format: str | None = None, replay: bool = False
 ) -> Source:
-    """Make a source of what is to be watched.
+    """Open a source of rows.
 
     Arguments:
         source: path of a file or a directory, a pattern such as ``"logs/*.csv"``, ``"-"`` for standard input, a frame
             (pandas, polars, pyarrow), or an iterable of frames.
-        follow: when all is read, wait for rows at the end of the last file, and for files after it.
-        poll: seconds between two looks.
-        format: csv, tsv, jsonl, parquet or arrow, where a suffix does not tell it.
-        replay: standard input or frames begin again with rows that were read before an interruption; without it, what
-            they give is new. Files always go on where they were left.
+        follow: whether to wait, when all is read, for rows at the end of the last file and for files after it.
+        poll: seconds between two checks for more.
+        format: csv, tsv, jsonl, parquet or arrow, if the suffix does not show it.
+        replay: whether standard input or frames begin again with rows that were read before an interruption; otherwise
+            all their rows are new. Files always continue from the cursor.
 
     >>> import pyarrow as pa
     >>> source = open_source(pa.table({"x": [1, 2, 3]}))
@@ -44,7 +44,7 @@ def open_source(
     if isinstance(source, str | os.PathLike):
         where = os.fspath(source)
         if not isinstance(where, str) or "\0" in where or not where:
-            raise SourceError(f"{where!r} is no path")
+            raise SourceError(f"{where!r} is not a path")
         if where == "-":
             return Pipe(sys.stdin.buffer, "standard input", format, replay)
         if _is_pipe(where):
@@ -55,12 +55,12 @@ def open_source(
     if is_frame(source):
         return Frames([source], "a frame", replay, rows=as_table(source).num_rows)
     if isinstance(source, Mapping | bytes) or hasattr(source, "__array__") or not isinstance(source, Iterable):
-        as_table(source, "the source")  # says what is wrong with it
+        as_table(source, "the source")  # raises an error that says what is wrong
     return Frames(source, "frames", replay)
 
 
 def read_whole(path: str, format: str | None = None) -> Batch:
-    """Read a file, folder or pattern, all its rows at once."""
+    """Read all rows of a file, folder or pattern at once."""
     batches = list(open_source(path, format=format).batches(None))
     if not any(batch.table.num_rows for batch in batches):
         raise SourceError(f"{path}: no rows")

@@ -1,4 +1,4 @@
-"""A pipe as a source: standard input, a named pipe."""
+"""Pipes as a source: standard input, or a named pipe."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from driftline.sources._readers import ipc_stream, text_reader
 
 __all__ = ["Pipe"]
 
+_NO_PARQUET = "Parquet cannot be read from a pipe, because it is read from its end; give a file"
+
 
 class Pipe:
-    """Bytes that come once: standard input, a named pipe. CSV, JSON lines, or an Arrow IPC stream."""
+    """Standard input or a named pipe, whose bytes come only once: CSV, JSON lines, or an Arrow IPC stream."""
 
     rows = None
 
     def __init__(self, stream: BinaryIO, name: str, format: str | None = None, replay: bool = False) -> None:
         if format == "parquet":
-            raise SourceError(f"{name}: Parquet cannot be read from a pipe, it is read from its end; give a file")
+            raise SourceError(f"{name}: {_NO_PARQUET}")
         self.name = name
         self._stream = stream
         self._format = format
         self._replay = replay
 
     def resumes(self, cursor: Cursor) -> bool:
-        """Whether the rows after this cursor come again; otherwise those that come are new."""
+        """Say whether the rows after this cursor come again; otherwise all rows that come are new."""
         return self._replay
 
     def batches(self, cursor: Cursor | None = None) -> Iterator[Batch]:
-        """All rows from the cursor on, in order, as they come."""
+        """Yield all rows from the cursor on, in order, as they come."""
         try:
             start = self._stream.read(8)
             format = self._format or _guessed(start, self.name)
@@ -51,13 +53,13 @@ class Pipe:
         block = start
         while block:
             yield from reader.feed(block)
-            # what is there now, so that rows are seen when they come
+            # read only the bytes that are there now, so that rows are seen as soon as they come
             block = self._stream.read1(1 << 20)  # type: ignore[attr-defined]
         yield from reader.feed(b"", final=True)
 
 
 class _Joined(io.RawIOBase):
-    """Bytes already read, then the rest of the stream they are from."""
+    """Bytes already read, followed by the rest of their stream."""
 
     def __init__(self, start: bytes, stream: BinaryIO) -> None:
         self._start = start
@@ -77,7 +79,7 @@ def _guessed(start: bytes, name: str) -> str:
     if start[:2] == b"\x1f\x8b":
         raise SourceError(f"{name} is compressed: pipe it through gunzip -c")
     if start[:4] == b"PAR1":
-        raise SourceError(f"{name}: Parquet cannot be read from a pipe, it is read from its end; give a file")
+        raise SourceError(f"{name}: {_NO_PARQUET}")
     if start[:6] == b"ARROW1" or start[:4] == b"\xff\xff\xff\xff":
         return "arrow"
     return "jsonl" if start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[") else "csv"

@@ -1,4 +1,4 @@
-"""Readers of one file each: CSV, JSON lines, Parquet, Arrow IPC; in batches, from any row on."""
+"""Readers of single files (CSV, JSON lines, Parquet, Arrow IPC), in batches, from any row on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 BATCH_ROWS = 1 << 16
-BLOCK = 1 << 22  # bytes of text that are parsed at once
+BLOCK = 1 << 22  # bytes of text parsed at once
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 _SUFFIXES = {
     ".csv": "csv",
@@ -44,12 +44,12 @@ _SUFFIXES = {
 }
 _ALIASES = {suffix[1:]: name for suffix, name in _SUFFIXES.items()}
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-# what pyarrow raises on altered bytes, besides its own
+# pyarrow raises these on altered bytes, besides its own
 _DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError)
 
 
 def known_format(name: str) -> str:
-    """A format's own name, from that or a usual suffix.
+    """Return the name of a format, given that name or a usual suffix.
 
     >>> known_format("ndjson")
     'jsonl'
@@ -61,7 +61,7 @@ def known_format(name: str) -> str:
 
 
 def format_of(name: str) -> str | None:
-    """What a file's name says about its format; None if nothing.
+    """Return the format that a file's name shows; None if it shows none.
 
     >>> format_of("part-1.csv.gz"), format_of("notes.txt")
     ('csv', None)
@@ -73,16 +73,18 @@ def format_of(name: str) -> str | None:
 
 
 def text_reader(name: str, format: str, skip: int = 0) -> TextReader:
-    """For CSV, TSV and JSON lines."""
+    """Return a reader of CSV, TSV or JSON lines."""
     if format == "jsonl":
         return TextReader(name, JsonParser(name), skip)
     return TextReader(name, CsvParser(name, b"\t" if format == "tsv" else b","), skip)
 
 
 class TextFile:
-    """A text file, plain or gzipped: read to its present end, and on from there if it has grown.
+    """A text file, plain or gzipped: read to its present end, and from there on if it has grown.
 
-    ``head`` is its fingerprint, ``packed`` whether it is gzipped.
+    Attributes:
+        head: fingerprint of the file.
+        packed: whether the file is gzipped.
     """
 
     def __init__(self, path: Path, name: str, format: str, skip: int) -> None:
@@ -95,7 +97,7 @@ class TextFile:
             self.packed = file.read(2) == b"\x1f\x8b"
 
     def read(self) -> Iterator[pa.Table]:
-        """Rows that are whole by now and were not read before."""
+        """Yield rows that are whole by now and were not read before."""
         size = os.stat(self._path).st_size
         if size < self._offset or (size > self._offset and not is_same_file(self._path, self.head)):
             raise SourceError(f"{self._name} has shrunk or was replaced while it was read: it may only grow")
@@ -113,7 +115,7 @@ class TextFile:
                 yield from self._reader.feed(block)
 
     def finish(self) -> Iterator[pa.Table]:
-        """What remains: a last line without a line end."""
+        """Yield the rest: a last line without a line end."""
         yield from self._reader.feed(b"", final=True)
 
     def _unpack(self, raw: BinaryIO) -> Iterator[pa.Table]:
@@ -129,12 +131,16 @@ class TextFile:
 
 
 class ColumnarFile:
-    """A Parquet or Arrow IPC file, read by row groups or record batches; once, since it does not grow.
+    """A Parquet or Arrow IPC file, read by row groups or record batches; only once, since it does not grow.
 
-    After an error ``read`` may be called again and goes on with the row it has come to.
+    After an error ``read`` may be called again and continues with the first row not yet yielded.
 
     Arguments:
-        marked: an Arrow stream must have its end mark, since without that more may follow.
+        path: path of the file.
+        name: name of the file in messages.
+        format: ``"parquet"`` or ``"arrow"``.
+        skip: number of rows to skip.
+        marked: whether an Arrow stream must have its end mark, since without it more may follow.
     """
 
     packed = False
@@ -149,7 +155,7 @@ class ColumnarFile:
         self.head = fingerprint(path)
 
     def read(self) -> Iterator[pa.Table]:
-        """Rows from the present one on; none if all were read."""
+        """Yield the rows not yet read; none if all were read."""
         if self._complete:
             return
         self.head = fingerprint(self._path)
@@ -169,11 +175,12 @@ class ColumnarFile:
             yield table
 
     def finish(self) -> Iterator[pa.Table]:
-        """Nothing remains: the file was complete."""
+        """Yield nothing: the file was complete."""
         yield from ()
 
     def _parquet(self) -> Iterator[pa.Table]:
-        # read as it is needed: pre_buffer would hold the whole file in the end, no buffer size whole row groups
+        # read only as needed: pre_buffer would end with the whole file in memory, and without a buffer_size whole row
+        # groups would be read at once
         file = pq.ParquetFile(self._path, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
         with file:
             groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
@@ -193,11 +200,11 @@ class ColumnarFile:
         with pa.OSFile(str(self._path)) as file:
             start = file.read(6)
             if start[:4] == b"FEA1":
-                raise SourceError(f"{self._name} is a Feather file of version 1: write it again with a newer library")
+                raise SourceError(f"{self._name} is a Feather file of version 1: rewrite it with a newer library")
             if self._marked and start != b"ARROW1":
                 file.seek(max(0, file.size() - len(_END_OF_STREAM)))
                 if file.read(len(_END_OF_STREAM)) != _END_OF_STREAM:
-                    raise SourceError(f"{self._name} is an Arrow stream without its end")
+                    raise SourceError(f"{self._name} is an Arrow stream without its end mark")
             file.seek(0)
             for batch in _record_batches(pa.ipc.open_file(file)) if start == b"ARROW1" else pa.ipc.open_stream(file):
                 for offset in range(skip, batch.num_rows, BATCH_ROWS):
@@ -216,7 +223,7 @@ def _record_batches(file: Any) -> Iterator[Any]:
 
 
 def ipc_stream(stream: BinaryIO, name: str) -> Iterator[pa.Table]:
-    """Tables of an Arrow IPC stream that comes through a pipe."""
+    """Yield the tables of an Arrow IPC stream that comes through a pipe."""
     try:
         batches = pa.ipc.open_stream(stream)
         while True:
@@ -232,7 +239,7 @@ def ipc_stream(stream: BinaryIO, name: str) -> Iterator[pa.Table]:
 
 
 def count_rows(path: Path, format: str) -> int | None:
-    """Rows of a file where its own metadata tell (Parquet); None otherwise."""
+    """Return the number of rows of a file, if its metadata show it (Parquet); None otherwise."""
     if format != "parquet":
         return None
     try:

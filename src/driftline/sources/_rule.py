@@ -1,4 +1,4 @@
-"""How a stream is cut into windows: by rows, or by time."""
+"""WindowRule: the rule by which a stream is cut into windows, by rows or by time."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _LATENESS = re.compile(r"([0-9]+)(s|min|h|d|w)")
 
 @dataclass(frozen=True)
 class WindowRule:
-    """Windows of so many rows, or of so much time.
+    """Rule for windows of a fixed number of rows, or of a fixed length of time.
 
     Arguments:
-        window: rows in a window; or give ``time_column`` and ``every``.
+        window: number of rows in a window; or give ``time_column`` and ``every``.
         time_column: column with the rows' times, for windows by time.
-        every: length of such a window: a number and s, min, h, d, w or mo, such as ``"1d"``.
-        lateness: how long a window waits for rows that come out of order, such as ``"2h"``.
+        every: length of a window by time: a number and s, min, h, d, w or mo, such as ``"1d"``.
+        lateness: length of time that a window waits for rows that come out of order, such as ``"2h"``.
         schema: ``"strict"``: columns that differ between the rows of a window, or a time that cannot be right, are an
-            error; ``"lenient"``: they are made null or left out, and noted.
+            error; ``"lenient"``: they become null or are left out, with a note.
 
     >>> WindowRule(time_column="ts", every="1d").lateness
     '0s'
@@ -34,7 +34,7 @@ class WindowRule:
     schema: str = "strict"
 
     def __post_init__(self) -> None:
-        from driftline._inputs import MIN_ROWS  # not before it is needed: PyTorch takes seconds
+        from driftline._inputs import MIN_ROWS  # imported only when needed: PyTorch takes seconds
 
         if self.window is None and self.every is None:
             raise ValueError("say how long a window is: window=5000 rows, or time_column='ts' and every='1d'")

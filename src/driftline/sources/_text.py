@@ -26,17 +26,17 @@ class _Parser(Protocol):
     delimiter: bytes | None
 
     def begin(self, records: bytes, line: int) -> int:
-        """How many bytes at the beginning are a header."""
+        """Take the header; return its length in bytes."""
 
     def count(self, records: bytes, line: int) -> int:
-        """How many rows these records are."""
+        """Return the number of rows in these records."""
 
     def parse(self, records: bytes, line: int) -> pa.Table:
-        """These records as a table."""
+        """Return these records as a table."""
 
 
 class TextReader:
-    """Blocks of one text in, tables out; ``skip`` rows at its beginning are left out.
+    """Reader of one text that comes in blocks, as tables; the first ``skip`` rows are left out.
 
     >>> reader = TextReader("a.csv", CsvParser("a.csv"), skip=1)
     >>> [table.to_pylist() for table in reader.feed(b"x,y\\n1,a\\n2,b\\n3")]
@@ -53,7 +53,7 @@ class TextReader:
         self._skip = skip
 
     def feed(self, block: bytes, *, final: bool = False) -> Iterator[pa.Table]:
-        """Rows that are whole by now; all of them if the text ends here."""
+        """Take a block; yield the rows that are whole by now, or all that remain if the text ends here."""
         yield from self._tables(self._cutter.push(block))
         if final:
             yield from self._tables(self._cutter.finish())
@@ -84,7 +84,7 @@ class TextReader:
 
 
 class CsvParser:
-    """Comma- or tab-separated records; the first is the header. Every column is text, what is in NULLS is null."""
+    """Parser of comma- or tab-separated records; the first is the header. Every column is text; NULLS become null."""
 
     def __init__(self, name: str, delimiter: bytes = b",") -> None:
         self.delimiter: bytes | None = delimiter
@@ -99,7 +99,7 @@ class CsvParser:
         try:
             names = next(csv.reader(io.StringIO(text, newline=""), delimiter=self._separator, strict=True))
         except (csv.Error, StopIteration) as error:
-            raise SourceError(f"{self._name}: line {line} is no header: {error}") from None
+            raise SourceError(f"{self._name}: line {line} is not a header: {error}") from None
         if self._separator == "," and len(names) == 1:
             self._refuse_other(text)
         names = [name or f"column {i + 1}" for i, name in enumerate(names)]
@@ -116,18 +116,18 @@ class CsvParser:
                 raise SourceError(f"{self._name}: the header has {called} but no comma: {advice}")
 
     def count(self, records: bytes, line: int) -> int:
-        """Rows, by parsing no more than is needed for that."""
+        """Count rows, parsing no more than that needs."""
         return int(self._read(records, line, self._columns[:1]).num_rows)
 
     def parse(self, records: bytes, line: int) -> pa.Table:
-        """Rows, as text or null."""
+        """Return rows of text, or null."""
         return self._read(records, line, self._columns)
 
     def _read(self, records: bytes, line: int, columns: list[str]) -> pa.Table:
         try:
             return pa_csv.read_csv(
                 pa.BufferReader(records),
-                # one block, so that rows stay in order of lines whatever the threads do
+                # one block, so that rows stay in the order of lines whatever the threads do
                 pa_csv.ReadOptions(column_names=self._columns, block_size=len(records) + 1),
                 pa_csv.ParseOptions(delimiter=self._separator, newlines_in_values=True),
                 pa_csv.ConvertOptions(
@@ -147,7 +147,8 @@ class CsvParser:
         try:
             for row in rows:
                 if row and len(row) != wanted:
-                    raise SourceError(f"{self._name}: line {line + before} has {len(row)} fields, the header {wanted}")
+                    found = f"line {line + before} has {len(row)} field{'' if len(row) == 1 else 's'}"
+                    raise SourceError(f"{self._name}: {found}, but the header has {wanted}")
                 before = rows.line_num
         except csv.Error as why:
             raise SourceError(f"{self._name}: line {line + before}: {why}") from None
@@ -156,9 +157,9 @@ class CsvParser:
 
 
 class JsonParser:
-    """One JSON object a line, its values numbers, text, true, false or null; a key that is not there is a null.
+    """Parser of JSON lines: one object per line, with numbers, text, true, false or null; an absent key means null.
 
-    A column of arrays or objects is handed on as their JSON in bytes, which nobody takes for text: it can be left out.
+    A column of arrays or objects becomes their JSON as bytes, which cannot be mistaken for text: it can be left out.
     """
 
     delimiter: bytes | None = None
@@ -167,17 +168,17 @@ class JsonParser:
         self._name = name
 
     def begin(self, records: bytes, line: int) -> int:
-        """There is no header."""
+        """Refuse a JSON array; there is no header."""
         if records.lstrip()[:1] == b"[":
-            raise SourceError(f"{self._name} begins with a JSON array: one object a line is wanted, as in JSON lines")
+            raise SourceError(f"{self._name} begins with a JSON array: write one object per line (JSON lines)")
         return 0
 
     def count(self, records: bytes, line: int) -> int:
-        """Rows, without looking into them."""
+        """Count rows without parsing them."""
         return sum(1 for text in records.split(b"\n") if text.strip())
 
     def parse(self, records: bytes, line: int) -> pa.Table:
-        """Rows, with the type each column's values have."""
+        """Return rows; each column has the type of its values."""
         lines = [(line + i, t) for i, t in enumerate(_decoded(records, self._name, line).split("\n")) if t.strip()]
         rows = [self._object(text, number) for number, text in lines]
         columns = dict.fromkeys(key for row in rows for key in row)
@@ -202,7 +203,7 @@ class JsonParser:
         if None in words or len(words) > 1:
             self._explain(name, values, lines)
         if int in kinds and not all(-(2**53) <= v <= 2**53 for v in values if v is not None):
-            # beyond that, not every whole number is a float, and Arrow would refuse to mix the two
+            # beyond that, not every integer is exact as a float, and Arrow would refuse to mix the two
             small = float not in kinds and all(-(2**63) <= v < 2**63 for v in values if v is not None)
             values = values if small else [None if v is None else _as_float(v) for v in values]
         try:
@@ -242,12 +243,12 @@ def _as_float(value: float) -> float:
 
 
 def _blank(records: bytes) -> int:
-    """How many bytes at the beginning are nothing but line ends."""
+    """Return the number of leading bytes that are line ends."""
     return len(records) - len(records.lstrip(b"\r\n"))
 
 
 def _first_record(records: bytes) -> int:
-    """Where the first record ends: at the first line end after as many quotes as close those before."""
+    """Return the end of the first record: the first line end at which all quotes are closed."""
     end = records.find(b"\n") + 1
     while end and records.count(b'"', 0, end) % 2:
         end = records.find(b"\n", end) + 1

@@ -1,4 +1,4 @@
-"""Times in ns since 1970: lengths, windows that follow the calendar, and columns of times in any form."""
+"""Times in ns since 1970: lengths of time, windows that follow the calendar, and columns of times in any form."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from driftline.sources._batches import Batch, SourceError
 
 __all__ = ["MISSING", "Every", "iso", "span", "times_of"]
 
-MISSING = np.iinfo(np.int64).min  # as numpy marks a time that is none
+MISSING = np.iinfo(np.int64).min  # numpy's mark of a missing time (NaT)
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ]|$)"
 _ZONED = r"[T ][0-9]{2}.*(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
 _NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
-_MILLISECONDS = 1e11  # as seconds, the year 5138
+_MILLISECONDS = 1e11  # larger numbers look like milliseconds: as seconds, this is the year 5138
 _FURTHEST = 9_223_372_036.0  # seconds that fit in 64 bits of ns: the year 2262
 _SECOND = 10**9
 _UNITS = {"s": _SECOND, "min": 60 * _SECOND, "h": 3600 * _SECOND, "d": 86400 * _SECOND, "w": 7 * 86400 * _SECOND}
@@ -28,7 +28,7 @@ _LONGEST = 2**62  # ns, about 146 years
 
 
 def span(length: str) -> int:
-    """A length of time in ns.
+    """Return a length of time in ns.
 
     >>> span("2min")
     120000000000
@@ -43,16 +43,16 @@ def span(length: str) -> int:
 
 
 def iso(ns: int) -> str:
-    """A time in ns since 1970 as ISO 8601, to the second, in UTC."""
+    """Format a time in ns since 1970 as ISO 8601, to the second, in UTC."""
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=ns // _SECOND)
     return moment.isoformat().replace("+00:00", "Z")
 
 
 @dataclass(frozen=True)
 class Every:
-    """Windows of one length (15s, 30min, 6h, 1d, 1w, 1mo) that begin with the calendar's days, Mondays, months.
+    """Windows of one length (15s, 30min, 6h, 1d, 1w, 1mo) that start with the calendar's days, Mondays or months.
 
-    Several units, such as 6h or 2w, are counted from 1970 on (weeks from the Monday before). All in UTC.
+    Multiples of a unit, such as 6h or 2w, are counted from 1970 (weeks from the Monday before). All in UTC.
 
     >>> import numpy as np
     >>> month = Every("1mo")
@@ -81,18 +81,18 @@ class Every:
         return _MONDAY if self.length.endswith("w") else 0
 
     def index(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Number of the window each time (ns since 1970) is in."""
+        """Return the index of the window that holds each time (ns since 1970)."""
         if self._months:
             months = times.astype("datetime64[ns]").astype("datetime64[M]").astype(np.int64)
             return np.asarray(months // self._months, np.int64)
         length = span(self.length)
-        # the origin is taken off by whole windows and a remainder, so that nothing overflows near the ends of time
+        # the origin is subtracted as whole windows and a remainder, so that nothing overflows near the ends of time
         whole, rest = np.divmod(times, length)
         shift, over = divmod(-self._origin, length)
         return np.asarray(whole + shift + (rest >= length - over if over else 0), np.int64)
 
     def start(self, index: int) -> int:
-        """When a window begins, in ns since 1970."""
+        """Return the start of a window, in ns since 1970."""
         if not self._months:
             return index * span(self.length) + self._origin
         year, month = divmod(index * self._months, 12)
@@ -101,9 +101,9 @@ class Every:
 
 
 def times_of(batch: Batch, column: str, *, strict: bool) -> NDArray[np.int64]:
-    """Times of a batch's rows in ns since 1970, UTC (times without a zone are taken as UTC).
+    """Return the times of a batch's rows in ns since 1970, UTC (times without a zone are taken as UTC).
 
-    A null or unreadable time is an error where ``strict``, and ``MISSING`` otherwise.
+    A null or unreadable time is an error if ``strict``, and ``MISSING`` otherwise.
 
     >>> table = pa.table({"ts": ["1970-01-01", "1970-01-01T02:00+01:00"]})
     >>> times_of(Batch(table, None, 0), "ts", strict=True).tolist()
@@ -114,7 +114,7 @@ def times_of(batch: Batch, column: str, *, strict: bool) -> NDArray[np.int64]:
         if batch.sparse and not strict:
             return np.full(table.num_rows, MISSING)
         where = "" if batch.file is None else f" in {batch.file!r}"
-        raise SourceError(f"there is no time column {column!r}{where}: columns are {', '.join(table.column_names)}")
+        raise SourceError(f"there is no time column {column!r}{where}: the columns are {', '.join(table.column_names)}")
     values = table.column(column)
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
@@ -138,7 +138,7 @@ def _refuse_digits(values: pa.ChunkedArray, column: str, batch: Batch) -> None:
         except ValueError:
             return
         raise SourceError(
-            f"time column {column!r}: is {text} in {batch.place(0)} the day {day}? Then write it like that"
+            f"time column {column!r}: {text} in {batch.place(0)} looks like the day {day}: write it like that"
         )
 
 
@@ -153,7 +153,7 @@ def _read(values: pa.ChunkedArray, column: str) -> NDArray[np.int64]:
     if pa.types.is_null(kind):
         return np.full(len(values), MISSING)
     raise SourceError(
-        f"time column {column!r} holds {kind}: times, dates, ISO 8601 text or seconds since 1970 are wanted"
+        f"time column {column!r} holds {kind}: expected times, dates, ISO 8601 text or seconds since 1970"
     )
 
 
@@ -177,9 +177,9 @@ def _from_seconds(values: pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def _from_floats(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
-    fits = np.abs(seconds) < _FURTHEST  # not a number does not
+    fits = np.abs(seconds) < _FURTHEST  # nan does not fit
     seconds = np.where(fits, seconds, 0.0)
-    whole = np.floor(seconds)  # apart from the fraction, so that as much of that is kept as there is
+    whole = np.floor(seconds)  # separate from the fraction, so that the fraction keeps its full precision
     return np.where(fits, whole.astype(np.int64) * 10**9 + np.rint((seconds - whole) * 1e9).astype(np.int64), MISSING)
 
 
@@ -227,7 +227,7 @@ def _complaint(values: pa.ChunkedArray, row: int) -> str:
     except ValueError:
         many = False
     if many:
-        return f"{shown} looks like milliseconds since 1970, seconds are wanted: divide by 1000"
+        return f"{shown} looks like milliseconds since 1970, but seconds are expected: divide by 1000"
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         return f"{shown[:60]!r} is neither a time in ISO 8601 (such as 2024-05-31T08:15:00) nor seconds since 1970"
     return f"{shown} is not seconds since 1970"

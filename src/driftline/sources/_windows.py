@@ -1,4 +1,4 @@
-"""Windows: rows from a source, so many at a time or by time, each with the cursor to go on from after it."""
+"""Windows of a source, by rows or by time, each with the cursor from which to continue after it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ __all__ = ["Window", "Windows"]
 
 
 class Windows:
-    """The windows of a source, from a cursor on, however its rows come in batches.
+    """Windows of a source from a cursor on, however its rows are split into batches.
 
     Arguments:
+        source: source of the rows.
         rule: ``window`` rows, or ``time_column``, ``every`` and ``lateness``; ``schema``.
-        cursor: of the last window that was dealt with; from the beginning if None.
-        flush: at the end of the input, give what there is of the unfinished window too.
+        cursor: cursor of the last window that was processed; None: from the beginning.
+        flush: whether to yield unfinished windows too, at the end of the input.
 
     Attributes:
-        waiting: rows of unfinished windows, after the last batch.
-        late: rows that came after their window had been closed, or without a time, and are counted in no window yet.
+        waiting: number of rows in unfinished windows, after the last batch.
+        late: number of rows that came after their window was closed, or without a time, and count in no window yet.
 
     >>> import pyarrow as pa
     >>> from driftline.sources import open_source
@@ -36,7 +37,7 @@ class Windows:
     def __init__(self, source: Source, rule: WindowRule, cursor: Cursor | None = None, flush: bool = False) -> None:
         self._source = source
         self._rule = rule
-        self._position = cursor
+        self._cursor = cursor
         self._flush = flush
         self._rest: list[pa.Table] = []
         self.waiting = self.late = 0
@@ -45,14 +46,14 @@ class Windows:
         return self._by_rows(self._rule.window) if self._rule.window is not None else self._by_time()
 
     def rest(self) -> list[pa.Table]:
-        """Rows that have been read and are in no window given so far, the oldest first."""
+        """Return rows that were read but are in no window yielded so far, the oldest first."""
         return self._rest
 
     def _by_rows(self, size: int) -> Iterator[Window]:
         pieces: list[Batch] = []
         held = self.waiting = 0
-        first = 0 if self._position is None else self._position.total
-        for batch in self._source.batches(self._position):
+        first = 0 if self._cursor is None else self._cursor.total
+        for batch in self._source.batches(self._cursor):
             start, rows = 0, batch.table.num_rows
             while held + rows - start >= size:
                 end = start + size - held
@@ -75,15 +76,15 @@ class Windows:
         return Window(table, first, cursor, note=note, untyped=last.untyped, sparse=last.sparse)
 
     def _by_time(self) -> Iterator[Window]:
-        cursor = self._position
+        cursor = self._cursor
         clock = Clock(self._rule, cursor, new=cursor is not None and not self._source.resumes(cursor))
         self.waiting = 0
         for batch in self._source.batches(cursor):
-            yield from self._told(list(clock.add(batch)), clock)
+            yield from self._passed_on(list(clock.add(batch)), clock)
         if self._flush:
-            yield from self._told(list(clock.flush()), clock)
+            yield from self._passed_on(list(clock.flush()), clock)
 
-    def _told(self, windows: list[Window], clock: Clock) -> Iterator[Window]:
+    def _passed_on(self, windows: list[Window], clock: Clock) -> Iterator[Window]:
         open_now = clock.rest()
         for i, window in enumerate(windows):
             self._rest = [later.table for later in windows[i + 1 :]] + open_now

@@ -1,4 +1,4 @@
-"""Writers: tables into one file, piece by piece, in the formats that can be read; whole or not at all."""
+"""Writers of tables into one file, piece by piece, in the formats that can be read; all or nothing."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ __all__ = ["Writer", "open_writer"]
 
 
 def open_writer(path: str | os.PathLike[str], format: str | None = None) -> Writer:
-    """A writer to use in ``with``; the file is there when that ends without an error, and as it was otherwise.
+    """Open a writer for use in ``with``: the file appears if that ends without an error, and is untouched otherwise.
 
     Arguments:
-        format: csv, tsv, jsonl, parquet or arrow; told by the suffix if None. ``.csv.gz`` and the like are compressed.
+        path: path of the file.
+        format: csv, tsv, jsonl, parquet or arrow; if None, taken from the suffix. ``.csv.gz`` and the like are
+            compressed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -39,7 +41,7 @@ def open_writer(path: str | os.PathLike[str], format: str | None = None) -> Writ
     name = os.fspath(path)
     found = format_of(name) if format is None else known_format(format)
     if found is None:
-        raise SourceError(f"{name!r}: its name does not tell its format; say format='csv', for example")
+        raise SourceError(f"{name!r}: its name does not show its format; say format='csv', for example")
     if name.endswith(".gz") and found in ("parquet", "arrow"):
         raise SourceError(f"{name!r}: {found} files are not gzipped")
     return Writer(Path(path), found)
@@ -52,7 +54,7 @@ class _Sink(Protocol):
 
 
 class Writer:
-    """Writes tables of the same columns to a temporary file beside the one wanted; ``write`` may be called often."""
+    """Writer of tables with the same columns, through a temporary file beside the target; see :func:`open_writer`."""
 
     def __init__(self, path: Path, format: str) -> None:
         self._target = path.resolve()  # a link stays a link, to the new file
@@ -65,18 +67,18 @@ class Writer:
 
     def __enter__(self) -> Self:
         try:
-            # hidden until it is whole: who watches the directory does not take it for data
+            # hidden until it is complete, so that nothing that watches the directory takes it for data
             self._file = self._stack.enter_context(replacing(self._target))
         except OSError as error:
             raise SourceError(f"{self._name!r} cannot be written: {error.strerror or error}") from None
         return self
 
     def write(self, table: pa.Table) -> None:
-        """Append rows. Columns and types are those of the first table."""
+        """Append rows; the first table sets the columns and their types."""
         if self._file is None:
             raise SourceError(f"{self._name!r} is not open: write within 'with open_writer(...)'")
         if len(set(table.column_names)) < table.num_columns:
-            raise SourceError(f"{self._name!r}: two columns have one name")
+            raise SourceError(f"{self._name!r}: two columns have the same name")
         try:
             if self._schema is None or self._sink is None:
                 self._schema = table.schema
@@ -96,7 +98,7 @@ class Writer:
                     with suppress(OSError, ValueError, pa.ArrowException):
                         if self._sink is not None:
                             self._sink.close()
-                    raise error  # the half-written file goes
+                    raise error  # removes the half-written file
                 if self._sink is None:
                     raise SourceError(f"there were no rows to write to {self._name!r}")
                 self._sink.close()
@@ -128,7 +130,7 @@ class Writer:
             except pa.ArrowException:
                 was, kind = field.type, table.schema.field(field.name).type
                 raise SourceError(
-                    f"{self._name!r}: column {field.name!r} was {was} at first, now it is {kind}"
+                    f"{self._name!r}: column {field.name!r} was {was} at first, but is now {kind}"
                 ) from None
         return table.cast(schema)
 
@@ -177,7 +179,7 @@ class _Json:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Without dictionaries."""
+    """Replace dictionaries by their values."""
     for i, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(i, field.name, table.column(i).cast(field.type.value_type))

@@ -1,4 +1,4 @@
-"""Tables of mixed columns as arrays, by kinds that are frozen on the first window."""
+"""Encoding of tables with mixed columns as arrays; the kind of each column is frozen on the first window."""
 
 import lazy_loader
 

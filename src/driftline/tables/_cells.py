@@ -1,6 +1,6 @@
-"""Cells of Arrow columns, whatever their type, as numbers, labels and times; what cannot be read is said, with its row.
+"""Cells of Arrow columns of any type as numbers, labels and times; unreadable cells are reported with their rows.
 
-Arrow's types are taken together in families: ``number`` (integers, floats, decimals, durations and times of day in
+Arrow's types are grouped into families: ``number`` (integers, floats, decimals, durations and times of day in
 seconds), ``boolean``, ``text``, ``time`` (dates and timestamps; those without a zone are UTC) and ``null``.
 """
 
@@ -16,14 +16,30 @@ import numpy.typing as npt
 try:
     import pyarrow as pa
     import pyarrow.compute as pc
-except ImportError as error:  # the core of driftline does without
+except ImportError as error:  # the core of driftline does not need it
     raise ImportError("tables need pyarrow: pip install 'driftline[monitor]'") from error
 
 __all__ = [
-    "FAMILIES", "Floats", "Read", "TableError", "Times", "Unreadable", "column_names", "column_of", "counted",
-    "example", "family_of", "filled", "pa", "pc", "quoted", "read_booleans", "read_labels", "read_numbers",
+    "FAMILIES",
+    "Floats",
+    "Read",
+    "TableError",
+    "Times",
+    "Unreadable",
+    "column_names",
+    "column_of",
+    "counted",
+    "example",
+    "family_of",
+    "filled",
+    "pa",
+    "pc",
+    "quoted",
+    "read_booleans",
+    "read_labels",
+    "read_numbers",
     "read_times",
-]  # fmt: skip
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -35,16 +51,16 @@ _DAY = 86400
 _NUMBER = r"^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
 _ZONE = r"\d[T ].*(?:Z|[+-]\d\d(?::?\d\d)?)$"
 _FRACTION = r"(:\d\d)[.,]\d+"
-_QUOTABLE = 10  # rows that hold a value, so that notes, which are kept, may show it
-_EXACT = 2.0**53  # integers up to here are what they seem to be in double precision
+_QUOTABLE = 10  # least rows with a value before a note, which is kept, may show that value
+_EXACT = 2.0**53  # up to here, double precision holds every integer exactly
 
 
 class TableError(ValueError):
-    """A table that cannot be encoded: names the column, and the row where there is one."""
+    """Table that cannot be encoded; the message names the column and, where possible, the row."""
 
 
 class Unreadable(NamedTuple):
-    """Cells that are not what their column holds: where (from 0), and the first of them (its row counts from 1)."""
+    """Cells that are not of their column's kind: their indices (from 0), and the first one's value and row (from 1)."""
 
     at: Ints
     value: str
@@ -52,7 +68,7 @@ class Unreadable(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A column as numbers (n,), nan where missing; how many cells were infinite (missing too) or unreadable."""
+    """A column as numbers (n,), nan where missing; the number of infinite cells (nan too), and the unreadable ones."""
 
     values: Floats
     infinite: int = 0
@@ -69,20 +85,20 @@ class Times(NamedTuple):
 
 
 def quoted(value: object, most: int = 40) -> str:
-    """A value as an error shows it, not too long."""
+    """Quote a value for a message, cut off after ``most`` characters."""
     text = str(value)
     return repr(text if len(text) <= most else text[:most] + "…")
 
 
 def counted(labels: Any) -> dict[str, int]:
-    """How often each value occurs, the most frequent first, equally frequent ones by name; missing ones left out."""
+    """Count each value, the most frequent first, equally frequent ones by name; missing ones are left out."""
     found = pc.value_counts(labels.drop_null())
     values, counts = found.field("values").to_pylist(), found.field("counts").to_pylist()
     return dict(sorted(zip(values, counts, strict=True), key=lambda pair: (-pair[1], pair[0])))
 
 
 def example(counts: Mapping[str, int]) -> str:
-    """The most frequent value for a note: only if so many rows hold it that it tells of none of them; or nothing.
+    """Quote the most frequent value for a note, if enough rows hold it not to expose any of them; else return "".
 
     >>> example({"cash": 12, "Bob": 1}), example({"Bob": 9})
     (", such as 'cash'", '')
@@ -92,7 +108,7 @@ def example(counts: Mapping[str, int]) -> str:
 
 
 def column_names(table: Any) -> list[str]:
-    """Names of a table's columns, all different."""
+    """Return the names of a table's columns; a name that occurs twice is an error."""
     if not isinstance(table, pa.Table):
         raise TableError(f"expected a pyarrow.Table, not a {type(table).__name__}")
     names: list[str] = table.column_names
@@ -103,7 +119,7 @@ def column_names(table: Any) -> list[str]:
 
 
 def column_of(table: Any, name: str) -> Any:
-    """One column, with dictionaries, run ends, views and extension types taken away: only plain types remain."""
+    """Return one column as a plain type: without dictionaries, run ends, views and extension types."""
     column = table.column(name)
     try:
         for _ in range(8):  # wrappers inside wrappers
@@ -125,7 +141,7 @@ def column_of(table: Any, name: str) -> Any:
 
 
 def family_of(column: Any, name: str) -> str:
-    """The family of a plain column's type; nested, binary and other types are an error."""
+    """Return the family of a plain column's type; nested, binary and other types are an error."""
     kind, is_ = column.type, pa.types
     if is_.is_null(kind) or column.null_count == len(column):
         return "null"
@@ -139,7 +155,7 @@ def family_of(column: Any, name: str) -> str:
         return "text"
     if is_.is_timestamp(kind) or is_.is_date(kind):
         return "time"
-    # the monitor hands on arrays and objects of JSON lines as bytes
+    # JSON lines pass arrays and objects on as bytes
     what = "bytes, or arrays or objects of JSON" if is_.is_binary(kind) else f"{kind} values"
     raise TableError(
         f"column {name!r} holds {what}, which cannot be watched: leave it out (drop), or turn it into columns "
@@ -148,14 +164,14 @@ def family_of(column: Any, name: str) -> str:
 
 
 def filled(column: Any) -> int:
-    """How many cells of a plain column hold something; of floating point numbers, the finite ones."""
+    """Count the cells of a plain column that hold a value; floating-point numbers only if they are finite."""
     if pa.types.is_floating(column.type):
         return int(np.isfinite(_plain_numbers(column, "number")).sum())
     return len(column) - int(column.null_count)
 
 
 def read_numbers(column: Any, family: str) -> Read:
-    """Cells as double precision; infinite ones are missing, text that is no number is unreadable."""
+    """Read cells as double precision; infinite ones are missing, text that is not a number is unreadable."""
     if family == "text":
         values, bad = _parsed_numbers(column)
     else:
@@ -197,14 +213,14 @@ def _unreadable(column: Any, readable: Any) -> Unreadable | None:
 
 
 def read_booleans(column: Any, family: str) -> Read:
-    """Cells as 0 and 1; of text, true and false in any case are readable, of numbers 0 and 1."""
+    """Read cells as 0 and 1: booleans, the texts true and false in any case, and the numbers 0 and 1."""
     if family == "number":
         numbers = read_numbers(column, family)
         bad = np.flatnonzero(~np.isnan(numbers.values) & (numbers.values != 0.0) & (numbers.values != 1.0))
         if not len(bad):
             return numbers
         first = Unreadable(bad, f"{numbers.values[bad[0]]:.6g}", int(bad[0]) + 1)
-        values = numbers.values.copy()  # it may be Arrow's own memory
+        values = numbers.values.copy()  # the array may be Arrow's own memory
         values[bad] = np.nan
         return Read(values, numbers.infinite, first)
     if family != "text":
@@ -217,7 +233,7 @@ def read_booleans(column: Any, family: str) -> Read:
 
 
 def read_labels(column: Any, family: str) -> Any:
-    """Cells as text, null where missing. Whole numbers read the same whether they are integers or floats."""
+    """Read cells as text, null where missing. Whole numbers read the same as integers and as floats."""
     kind = column.type
     if family in ("text", "null"):
         return column if family == "text" else pa.chunked_array([pa.nulls(len(column), pa.string())])
@@ -234,7 +250,7 @@ def read_labels(column: Any, family: str) -> Any:
 
 
 def read_times(column: Any, family: str) -> Times:
-    """Cells as UTC days and seconds; of text, ISO 8601 is readable, with or without a zone."""
+    """Read cells as UTC days and seconds; text must be ISO 8601, with or without a zone."""
     bad = None
     if family == "text":
         column, bad = _parsed_times(column)
@@ -278,7 +294,7 @@ def _is_time(value: str) -> bool:
 
 
 def _cast_times(text: Any) -> Any:
-    """Timestamps of ISO text, in UTC; those that name a zone and those that do not may be mixed."""
+    """Cast ISO text to timestamps in UTC; texts with and without a zone may be mixed."""
     nothing, zoned = pa.scalar(None, text.type), pc.match_substring_regex(text, _ZONE)
     naive = pc.if_else(zoned, nothing, text).cast(pa.timestamp("s"))
     aware = pc.if_else(zoned, text, nothing).cast(pa.timestamp("s", "UTC"))

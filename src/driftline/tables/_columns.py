@@ -1,7 +1,7 @@
-"""Columns of a table as they were frozen at the first window: how each becomes numbers, and what is kept about it.
+"""Columns of a table, frozen on the first window: how each becomes numbers, and what is kept of it.
 
-A column is a frozen value with a kind. It encodes cells into a given block of an array, summarises them for people,
-and is written to JSON; it never learns again.
+A column is a frozen value of one kind. It encodes cells into a given block of an array, summarises them for people and
+is written to JSON; it never changes again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["PARTS", "BooleanColumn", "Column", "DatetimeColumn", "Reading", "is_
 
 @dataclass(frozen=True)
 class Reading:
-    """What encoding a column found out: unreadable cells, and what a person should know."""
+    """Findings while encoding a column: unreadable cells, and notes for people."""
 
     bad: Unreadable | None = None
     notes: tuple[str, ...] = ()
@@ -29,22 +29,22 @@ class Reading:
 
 @dataclass(frozen=True)
 class Column:
-    """What all kinds share.
+    """Base of all kinds of columns.
 
     Attributes:
-        name: of the column in the table.
-        families: of Arrow types that are the same column, see :mod:`~driftline.tables._cells`.
+        name: name of the column in the table.
+        families: families of Arrow types that later windows may use for it, see :mod:`~driftline.tables._cells`.
     """
 
     kind: ClassVar[str] = ""
-    holds: ClassVar[str] = ""  # what a readable cell is, in words
+    holds: ClassVar[str] = ""  # a readable cell, in words
     reads: ClassVar[tuple[str, ...]] = ()  # families that can be read at all
 
     name: str
     families: tuple[str, ...]
 
     def labels(self) -> list[tuple[str, str]]:
-        """Group and name of each encoded column."""
+        """Return the group and name of each encoded column."""
         raise NotImplementedError
 
     def encode(self, column: Any, family: str, out: Floats) -> Reading:
@@ -52,29 +52,29 @@ class Column:
         raise NotImplementedError
 
     def summary(self, column: Any, family: str) -> dict[str, dict[str, Any]]:
-        """Summaries by group."""
+        """Return summaries by group."""
         raise NotImplementedError
 
     def kept(self) -> str:
-        """What is kept of the first window, in words."""
+        """Describe in words what is kept of the first window."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raise :class:`~driftline.tables.TableError` unless all parts are what they should be."""
+        """Raise :class:`~driftline.tables.TableError` unless all parts are valid."""
         if not is_text(self.name):
-            raise TableError(f"{self.name!r} is no name of a column")
+            raise TableError(f"{self.name!r} is not a column name")
         families = self.families
         if not isinstance(families, tuple) or not families or not all(f in FAMILIES for f in families):
-            raise TableError(f"column {self.name!r}: {self.families!r} are no families of types")
+            raise TableError(f"column {self.name!r}: {self.families!r} are not families of types")
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return a dictionary that can be written as JSON."""
         parts = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
         return {"kind": self.kind, **parts}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Back from JSON, checked."""
+        """Restore a column from its dictionary, and check it."""
         names = [f.name for f in fields(cls)]
         if set(data) != {"kind", *names}:
             raise TableError(f"a {cls.kind} column has the parts {', '.join(names)}, not {', '.join(map(repr, data))}")
@@ -88,7 +88,7 @@ def _tupled(value: Any) -> Any:
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is text that can be encoded: JSON may hold half of a surrogate pair."""
+    """Say whether a value is text that can be encoded: JSON may hold half a surrogate pair."""
     if not isinstance(value, str):
         return False
     try:
@@ -99,38 +99,38 @@ def is_text(value: Any) -> bool:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether a value is a finite float (JSON's whole numbers are not what was written)."""
+    """Say whether a value is a finite float; an int cannot come from JSON that was written here."""
     return isinstance(value, float) and math.isfinite(value)
 
 
 @dataclass(frozen=True)
 class BooleanColumn(Column):
-    """True as 1, false as 0, and whether it is missing."""
+    """Booleans: true as 1, false as 0, and an indicator of missing cells."""
 
     kind: ClassVar[str] = "boolean"
     holds: ClassVar[str] = "true or false"
     reads: ClassVar[tuple[str, ...]] = ("boolean", "text", "number", "null")
 
     def labels(self) -> list[tuple[str, str]]:
-        """The value, and whether it is missing."""
+        """Name the value and the indicator."""
         return [(self.name, self.name), (self.name, f"{self.name} missing")]
 
     def encode(self, column: Any, family: str, out: Floats) -> Reading:
-        """0 or 1, and the indicator."""
+        """Write 0 or 1, and the indicator."""
         values, _, bad = read_booleans(column, family)
         missing = np.isnan(values)
         out[:, 0], out[:, 1] = np.where(missing, 0.0, values), missing
         return Reading(bad)
 
     def summary(self, column: Any, family: str) -> dict[str, dict[str, Any]]:
-        """Shares of both."""
+        """Return the shares of true and false."""
         values = read_booleans(column, family).values
         true, missing = int((values == 1.0).sum()), int(np.isnan(values).sum())
         counts = [true, len(values) - missing - true]
         return {self.name: category_summary(self.kind, ["true", "false"], counts, missing, len(values))}
 
     def kept(self) -> str:
-        """Nothing."""
+        """Say that nothing is kept."""
         return "nothing but its name"
 
 
@@ -139,7 +139,7 @@ PARTS = tuple(_CYCLES)
 
 
 def _part(times: Times, part: str) -> Floats:
-    """hour 0-23, weekday 0 (Monday) to 6, day 0-30 and month 0-11, each from 0."""
+    """Return one part, counted from 0: hour 0-23, weekday 0 (Monday) to 6, day 0-30, month 0-11."""
     if part == "hour":
         found = times.seconds // 3600
     elif part == "weekday":
@@ -155,7 +155,7 @@ def _part(times: Times, part: str) -> Floats:
 
 @dataclass(frozen=True)
 class DatetimeColumn(Column):
-    """Parts of times (UTC), each as sine and cosine of its cycle, so that 23:00 is near to midnight."""
+    """Parts of times (UTC), each as sine and cosine of its cycle, so that 23:00 is close to midnight."""
 
     kind: ClassVar[str] = "datetime"
     holds: ClassVar[str] = "a date or time such as 2024-05-31T12:00:00"
@@ -164,12 +164,12 @@ class DatetimeColumn(Column):
     parts: tuple[str, ...]
 
     def labels(self) -> list[tuple[str, str]]:
-        """Two of each part; each part is a group, the indicator belongs to the first."""
+        """Name two columns for each part; each part is a group, and the indicator belongs to the first."""
         named = [f"{self.name} {part}" for part in self.parts]
         return [(g, f"{g} {f}") for g in named for f in ("sin", "cos")] + [(named[0], f"{self.name} missing")]
 
     def encode(self, column: Any, family: str, out: Floats) -> Reading:
-        """Sines and cosines, 0 where missing, and the indicator."""
+        """Write sines and cosines, 0 where missing, and the indicator."""
         times = read_times(column, family)
         for j, part in enumerate(self.parts):
             angle = 2.0 * math.pi / _CYCLES[part] * _part(times, part)
@@ -179,7 +179,7 @@ class DatetimeColumn(Column):
         return Reading(times.bad)
 
     def summary(self, column: Any, family: str) -> dict[str, dict[str, Any]]:
-        """A histogram of each part."""
+        """Return a histogram of each part."""
         times, found = read_times(column, family), {}
         for part in self.parts:
             first = 0 if part in ("hour", "weekday") else 1
@@ -189,14 +189,14 @@ class DatetimeColumn(Column):
         return found
 
     def kept(self) -> str:
-        """Nothing."""
+        """Say that nothing is kept, and which parts are watched."""
         return f"nothing; watched: {', '.join(self.parts)} (UTC)"
 
     def check(self) -> None:
-        """Known parts, each once."""
+        """Check that the parts are known and differ."""
         super().check()
         parts = self.parts
         if not isinstance(parts, tuple) or not parts or not all(isinstance(p, str) and p in PARTS for p in parts):
-            raise TableError(f"column {self.name!r}: {parts!r} are no parts of a date: choose from {', '.join(PARTS)}")
+            raise TableError(f"column {self.name!r}: {parts!r} are not parts of a date: choose from {', '.join(PARTS)}")
         if len(set(parts)) < len(parts):
             raise TableError(f"column {self.name!r}: parts of the date are named twice")

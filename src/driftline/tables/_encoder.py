@@ -1,4 +1,4 @@
-"""TableEncoder: tables of mixed columns as arrays, fitted on the first window, then frozen, written as JSON."""
+"""TableEncoder: turns tables of mixed columns into arrays; fitted on the first window, then frozen, saved as JSON."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _FORMAT, _VERSION = "driftline-table", 1
 _KINDS: dict[str, type[Column]] = {
     kind.kind: kind for kind in (NumericColumn, CategoricalColumn, BooleanColumn, DatetimeColumn)
 }
-_SHOWN = 5  # names in a message
+_SHOWN = 5  # most names in a message
 
 
 class Encoded(NamedTuple):
-    """Rows as finite numbers (n, D), and what a person should know about them."""
+    """Rows as finite numbers (n, D), and notes on them for people."""
 
     values: Floats
     notes: tuple[str, ...]
@@ -44,19 +44,19 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True)
 class TableEncoder:
-    """How tables become arrays; made by :meth:`fit`, never changed.
+    """Frozen rule that turns tables into arrays; made by :meth:`fit`, never changed.
 
-    Numbers are robustly standardised and softly limited, categories one-hot, missing values told by indicators; the
-    columns of the array stay the same whatever later windows hold. What is kept of the first window is in
-    :meth:`describe`: quantiles, frequent values, no rows.
+    Numbers are robustly standardised and softly limited, categories are one-hot encoded, and indicators mark missing
+    values; the encoded columns stay the same whatever later windows hold. :meth:`describe` lists what is kept of the
+    first window: quantiles, frequent values, no rows.
 
     Attributes:
-        columns: those that are watched, as they were frozen.
-        skipped: those that are not, and why.
-        schema: ``"strict"``: later windows with other columns, types or unreadable values are an error;
-            ``"lenient"``: those are missing values, or left out, and noted.
+        columns: watched columns, as frozen.
+        skipped: columns that are not watched, each with the reason.
+        schema: ``"strict"``: a later window with other columns, other types or unreadable values is an error;
+            ``"lenient"``: such values count as missing, new columns are left out, and both are noted.
         chosen: whether the columns were named, so that others do not matter.
-        untyped: whether text in tables stands for other types too, as in CSV files.
+        untyped: whether text in tables may stand for other types too, as in CSV files.
 
     >>> table = pa.table({"age": [20.0, 30.0, None, 40.0] * 10, "colour": ["red", "blue", "red", "red"] * 10})
     >>> encoder = TableEncoder.fit(table)
@@ -90,34 +90,40 @@ class TableEncoder:
         schema: str = "strict",
         untyped: bool = False,
     ) -> Self:
-        """Decide on each column's kind and freeze what it needs.
+        """Decide on the kind of each column and freeze what its encoding needs.
 
         Arguments:
             table: the first window, a ``pyarrow.Table``.
-            columns: only these are watched; all if empty.
-            drop: columns that are left out.
+            columns: columns to watch; all if empty.
+            drop: columns to leave out.
             numeric, categorical: columns whose kind is given, not guessed.
             datetime: parts of dates and times to watch: hour, weekday, day, month.
-            time_column: the rows' times, left out unless parts are asked for.
-            schema: what to do about later windows that differ, see above.
-            untyped: all columns are text, as from a CSV file, and their kinds are guessed from it.
+            time_column: column with the times of the rows, left out unless ``datetime`` asks for parts.
+            schema: treatment of later windows that differ, see above.
+            untyped: whether all columns are text, as from a CSV file, so that their kinds have to be guessed.
         """
         names = column_names(table)
         if schema not in ("strict", "lenient"):
             raise TableError(f"schema={schema!r} is unknown: choose 'strict' or 'lenient'")
         choices = ColumnChoices(
-            tuple(columns), tuple(drop), tuple(numeric), tuple(categorical), tuple(dict.fromkeys(datetime)),
-            time_column, schema == "lenient", untyped,
-        )  # fmt: skip
+            columns=tuple(columns),
+            drop=tuple(drop),
+            numeric=tuple(numeric),
+            categorical=tuple(categorical),
+            datetime=tuple(dict.fromkeys(datetime)),
+            time_column=time_column,
+            lenient=schema == "lenient",
+            untyped=untyped,
+        )
         choices.check(names)
         if table.num_rows == 0:
-            raise TableError("the first window has no rows: kinds of columns cannot be told")
+            raise TableError("the first window has no rows: the kinds of its columns cannot be determined")
         kept, skipped = _frozen(table, names, choices)
         return cls(kept, skipped, schema, bool(choices.columns), untyped)
 
     @property
     def names(self) -> list[str]:
-        """Of the encoded columns, all different."""
+        """Names of the encoded columns, all different."""
         found: dict[str, None] = {}
         for _, name in self._labels():
             again, unique = 2, name
@@ -128,7 +134,7 @@ class TableEncoder:
 
     @property
     def groups(self) -> dict[str, list[int]]:
-        """Positions of the encoded columns that belong together, by raw column; parts of dates are groups of theirs."""
+        """Indices of the encoded columns of each raw column; each part of a date is a group of its own."""
         found: dict[str, list[int]] = {}
         for at, (group, _) in enumerate(self._labels()):
             found.setdefault(group, []).append(at)
@@ -138,27 +144,27 @@ class TableEncoder:
         return [label for column in self.columns for label in column.labels()]
 
     def transform(self, table: Any, *, untyped: bool | None = None) -> Encoded:
-        """Rows of a window as numbers.
+        """Encode the rows of a window as numbers.
 
         Arguments:
             table: a ``pyarrow.Table``; the order of its columns does not matter.
-            untyped: whether its text may stand for other types; None is as it was when fitted.
+            untyped: whether its text may stand for other types; None: as in :meth:`fit`.
         """
         notes = self._check_columns(table) + self._filled(table)
         out = np.zeros((table.num_rows, len(self._labels())))
         at = 0
         for column in self.columns:
-            cells, family, told = self._cells(table, column, untyped)
+            cells, family, odd = self._cells(table, column, untyped)
             block = out[:, at : (at := at + len(column.labels()))]
             reading = _guarded(column.name, lambda c=column, x=cells, f=family, b=block: c.encode(x, f, b))
-            notes += told
+            notes += odd
             if reading.bad is not None:
                 notes.append(self._tolerated(column, reading.bad, read_labels(cells, family)))
             notes += reading.notes
         return Encoded(out, tuple(notes))
 
     def summarise(self, table: Any, *, untyped: bool | None = None) -> dict[str, dict[str, Any]]:
-        """Histograms of a window's columns in the bins of the first one; see :mod:`driftline.tables._summaries`."""
+        """Return histograms of a window's columns, in the bins of the first; see :mod:`driftline.tables._summaries`."""
         self._check_columns(table)
         found: dict[str, dict[str, Any]] = {}
         for column in self.columns:
@@ -174,7 +180,7 @@ class TableEncoder:
         return f"{column.name}: {len(bad.at)} {what} not {column.holds}{shown}; counted as missing"
 
     def _filled(self, table: Any) -> list[str]:
-        """Notes on columns that are left out since they were empty at first, and are no longer."""
+        """Note columns that were left out because they were empty at first, and now hold values."""
         notes = []
         for name in (n for n, why in self.skipped.items() if why in EMPTY and n in table.column_names):
             rows = _guarded(name, lambda name=name: filled(column_of(table, name)))
@@ -184,7 +190,7 @@ class TableEncoder:
         return notes
 
     def _check_columns(self, table: Any) -> list[str]:
-        """Notes on columns that are new; an error in a strict schema."""
+        """Note new columns; in a strict schema, new or missing columns are an error."""
         names = column_names(table)
         if self.schema == "strict":
             missing = [column.name for column in self.columns if column.name not in names]
@@ -202,7 +208,7 @@ class TableEncoder:
         return [f"new, left out: {', '.join(map(repr, new[:_SHOWN]))}{_and_others(new[_SHOWN - 1 :])}"]
 
     def _cells(self, table: Any, column: Column, untyped: bool | None) -> tuple[Any, str, list[str]]:
-        """A column's cells, the family to read them as, and what is odd about it."""
+        """Return a column's cells, the family to read them as, and notes on what has changed."""
         name, nothing = column.name, pa.chunked_array([pa.nulls(table.num_rows)])
         if name not in table.column_names:
             return nothing, "null", [f"{name}: the column is missing, all rows counted as missing values"]
@@ -222,25 +228,30 @@ class TableEncoder:
         return cells, family, [f"{name}: {changed}"]
 
     def describe(self) -> list[dict[str, str]]:
-        """For people: each column, its kind, and what is kept about it; of columns that are not watched, why."""
+        """List each column, its kind and what is kept of it, for people; for columns not watched, the reason."""
         watched = [{"column": c.name, "kind": c.kind, "kept": c.kept()} for c in self.columns]
         return watched + [{"column": n, "kind": "not watched", "kept": why} for n, why in self.skipped.items()]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return a dictionary that can be written as JSON."""
         return {
-            "format": _FORMAT, "version": _VERSION, "schema": self.schema, "chosen": self.chosen,
-            "untyped": self.untyped, "columns": [c.to_dict() for c in self.columns], "skipped": dict(self.skipped),
-        }  # fmt: skip
+            "format": _FORMAT,
+            "version": _VERSION,
+            "schema": self.schema,
+            "chosen": self.chosen,
+            "untyped": self.untyped,
+            "columns": [column.to_dict() for column in self.columns],
+            "skipped": dict(self.skipped),
+        }
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
-        """Back from JSON; what is no encoder raises :class:`~driftline.tables.TableError`."""
+        """Restore an encoder from its dictionary; anything else raises :class:`~driftline.tables.TableError`."""
         known = ("format", "version", "schema", "chosen", "untyped", "columns", "skipped")
         if not isinstance(data, Mapping) or set(data) != set(known) or data["format"] != _FORMAT:
-            raise TableError("not a table encoder of driftline")
+            raise TableError("not a driftline table encoder")
         if data["version"] != _VERSION:
-            raise TableError(f"a table encoder of version {data['version']!r}, this driftline reads {_VERSION}")
+            raise TableError(f"a table encoder of version {data['version']!r}: this driftline reads version {_VERSION}")
         columns, skipped = data["columns"], data["skipped"]
         if not isinstance(columns, list) or not columns or not all(isinstance(c, Mapping) for c in columns):
             raise TableError("the encoder's columns are not a list of columns")
@@ -258,7 +269,7 @@ class TableEncoder:
 
 
 def _frozen(table: Any, names: list[str], choices: ColumnChoices) -> tuple[tuple[Column, ...], dict[str, str]]:
-    """The columns to watch, and why the others are not."""
+    """Return the columns to watch, and for every other column the reason."""
     kept, skipped = [], {}
     for name in names:
         found = _guarded(name, lambda name=name: freeze(table, name, choices))
@@ -270,7 +281,7 @@ def _frozen(table: Any, names: list[str], choices: ColumnChoices) -> tuple[tuple
         reasons = "; ".join(f"{n!r}: {why}" for n, why in list(skipped.items())[:_SHOWN])
         raise TableError(f"no column can be watched: {reasons or 'the table has none'}")
     if choices.datetime and not any(isinstance(c, DatetimeColumn) for c in kept):
-        raise TableError(f"datetime={choices.datetime}: no column that is watched holds dates or times")
+        raise TableError(f"datetime={choices.datetime}: no watched column holds dates or times")
     return tuple(kept), skipped
 
 
@@ -278,12 +289,12 @@ def _columns(parts: list[Mapping[str, Any]]) -> Iterator[Column]:
     for part in parts:
         kind = part.get("kind")
         if not isinstance(kind, str) or kind not in _KINDS:
-            raise TableError(f"{kind!r} is no kind of column: known are {', '.join(_KINDS)}")
+            raise TableError(f"{kind!r} is not a kind of column: choose from {', '.join(_KINDS)}")
         yield _KINDS[kind].from_dict(part)
 
 
 def _guarded(name: str, action: Any) -> Any:
-    """What Arrow itself refuses, such as text that is not UTF-8, with the column's name."""
+    """Run an action; name the column if Arrow itself refuses it, such as text that is not UTF-8."""
     try:
         return action()
     except (pa.ArrowException, UnicodeError) as error:

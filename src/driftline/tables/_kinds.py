@@ -1,4 +1,4 @@
-"""What kind a column is: decided on the first window, then frozen. Text is refused, clocks and counters left out."""
+"""Kinds of columns: decided on the first window, then frozen. Text is refused, clocks and counters are left out."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ __all__ = ["EMPTY", "ColumnChoices", "freeze", "unreadable"]
 
 EMPTY = ("no value in the first window", "no finite number in the first window")  # reasons to leave a column out
 
-_MANY, _FEW_ROWS = 100, 20  # distinct values that make a column text; rows below which any number of them may be chance
-_CLOCK = 10  # times a counter has risen at least
-_LONG = 5  # or rows that each of its values has lasted
-_SHOWN = 5  # names in a message
+_MANY = 100  # more distinct values make a column text
+_FEW_ROWS = 20  # with fewer rows, any number of distinct values may be chance
+_CLOCK = 10  # least number of rises of a clock or counter
+_LONG = 5  # or least number of rows that each of its values lasts
+_SHOWN = 5  # most names in a message
 _ZEROS = r"^[+-]?0\d"
-_DATES = r"^\d{1,2}[./-]\d{1,2}[./-]\d{4}( .*)?$"  # the day or the month first: which of them, nobody can tell
+_DATES = r"^\d{1,2}[./-]\d{1,2}[./-]\d{4}( .*)?$"  # day first or month first: the text alone does not say
 
 
 @dataclass(frozen=True)
 class ColumnChoices:
-    """What the user said about columns; see :meth:`~driftline.tables.TableEncoder.fit`."""
+    """User's choices about columns; see :meth:`~driftline.tables.TableEncoder.fit`."""
 
     columns: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ class ColumnChoices:
     untyped: bool = False
 
     def leaves_out(self, name: str) -> str:
-        """Why a column is not watched whatever it holds; empty if it may be."""
+        """Return the reason not to watch a column, whatever it holds; empty if it may be watched."""
         if name in self.drop:
             return "dropped"
         if self.columns and name not in self.columns:
@@ -61,7 +62,7 @@ class ColumnChoices:
         return ""
 
     def check(self, names: Sequence[str]) -> None:
-        """Raise :class:`~driftline.tables.TableError` where they cannot be met by columns of these names."""
+        """Raise :class:`~driftline.tables.TableError` if columns of these names cannot meet the choices."""
         times = () if self.time_column is None else (self.time_column,)
         for what in ("columns", "drop", "numeric", "categorical", "time_column"):
             for name in times if what == "time_column" else getattr(self, what):
@@ -84,12 +85,12 @@ class ColumnChoices:
 
 
 def unreadable(name: str, holds: str, bad: Unreadable) -> str:
-    """A sentence about cells that cannot be read, for an error: notes do not quote single rows."""
+    """Describe the first unreadable cell, for an error only: notes do not quote single rows."""
     return f"column {name!r}: value {quoted(bad.value)} in row {bad.row} of the window is not {holds}"
 
 
 def freeze(table: Any, name: str, choices: ColumnChoices) -> Column | str:
-    """The column as the first window shows it, or the reason why it is not watched."""
+    """Freeze a column on the first window, or return the reason not to watch it."""
     reason = choices.leaves_out(name)
     if reason:
         return reason
@@ -141,7 +142,7 @@ def _kind(column: Any, name: str, family: str, declared: bool, choices: ColumnCh
 
 
 def _guessed(column: Any) -> str:
-    """The kind of text that may stand for something else, as in CSV files."""
+    """Guess the kind of text that may stand for other types, as in CSV files."""
     if read_booleans(column, "text").bad is None:
         return "boolean"
     if read_numbers(column, "text").bad is None:
@@ -154,7 +155,7 @@ def _guessed(column: Any) -> str:
 
 
 def _families(kind: str, family: str, untyped: bool) -> tuple[str, ...]:
-    """Families of types that later windows may have: that of the first one, and that which its kind means."""
+    """Return the type families allowed in later windows: the first window's own, and the usual one of its kind."""
     own = {"numeric": "number", "boolean": "boolean", "datetime": "time"}.get(kind, family)
     also = ("number", "boolean") if untyped and kind == "categorical" else ()
     return tuple(dict.fromkeys((family, own, *also)))
@@ -211,7 +212,7 @@ def _numeric(column: Any, name: str, family: str, families: tuple[str, ...], cho
 
 
 def _only_rises(values: Floats) -> bool:
-    """Whether this is no accident: many values in order, or a few of them for many rows each, as a date has."""
+    """Say whether values only rise, and not by chance: many rises, or few values for many rows each, as with dates."""
     before, after = values[:-1], values[1:]
     if (after < before).any():
         return False

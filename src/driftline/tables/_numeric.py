@@ -1,4 +1,4 @@
-"""Numeric columns: robust z-scores that one wild value cannot rule, and indicators of missing ones."""
+"""Numeric columns: robust z-scores, which no single wild value can dominate, and indicators of missing cells."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from driftline.tables._summaries import bin_edges, numeric_summary, rounded
 
 __all__ = ["NumericColumn", "soft_limit"]
 
-_LINEAR = 5.0  # robust standard deviations within which a number stays what it is
-_LOGARITHMIC = 15.0  # encoded value from where a further logarithm is taken
+_LINEAR = 5.0  # robust standard deviations within which a z-score is left unchanged
+_LOGARITHMIC = 15.0  # encoded value beyond which a second logarithm is taken
 _IQR = 1.349  # interquartile range of the normal distribution, in standard deviations
-_MAD = 1.4826  # one over its median absolute deviation
-_LARGEST, _SMALLEST = 1e308, 1e-308  # of scales
+_MAD = 1.4826  # one over the median absolute deviation of the standard normal distribution
+_LARGEST, _SMALLEST = 1e308, 1e-308  # limits of a scale
 
 
 def soft_limit(z: Floats) -> Floats:
-    """Linear within ±5, logarithmic beyond, and once more beyond ±15, where z is 22,000: no value is far away.
+    """Limit z-scores softly: linear within ±5, logarithmic beyond, and again beyond ±15, where z is 22,000.
 
-    It is invertible, so divergences stay what they are. Tails that are powers become exponential, which features of
-    the ratio can express; a single row at 20 standard deviations no longer rules a fit, one at 70 would.
+    No encoded value is far away, and the map is invertible, so divergences do not change. Power-law tails become
+    exponential, which the features of the ratio can express; a single row at 20 standard deviations no longer dominates
+    a fit, as one at 70 would.
 
     >>> soft_limit(np.array([-3.0, 5.0, 1e3, -1e30])).round(1).tolist()
     [-3.0, 5.0, 11.9, -19.1]
@@ -35,7 +36,7 @@ def soft_limit(z: Floats) -> Floats:
 
 
 def _bent(size: Floats, limit: float) -> Floats:
-    """Logarithmic beyond a limit, with the same slope there."""
+    """Make sizes logarithmic beyond a limit, with the same slope there."""
     far = size > limit
     if far.any():
         size = size.copy()
@@ -45,14 +46,15 @@ def _bent(size: Floats, limit: float) -> Floats:
 
 @dataclass(frozen=True)
 class NumericColumn(Column):
-    """Numbers: robustly standardised, softly limited; missing ones at the median, told by an indicator.
+    """Numbers, robustly standardised and softly limited; missing ones are set to the median and marked by an indicator.
 
-    Of a column that had one value only, no ratio of densities can be taken: it is watched for other values.
+    A column with only one value has no ratio of densities: it is watched for other values.
 
     Attributes:
-        median, scale: of the first window, rounded to a thousandth of the scale and to 6 digits.
-        edges: of the bins of its summaries.
-        constant: whether the median is the only value there was.
+        median: center of the first window, rounded to a thousandth of the scale; exact if constant.
+        scale: robust standard deviation of the first window, rounded to 6 digits.
+        edges: edges of the bins of its summaries.
+        constant: whether the median is the only value in the first window.
     """
 
     kind: ClassVar[str] = "numeric"
@@ -66,27 +68,27 @@ class NumericColumn(Column):
 
     @classmethod
     def fit(cls, name: str, families: tuple[str, ...], values: Floats) -> Self:
-        """Freeze on values of the first window, nan where missing, one of them finite at least."""
-        ordered = np.sort(values[~np.isnan(values)])  # sorted, so that sums do not depend on the order of rows
+        """Freeze on values of the first window, nan where missing; at least one must be finite."""
+        ordered = np.sort(values[~np.isnan(values)])  # so that sums do not depend on the order of rows
         median, scale = _center_and_scale(ordered)
         constant = bool(ordered[0] == ordered[-1])
         center = float(ordered[0]) if constant else median
         return cls(name, families, center, scale, bin_edges(ordered, scale), constant)
 
     def labels(self) -> list[tuple[str, str]]:
-        """The number, and whether it is missing."""
+        """Name the number and the indicator."""
         number = f"{self.name} changed" if self.constant else self.name
         return [(self.name, number), (self.name, f"{self.name} missing")]
 
     def encode(self, column: Any, family: str, out: Floats) -> Reading:
-        """Soft-limited robust z-scores and the indicator."""
+        """Write softly limited robust z-scores, and the indicator."""
         values, infinite, bad = read_numbers(column, family)
         missing = np.isnan(values)
         note = f"{self.name}: {infinite} infinite value{'s' * (infinite > 1)} counted as missing"
-        told = Reading(bad, (note,) if infinite else ())
+        reading = Reading(bad, (note,) if infinite else ())
         if self.constant:
             out[:, 0], out[:, 1] = (values != self.median) & ~missing, missing
-            return told
+            return reading
         with np.errstate(over="ignore"):
             z = (values - self.median) / self.scale
         z[missing] = 0.0
@@ -97,14 +99,14 @@ class NumericColumn(Column):
             log_size = np.log(np.abs(half)) + math.log(2.0) - math.log(self.scale)
             limited[beyond] = np.copysign(_bent(_LINEAR + log_size, _LOGARITHMIC), half)
         out[:, 0], out[:, 1] = limited, missing
-        return told
+        return reading
 
     def summary(self, column: Any, family: str) -> dict[str, dict[str, Any]]:
-        """A histogram."""
+        """Return a histogram."""
         return {self.name: numeric_summary(read_numbers(column, family).values, self.edges)}
 
     def kept(self) -> str:
-        """Center, scale, edges."""
+        """Describe center, scale and edges."""
         if self.constant:
             return f"its only value, {self.median:.6g}"
         return (
@@ -113,7 +115,7 @@ class NumericColumn(Column):
         )
 
     def check(self) -> None:
-        """Finite numbers, edges in order."""
+        """Check that numbers are finite and edges are in order."""
         super().check()
         if not is_finite(self.median) or not is_finite(self.scale) or self.scale <= 0.0:
             raise TableError(f"column {self.name!r}: median={self.median!r} and scale={self.scale!r} are not valid")
@@ -127,9 +129,9 @@ class NumericColumn(Column):
 
 
 def _center_and_scale(ordered: Floats) -> tuple[float, float]:
-    """Median and robust standard deviation: of the quartiles, or where those agree of what differs from the median."""
+    """Return median and robust standard deviation: from the quartiles, or if they agree, from values off the median."""
     size = float(np.abs(ordered[[0, -1]]).max())
-    scaled = ordered / size if size > 0.0 else ordered  # differences of the largest numbers overflow
+    scaled = ordered / size if size > 0.0 else ordered  # differences of very large numbers would overflow
     low, middle, high = np.quantile(scaled, [0.25, 0.5, 0.75])
     spread = float(high - low) / _IQR
     if spread <= 0.0:
@@ -137,7 +139,7 @@ def _center_and_scale(ordered: Floats) -> tuple[float, float]:
         apart = apart[apart > 0.0]
         spread = _MAD * float(np.median(apart)) if len(apart) else 0.0
     median = float(middle) * size
-    # a column that never moved has no scale of its own: 1, or its size where that is smaller
+    # a constant column has no scale of its own: take 1, or its size if that is smaller
     scale = min(spread, _LARGEST / size) * size if spread > 0.0 else min(1.0, abs(median) or 1.0)
     scale = rounded(min(max(scale, _SMALLEST), _LARGEST))
     try:

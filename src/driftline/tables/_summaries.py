@@ -1,14 +1,14 @@
-"""Summaries of columns for people: shares in bins that were frozen at the first window.
+"""Summaries of columns for people: shares of rows in bins that were frozen on the first window.
 
-What is kept of the original is exactly this, for each column that is watched:
+Exactly this is kept of the original, for each watched column:
 
 * numeric: shares of rows in about 20 bins (edges are round numbers that cover the 1 % to 99 % quantiles, the outer bins
   are open), the share of missing rows, mean and standard deviation, all rounded. No minimum, no maximum, no value.
-* categorical: shares of the values that are frequent (at least 10 rows and 1 %, at most 20 values), of all others
-  together, of missing rows. No rare value.
+* categorical: shares of the frequent values (at least 10 rows and 1 %, at most 20 values), of all others together, and
+  of missing rows. No rare value.
 * boolean: shares of true, false and missing; parts of dates (hour, weekday, ...) as numeric columns.
 
-Shares are of all rows, so those of bins or values, ``other`` and ``missing`` add up to 1 but for rounding.
+Shares are fractions of all rows: over bins or values, ``other`` and ``missing`` they add up to 1 except for rounding.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 def rounded(value: float, digits: int = 6) -> float:
-    """A number to so many significant digits.
+    """Round a number to ``digits`` significant digits.
 
     >>> rounded(1234567.0), rounded(0.1 + 0.2)
     (1234570.0, 0.3)
@@ -40,11 +40,11 @@ def rounded(value: float, digits: int = 6) -> float:
 
 
 def bin_edges(ordered: Floats, scale: float) -> tuple[float, ...]:
-    """Round edges of about 20 equal bins over the middle 98 % of sorted values; of whole numbers, between them.
+    """Return round edges of about 20 equal bins over the middle 98 % of values; for whole numbers, edges between them.
 
     Arguments:
         ordered: finite values in ascending order, at least one, (n,).
-        scale: how far values spread, positive; what is used where the middle 98 % are one value.
+        scale: spread of the values, positive; sets the bins if the middle 98 % are one value.
 
     >>> bin_edges(np.linspace(0.0, 10.0, 1001), 1.0)[:4]
     (0.0, 0.5, 1.0, 1.5)
@@ -56,7 +56,7 @@ def bin_edges(ordered: Floats, scale: float) -> tuple[float, ...]:
     whole = bool(abs(ordered[0]) < _WHOLE and abs(ordered[-1]) < _WHOLE and (ordered == np.floor(ordered)).all())
     if low == high:
         low, high = (max(-_LARGEST, min(_LARGEST, low + side * 5.0 * min(scale, 1e307))) for side in (-1.0, 1.0))
-    half = 0.5 * high - 0.5 * low  # the whole of it may overflow
+    half = 0.5 * high - 0.5 * low  # the whole range may overflow
     step = _nice(half / (0.5 * _BINS))
     if whole:
         step = max(1.0, math.ceil(step))
@@ -70,13 +70,13 @@ def bin_edges(ordered: Floats, scale: float) -> tuple[float, ...]:
 
 
 def _binary_edges(ordered: Floats, low: float, high: float) -> Floats:
-    """Edges halfway between multiples of a power of 2: from them no value can be told, and none of them is one."""
-    # half of the least step must still be a difference; the spacing of the largest number is not a number
+    """Return edges halfway between multiples of a power of 2: none of them is a value, and none gives a value away."""
+    # half of the least step must still be representable; the spacing of the largest number overflows
     least = 2.0 * float(np.spacing(min(max(abs(low), abs(high)), 0.5 * _LARGEST)))
     step = 2.0 ** math.ceil(math.log2(max((0.5 * high - 0.5 * low) / (0.5 * _BINS), least)))
     while True:
         count = np.arange(math.floor(low / step) - 1, math.ceil(high / step) + 1)
-        with np.errstate(over="ignore"):  # edges beyond all numbers are cut off by the caller
+        with np.errstate(over="ignore"):  # the caller clips edges that overflow
             edges = np.asarray((count + 0.5) * step, dtype=np.float64)
         if step >= 1e307 or not np.isin(edges, ordered).any():
             return edges
@@ -84,7 +84,7 @@ def _binary_edges(ordered: Floats, low: float, high: float) -> Floats:
 
 
 def _nice(width: float) -> float:
-    """The round number nearest to a width, by ratio."""
+    """Return the round number nearest to a width, by ratio."""
     if not width > 1e-300:
         return 0.0
     power = 10.0 ** math.floor(math.log10(width))
@@ -92,7 +92,7 @@ def _nice(width: float) -> float:
 
 
 def numeric_summary(values: Floats, edges: Sequence[float]) -> dict[str, Any]:
-    """Shares of values (nan where missing) below the first edge, from each edge to the next, and from the last one on.
+    """Return shares of values (nan if missing) below the first edge, from each edge to the next, from the last edge on.
 
     >>> numeric_summary(np.array([0.5, 1.5, 1.0, np.nan]), [0.0, 1.0, 2.0])["shares"]
     [0.0, 0.25, 0.5, 0.0]
@@ -112,7 +112,7 @@ def numeric_summary(values: Floats, edges: Sequence[float]) -> dict[str, Any]:
 
 
 def _moments(values: Floats) -> tuple[float | None, float | None]:
-    """Mean and standard deviation, rounded; None where there are none or they overflow."""
+    """Return mean and standard deviation, rounded; None without values, and for a result that overflows."""
     size = float(np.abs(values).max(initial=0.0))
     if len(values) == 0 or size == 0.0:
         return (None, None) if len(values) == 0 else (0.0, 0.0)
@@ -125,7 +125,7 @@ def _moments(values: Floats) -> tuple[float | None, float | None]:
 def category_summary(
     kind: str, values: Sequence[str], counts: Sequence[int], missing: int, rows: int
 ) -> dict[str, Any]:
-    """Shares of the listed values, of all others together, of missing rows.
+    """Return the shares of the listed values, of all others together, and of missing rows.
 
     >>> category_summary("categorical", ["red", "blue"], [5, 3], missing=1, rows=10)["other"]
     0.1

@@ -1,0 +1,122 @@
+"""CSV and JSON lines: what was written is read, and what cannot be read is a clear error that names the line."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from driftline.sources import SourceError, open_source
+from driftline.sources._readers import text_reader
+from driftline.tables import TableEncoder, TableError
+
+
+def test_csv_nulls_quotes_marks_and_line_ends(tmp_path: Path, rows: Callable[..., Any]) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(
+        b'\xef\xbb\xbf\r\n"a b",c\r\nNA,"x ""y"""\r\n\r\nnan,"two\r\nlines"\r\n'
+        b'N/A,\r\nnull,None\r\nna,5" pipe\r\n"NaN",""'
+    )
+    assert rows(open_source(path)) == [
+        {"a b": None, "c": 'x "y"'},
+        {"a b": None, "c": "two\r\nlines"},
+        {"a b": None, "c": None},
+        {"a b": None, "c": None},
+        {"a b": "na", "c": '5" pipe'},
+        {"a b": None, "c": None},
+    ]
+
+
+def test_a_header_alone_has_no_rows_and_columns_without_a_name_get_one(
+    tmp_path: Path, rows: Callable[..., Any]
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b")
+    assert rows(open_source(path)) == []
+    path.write_text(",b\n0,x\n")
+    assert rows(open_source(path)) == [{"column 1": "0", "b": "x"}]
+
+
+fields = st.sampled_from(["", "a", "5", ",", '"', '""', "\n", "\r\n", " ", 'a"b', 'a,"b\nc', '"\n"', '",\n"', "ü\r"])
+
+
+@given(
+    table=st.lists(st.tuples(fields, fields), max_size=8),
+    cuts=st.lists(st.integers(1, 40), max_size=10),
+    ends=st.booleans(),
+    everything=st.booleans(),
+)
+def test_any_csv_in_any_blocks_is_what_was_written(
+    table: list[tuple[str, str]], cuts: list[int], ends: bool, everything: bool
+) -> None:
+    out = io.StringIO()
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL if everything else csv.QUOTE_MINIMAL)
+    writer.writerows([("p", "q"), *table])
+    data = out.getvalue().encode()
+    data = data if ends else data.removesuffix(b"\r\n")
+    reader = text_reader("t", "csv")
+    found, start = [], 0
+    for cut in [*cuts, len(data)]:
+        found += [row for t in reader.feed(data[start : start + cut]) for row in t.to_pylist()]
+        start += cut
+    found += [row for t in reader.feed(b"", final=True) for row in t.to_pylist()]
+    assert found == [{"p": p or None, "q": q or None} for p, q in table]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.csv", b"a,b\n1,2\n3\n", "'a.csv': line 3 has 1 field, but the header has 2"),
+        ("a.csv", b'a,b\n1,"x\ny"\n\n1,2,3\n', "line 5 has 3 fields, but the header has 2"),
+        ("a.csv", b"a,a\n1,2\n", "more than one column 'a'"),
+        ("a.csv", b"a,b\n1,caf\xe9\n", r"line 2 is not UTF-8 \(byte 0xe9\)"),
+        ("a.csv", "a,b\n1,2\n".encode("utf-16"), "'a.csv' is UTF-16; convert it first: iconv -f utf-16"),
+        ("a.jsonl", b"\xfe\xff" + '{"a": 1}\n'.encode("utf-16-be"), "'a.jsonl' is UTF-16; convert it first"),
+        ("a.csv", b"\xe9,b\n1,2\n", "line 1 is not UTF-8"),
+        ("a.csv", b"a;b\n1;2\n", "the header has semicolons but no comma: .* commas or tabs"),
+        ("a.csv", b"a\tb\n1\t2\n", "the header has tabs but no comma: read it with format='tsv'"),
+        ("a.csv", b"a|b\n1|2\n", r"the header has '\|' but no comma"),
+        ("a.csv", b'a,b\n1,2\n3,"4\n5,6\n', "a quote opened in line 3 or later is not closed"),
+        ("a.jsonl", b'{"a": 1}\n\n{"a": "x"}\n', "line 3: 'a' is text, but a number in line 1: 'x'"),
+        ("a.jsonl", b'{"a": 1}\n{"a": true}\n', "line 2: 'a' is true or false, but a number in line 1"),
+        ("a.jsonl", b'{"a": 1}\n{"a": [1]}\n', "line 2: 'a' is an array or an object, but a number in line 1"),
+        ("a.jsonl", b'{"a": {"b": 1}}\n{"a": "x"}\n', "line 2: 'a' is text, but an array or an object in line 1"),
+        ("a.jsonl", b'{"a": 1}\n{"a": \n', "line 2 is not JSON"),
+        ("a.jsonl", b"1\n", "line 1 is not a JSON object"),
+        ("a.json", b'[{"a": 1}]\n', "begins with a JSON array"),
+        ("a.jsonl", b'{"a": "\\ud800"}\n', "column 'a' in lines 1 to 1"),
+        ("a.jsonl", b'{"a": ' + b"[" * 100_000, "is not JSON"),
+    ],
+)
+def test_text_that_cannot_be_read(
+    tmp_path: Path, name: str, data: bytes, message: str, rows: Callable[..., Any]
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(SourceError, match=message):
+        rows(open_source(tmp_path / name))
+
+
+def test_json_numbers(tmp_path: Path, rows: Callable[..., Any]) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 9007199254740993}\n{"b": 1, "a": 2}\n')
+    assert rows(open_source(path)) == [{"a": 2**53 + 1, "b": None}, {"a": 2, "b": 1}]
+    path.write_text('{"a": 1e400}\n{"a": ' + "9" * 400 + '}\n{"a": NaN}\n{"a": 9007199254740993}\n{"a": 0.5}\n')
+    found = [row["a"] for row in rows(open_source(path))]
+    assert str(found) == "[inf, inf, nan, 9007199254740992.0, 0.5]"
+
+
+def test_nested_json_can_be_left_out_but_not_watched(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"x": 0.5, "tags": ["a"]}\n{"x": 1.5}\n{"x": 1, "tags": {"b": [1, "c"]}}\n' * 10)
+    (batch,) = open_source(path).batches()
+    assert batch.table["tags"].to_pylist()[:3] == [b'["a"]', None, b'{"b": [1, "c"]}']
+    with pytest.raises(TableError, match=r"column 'tags' holds bytes, or arrays or objects of JSON.*drop"):
+        TableEncoder.fit(batch.table)
+    assert TableEncoder.fit(batch.table, drop=["tags"]).names == ["x", "x missing"]
+    assert TableEncoder.fit(batch.table, columns=["x"]).transform(batch.table).notes == ()
