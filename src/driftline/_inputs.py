@@ -42,7 +42,7 @@ def resolve_seed(random_state: Any) -> int:
     if random_state is None:
         return int(np.random.default_rng().integers(2**31))
     if not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise ValueError(f"random_state={random_state!r} must be None or a non-negative integer")
+        raise ValueError(f"random_state={random_state!r} must be None or an integer, at least 0")
     return int(random_state)
 
 
