@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-# no example fails because the machine was busy: Hypothesis would allow 200 ms for each
+# by default Hypothesis allows 200 ms per example, which fails on a busy machine
 settings.register_profile("driftline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("driftline")
 

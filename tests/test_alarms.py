@@ -1,4 +1,4 @@
-"""Alarms: the promised run length holds for draws of the law, drift is found, state is small and obeys its rules."""
+"""Alarms: the promised run length holds for draws of the law, drift is found, memory is small and obeys its rules."""
 
 import json
 import math
@@ -18,18 +18,18 @@ def quiet(value, *, noise=0.02, dof=10.0, shared=0.5):
 
 
 def run_lengths(count, policy, *, dof, shared, drift=0.0, most=100_000, seed=0):
-    """Looks until the first alarm, for streams drawn from the law: an original's share, then each window's."""
+    """Return looks until the first alarm, for streams drawn from the law: an original's share, then each window's."""
     rng, noise, lengths = np.random.default_rng(seed), 0.02, []
     scale = noise / dof
     mean = np.zeros(int(dof))
     mean[0] = math.sqrt(drift / scale)
     for _ in range(count):
-        state, origin = AlarmMemory(), mean + math.sqrt(shared) * rng.standard_normal(int(dof))
+        memory, origin = AlarmMemory(), mean + math.sqrt(shared) * rng.standard_normal(int(dof))
         look = 0
         while look < most:
             look += 1
             sample = origin + math.sqrt(1 - shared) * rng.standard_normal(int(dof))
-            state, decision = decide(state, policy, quiet(scale * sample @ sample - noise, dof=dof, shared=shared))
+            memory, decision = decide(memory, policy, quiet(scale * sample @ sample - noise, dof=dof, shared=shared))
             if decision.signal is Signal.ALARM:
                 break
         lengths.append(look)
@@ -43,7 +43,7 @@ def test_run_length_is_as_promised(dof, shared, persistence):
     lengths = run_lengths(150, AlarmPolicy(run_length=20, persistence=persistence), dof=dof, shared=shared)
     error = lengths.std() / math.sqrt(len(lengths))
     assert abs(lengths.mean() - 20) < 3.5 * error + 2.0
-    assert np.median(lengths) > 0.4 * 20  # geometric: 0.69; not a few lucky originals that make up for the others
+    assert np.median(lengths) > 0.4 * 20  # 0.69 if geometric: the mean must not rest on a few lucky originals
 
 
 def test_a_tolerance_is_kept_at_its_edge_and_found_beyond():
@@ -56,7 +56,7 @@ def test_a_tolerance_is_kept_at_its_edge_and_found_beyond():
     assert beyond.mean() < 3
 
 
-def test_limits_grow_with_what_is_promised_and_tolerated():
+def test_limits_grow_with_run_length_and_tolerance():
     estimate = quiet(0.0)
     limits = [limit(estimate, 0.0, n) for n in (10, 100, 1000, 10_000)]
     assert limits == sorted(limits)
@@ -67,7 +67,7 @@ def test_limits_grow_with_what_is_promised_and_tolerated():
     assert limit(plain, 0.05, 40) == pytest.approx(0.05 + 1.96 * 0.01, abs=1e-4)
 
 
-def test_states_persistence_warm_up_and_reset():
+def test_signals_persistence_warm_up_and_reset():
     high, low = quiet(0.2), quiet(-0.005)
     alarm = DriftAlarm(run_length=100, persistence=2, warm_up=1)
     signals = [alarm.update(e).signal for e in (high, high, high, low, low, low)]
@@ -79,7 +79,7 @@ def test_states_persistence_warm_up_and_reset():
     assert alarm.memory == AlarmMemory()
 
 
-def test_abrupt_change_and_slow_drift_are_told_apart():
+def test_abrupt_change_and_slow_drift_are_distinguished():
     alarm = DriftAlarm(run_length=100)
     decision = alarm.update(quiet(0.0), step=quiet(0.3, shared=0.0))
     assert decision.signal is Signal.ALARM
@@ -92,7 +92,7 @@ def test_abrupt_change_and_slow_drift_are_told_apart():
     assert patient.signal is Signal.WARNING
 
 
-def test_state_is_small_plain_and_resumable():
+def test_memory_is_small_plain_and_resumable():
     alarm = DriftAlarm(run_length=50)
     rng = np.random.default_rng(0)
     for _ in range(30):
@@ -154,7 +154,7 @@ def test_on_a_stream_that_stays_and_then_moves(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("rho", [0.0, 0.6])
 def test_run_length_on_streams(rho):
-    """The whole way, from rows to the first false alarm, on independent and on AR(1) rows."""
+    """The whole path, from rows to the first false alarm, on independent and on AR(1) rows."""
     from driftline.synthetic import GaussianStream
 
     stream, lengths = GaussianStream(dim=3, delta=0.0, rho=rho), []

@@ -1,4 +1,4 @@
-"""The names that driftline exports, as a list: none appears, vanishes or moves by accident."""
+"""The list of names that driftline exports: none appears, vanishes or moves by accident."""
 
 import pkgutil
 from importlib import import_module
@@ -10,12 +10,12 @@ LIST = Path(__file__).with_name("exports.txt")
 
 
 def exports():
-    """Names in ``__all__``, or in ``__dir__`` where names are lazy, of all modules without a leading underscore."""
+    """Yield names in ``__all__``, or in ``__dir__`` where they are lazy, of modules without a leading underscore."""
     modules = [driftline.__name__, *(m.name for m in pkgutil.walk_packages(driftline.__path__, "driftline."))]
     for module in (import_module(name) for name in modules if "._" not in name):
         names = vars(module).get("__dir__", lambda found=module: getattr(found, "__all__", []))()
         for name in names:
-            assert hasattr(module, name), f"{module.__name__} lists {name!r}, which it does not hold"
+            assert hasattr(module, name), f"{module.__name__} lists {name!r}, but does not have it"
             yield f"{module.__name__}.{name}"
 
 
@@ -23,7 +23,7 @@ def test_exported_names_are_those_listed():
     found, listed = set(exports()), set(LIST.read_text().split())
     assert found == listed, (
         f"exported, but not listed: {sorted(found - listed)}; listed, but not exported: {sorted(listed - found)}. "
-        "If that is meant, say so in CHANGELOG.md and renew the list: python tests/test_exports.py"
+        "If this is intended, say so in CHANGELOG.md and rewrite the list: python tests/test_exports.py"
     )
 
 

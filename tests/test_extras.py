@@ -1,4 +1,4 @@
-"""The core without its extras: what needs one says which, and the rest works."""
+"""The core without its extras: features that need one name it, and the rest works."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ for action in (
     except Exception as error:
         print(f"{type(error).__name__}: {error}")
     else:
-        print("nothing was said")
+        print("no error")
 print(driftline.cli.run(["--help"]))
 """
 
@@ -44,9 +44,9 @@ def said():
         (4, "2"),
     ],
 )
-def test_what_is_missing_is_named(said, line, wanted):
+def test_missing_extra_is_named(said, line, wanted):
     assert wanted in said[0][line]
 
 
-def test_the_command_names_what_it_needs(said):
+def test_the_command_names_its_missing_extra(said):
     assert "the command needs typer: pip install 'driftline[monitor]'" in said[1]

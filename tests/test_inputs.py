@@ -1,4 +1,4 @@
-"""Bad input gets an error that names the column, shape or number; odd but good input is taken as it is."""
+"""Bad input raises an error that names the column, shape or number; unusual but valid input is taken as it is."""
 
 import numpy as np
 import pandas as pd
@@ -126,7 +126,7 @@ def test_any_floats_give_a_clean_tensor_or_a_clear_error(values):
 
 
 def stream(rng, n=400):
-    """Columns people have: normal, constant, one-hot of three, heavy-tailed, integer, on a scale of 1e9."""
+    """Return columns as people have them: normal, constant, one-hot of three, heavy-tailed, integer, around 1e9."""
     large = 1e9 + 1e3 * rng.normal(size=n)
     hot = np.eye(3)[rng.integers(0, 3, n)]
     return np.column_stack([rng.normal(size=n), np.full(n, 7.0), hot, rng.standard_t(2, n), rng.poisson(3, n), large])

@@ -1,4 +1,4 @@
-"""How far is the data now from where it began? Density ratios on a stream, without keeping where it began."""
+"""Density ratios on a stream: measure how far the data has moved from where it began, without keeping the original."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import lazy_loader
 
 __version__ = "0.1.0"
 
-# names are imported when they are asked for: PyTorch takes seconds, which `driftline --help` need not wait for
+# names are imported on first use: PyTorch takes seconds to import, and `driftline --help` need not wait for it
 _import, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 

@@ -1,4 +1,4 @@
-"""``python -m driftline``."""
+"""Run the command line as ``python -m driftline``."""
 
 from driftline.cli import main
 

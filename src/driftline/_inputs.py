@@ -1,4 +1,4 @@
-"""Input checks: arrays, tensors and data frames become double-precision tensors, or a clear error."""
+"""Input checks: turn arrays, tensors and data frames into double-precision tensors, or raise a clear error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LARGEST = 1e100  # squares and their sums must stay finite in double precision
 
 
 def column_names(data: Any) -> list[str] | None:
-    """Names of a pandas or polars frame's columns; None where columns have no string names."""
+    """Return the column names of a pandas or polars frame; None for other data, or if names are not strings."""
     columns = getattr(data, "columns", None)
     if columns is None or not hasattr(data, "to_numpy"):
         return None
@@ -25,7 +25,7 @@ def column_names(data: Any) -> list[str] | None:
 
 
 def resolve_device(device: str) -> torch.device:
-    """``auto`` is cuda where there is one, cpu otherwise."""
+    """Return the named device; ``auto`` is cuda if there is one, cpu otherwise."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -33,16 +33,16 @@ def resolve_device(device: str) -> torch.device:
     except (RuntimeError, TypeError) as error:
         raise ValueError(f"device={device!r} is unknown: choose 'cpu', 'cuda' or 'auto'") from error
     if found.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r}: this PyTorch sees no CUDA device; choose 'cpu' or 'auto'")
+        raise ValueError(f"device={device!r}: this PyTorch finds no CUDA device; choose 'cpu' or 'auto'")
     return found
 
 
 def resolve_seed(random_state: Any) -> int:
-    """The seed itself, or a fresh one for None."""
+    """Return the seed itself, or a fresh one for None."""
     if random_state is None:
         return int(np.random.default_rng().integers(2**31))
     if not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise ValueError(f"random_state={random_state!r} must be None or an integer of at least 0")
+        raise ValueError(f"random_state={random_state!r} must be None or an integer, at least 0")
     return int(random_state)
 
 
@@ -58,15 +58,20 @@ def as_rows(
     device: torch.device | None = None,
     copy: bool = True,
 ) -> Tensor:
-    """Rows as a float64 tensor (n, D). Errors also hold the words of scikit-learn's own, which callers may look for.
+    """Return rows as a float64 tensor (n, D).
+
+    Error messages also contain scikit-learn's own wording, which callers may look for.
 
     Arguments:
-        what: how an error names the data, such as ``"original"`` or ``"window"``.
-        names: columns the data must have, in this order, if it has names at all.
-        width: number of columns it must have, those ``of`` something.
-        reader: class of the estimator that was fitted with that width.
-        min_rows: fewer are an error.
-        copy: windows are kept for the next step, and the caller may overwrite its buffer; rows to score are not.
+        what: name of the data in errors, such as ``"original"`` or ``"window"``.
+        names: column names that the data must have, in this order, if it has names at all.
+        width: number of columns that the data must have.
+        of: name, in errors, of the data that set this width.
+        reader: class name of the estimator that was fitted with this width.
+        min_rows: smallest number of rows accepted.
+        device: device to move the rows to.
+        copy: whether to copy the data. Windows are kept for the next step, and the caller may overwrite its buffer;
+            rows that are only scored need no copy.
     """
     present = column_names(data)
     _check_names(present, names, what)
@@ -100,7 +105,7 @@ def _check_names(present: list[str] | None, wanted: Sequence[str] | None, what: 
 
 
 def columns_differ(present: Sequence[str] | None, wanted: Sequence[str] | None) -> str:
-    """In what columns that have names differ from those wanted; empty if they do not.
+    """Describe how named columns differ from those wanted; empty if they do not.
 
     >>> columns_differ(["a", "c"], ["a", "b"])
     "missing ['b'], unexpected ['c']"
@@ -141,7 +146,7 @@ def _numbers(data: Any, what: str, names: list[str] | None, copy: bool) -> Tenso
 
 
 def _per_column(array: np.ndarray[Any, Any], what: str, names: list[str] | None) -> np.ndarray[Any, Any]:
-    """Mixed frames arrive as objects: convert column by column, so that an error can name the one that fails."""
+    """Convert a mixed frame, which arrives as objects, column by column, so that an error can name the bad one."""
     out = np.empty(array.shape, dtype=np.float64)
     for j in range(array.shape[1]):
         label = repr(names[j]) if names else str(j)
@@ -157,7 +162,7 @@ def _per_column(array: np.ndarray[Any, Any], what: str, names: list[str] | None)
 
 
 def _check_finite(values: Tensor, what: str, label: Any) -> None:
-    # one pass for the usual case; the norm is nan or infinite where a value is, or where a square overflows
+    # in the usual case one pass is enough: the norm is nan or infinite if a value is, or if a square overflows
     if values.numel() == 0 or float(torch.linalg.vector_norm(values)) <= _LARGEST:
         return
     for kind, bad in (("NaN", values.isnan()), ("infinite values", values.isinf())):

@@ -1,14 +1,14 @@
-r"""Alarms: estimates become decisions. Knows no models, keeps a few numbers.
+r"""Alarms: turn estimates into decisions. They know nothing about models and keep only a few numbers.
 
-The user says what drift does not matter (``tolerance``, nats) and how long a quiet stream should run between false
-alarms (``run_length``, windows). The limit of each look is where the reading of a stream at the tolerance lies beyond
-with chance 1 / run length, *given the readings so far*: the original's share of the noise is drawn once and stays, so
-looks are not independent, and one original in a few would raise false alarms again and again. Earlier readings tell how
-large that share turned out, by Bayes' rule on a grid of its quantiles; then run lengths are geometric, with the mean
-that was promised.
+The user says how much drift does not matter (``tolerance``, nats) and how long a quiet stream should run between false
+alarms (``run_length``, windows). The limit of each look is the value that a reading of a stream at the tolerance
+exceeds with chance 1 / run length, *given the readings so far*: the original's share of the noise is drawn once and
+stays, so looks are not independent, and one original in a few would raise false alarms again and again. Earlier
+readings show how large that share turned out to be, by Bayes' rule on a grid of its quantiles; run lengths are then
+geometric, with the promised mean.
 
-The cumulative divergence finds slow drift, the step's abrupt change; where both are looked at, they share the false
-alarms.
+The cumulative divergence finds slow drift, the step's divergence abrupt change; where both are used, they share the
+false alarms.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ __all__ = ["AlarmMemory", "AlarmPolicy", "Decision", "DriftAlarm", "Look", "Sign
 
 Floats = npt.NDArray[np.float64]
 
-_TOGETHER = 1.7  # times the run length for each of two looks: 2 if they were independent, but they share a window
-_NODES = 48  # quantiles of the original's share of the noise
+_TOGETHER = 1.7  # factor on the run length of each of two looks: 2 if they were independent, but they share a window
+_NODES = 48  # number of quantiles of the original's share of the noise
 
 
 class Signal(StrEnum):
-    """What a decision says."""
+    """Signal of a decision."""
 
     NORMAL = "normal"
     WARNING = "warning"
@@ -44,14 +44,14 @@ class Signal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AlarmPolicy:
-    """What to promise.
+    """Promises of an alarm: the drift that it tolerates and how rarely it is false.
 
     Arguments:
-        tolerance: drift in nats that does not matter, 0 allowed.
-        run_length: expected windows between false alarms.
-        warning: the same for warnings; a tenth of ``run_length`` if not given.
+        tolerance: drift in nats that does not matter; may be 0.
+        run_length: expected number of windows between false alarms.
+        warning: expected number of windows between false warnings; a tenth of ``run_length`` by default.
         persistence: windows in a row that must exceed the limit to raise an alarm, and that must be calm to end it.
-        warm_up: windows at the start that only watch.
+        warm_up: windows at the start that are watched but give no signal.
     """
 
     tolerance: float = 0.0
@@ -62,7 +62,7 @@ class AlarmPolicy:
 
     def __post_init__(self) -> None:
         if not (self.tolerance >= 0.0 and math.isfinite(self.tolerance)):
-            raise ValueError(f"tolerance={self.tolerance} must be a number of nats of at least 0")
+            raise ValueError(f"tolerance={self.tolerance} must be a number of nats, at least 0")
         if not 1.0 < self.run_length <= 1e12:
             raise ValueError(f"run_length={self.run_length} must be more than 1 window, and at most 1e12")
         if self.warning is not None and not 1.0 < self.warning <= self.run_length:
@@ -79,13 +79,20 @@ class AlarmPolicy:
 
     @property
     def warning_length(self) -> float:
-        """Expected windows between false warnings."""
+        """Expected number of windows between false warnings."""
         return max(1.5, self.run_length / 10.0) if self.warning is None else self.warning
 
 
 class AlarmMemory(NamedTuple):
-    """All that is remembered: windows seen, in a row beyond the limit, in a row calm, the signal that stands, and the
-    log-chances of how far the original's sample lies from its own distribution (empty before the first look).
+    """Memory of an alarm: everything that it keeps between windows.
+
+    Attributes:
+        seen: windows seen.
+        streak: windows in a row beyond the limit.
+        calm: windows in a row that were calm.
+        signal: signal that stands.
+        weights: log-chances of how far the original's sample lies from its own distribution; empty before the first
+            look.
     """
 
     seen: int = 0
@@ -96,7 +103,7 @@ class AlarmMemory(NamedTuple):
 
 
 class Look(NamedTuple):
-    """One divergence against its limits, in nats."""
+    """A divergence and its limits, in nats."""
 
     value: float
     warning: float
@@ -104,14 +111,14 @@ class Look(NamedTuple):
 
     @property
     def signal(self) -> Signal:
-        """What this look alone would say."""
+        """Signal that this look alone would give."""
         return (
             Signal.ALARM if self.value > self.limit else Signal.WARNING if self.value > self.warning else Signal.NORMAL
         )
 
 
 class Decision(NamedTuple):
-    """The signal after a window, why, and the looks behind it (``change`` is None where no step was given)."""
+    """Signal after a window, the reason for it and the looks behind it (``change`` is None if no step was given)."""
 
     signal: Signal
     reason: str
@@ -122,8 +129,8 @@ class Decision(NamedTuple):
 class _Quiet(NamedTuple):
     """The law of a reading at the tolerance, given what earlier readings say about the original's share of the noise.
 
-    A reading is ``shift + scale |mu + e + w|^2``: e, of variance ``shared``, came with the original and stays, w comes
-    anew with each window, |mu|^2 is the tolerance. ``lengths`` are values of |mu + e|^2, ``weights`` their chances.
+    A reading is ``shift + scale |mu + e + w|^2``: e, of variance ``shared``, came with the original and stays, w is
+    drawn anew in each window, |mu|^2 is the tolerance. ``lengths`` are values of |mu + e|^2, ``weights`` their chances.
     """
 
     law: Law
@@ -132,12 +139,12 @@ class _Quiet(NamedTuple):
     weights: Floats
 
     def above(self, reading: float) -> Floats:
-        """The chance to read more, for each of the lengths."""
+        """Return the chance of a larger reading, for each of the lengths."""
         x = max(reading - self.law.shift, 0.0) / self.law.scale
         return tail(x / self.fresh, self.law.dof, self.lengths / self.fresh)
 
     def limit(self, chance: float) -> float:
-        """The reading exceeded with that chance."""
+        """Return the reading that is exceeded with this chance."""
         width = self.law.scale * math.sqrt(2.0 * self.law.dof + 4.0 * float(self.lengths.max())) + self.law.scale
         low = self.law.shift
         high = low + self.law.scale * (self.law.dof + float(self.lengths.max())) + 4.0 * width
@@ -150,7 +157,7 @@ class _Quiet(NamedTuple):
         return float(brentq(excess, low, high, xtol=1e-4 * width)) if excess(low) > 0.0 else low
 
     def learned(self, reading: float) -> tuple[float, ...]:
-        """The weights of the lengths after a reading, as logarithms."""
+        """Return the weights of the lengths after a reading, as logarithms."""
         width = 0.05 * self.law.scale * math.sqrt(2.0 * self.law.dof * self.fresh)
         density = np.maximum(self.above(reading - width) - self.above(reading + width), 1e-300)
         logs = np.log(np.maximum(self.weights, 1e-300)) + np.log(density)
@@ -178,7 +185,8 @@ def _checked(estimate: Estimate) -> Estimate:
     if not math.isfinite(estimate.std_error):
         raise ValueError(
             f"the estimate {estimate.value:.4g} has no standard error, so no false-alarm rate can be kept: take a step "
-            "first, with a log-linear model ('auto', 'quadratic') or an MLP with polish=True, and telescoped normaliser"
+            "first, with a log-linear model ('auto', 'quadratic') or an MLP with polish=True, and with the telescoped "
+            "normaliser"
         )
     return estimate
 
@@ -186,24 +194,26 @@ def _checked(estimate: Estimate) -> Estimate:
 def limit(
     estimate: Estimate, tolerance: float, run_length: float, persistence: int = 1, weights: tuple[float, ...] = ()
 ) -> float:
-    """The value a stream at the tolerance exceeds, ``persistence`` times in a row, once per ``run_length`` windows.
+    """Return the limit of a look, from its estimate.
+
+    A stream at the tolerance exceeds it ``persistence`` times in a row once per ``run_length`` windows.
 
     Arguments:
-        weights: what earlier looks have taught about the original, from :class:`AlarmMemory`.
+        weights: weights learned about the original from earlier looks, see :class:`AlarmMemory`.
 
     >>> quiet = Estimate(0.0, 0.01, 0.0, 0.02, 0.95, noise=0.02, noise_std=0.01, shared=0.5, slope=0.01)
     >>> limit(quiet, 0.0, 100) < limit(quiet, 0.0, 1000) < limit(quiet, 0.05, 1000)
     True
     """
     chance = _chance(run_length, persistence)
-    if not _has_law(_checked(estimate)):  # none beyond the normal one
+    if not _has_law(_checked(estimate)):  # only the normal law
         return tolerance + NormalDist().inv_cdf(1.0 - chance) * estimate.std_error
     return _quiet(estimate, tolerance, weights).limit(chance) - estimate.noise
 
 
 @lru_cache
 def _chance(run_length: float, persistence: int) -> float:
-    """The chance of a single exceedance for which ``persistence`` in a row take that long on average."""
+    """Return the chance of one exceedance such that ``persistence`` in a row take ``run_length`` windows on average."""
     if persistence == 1:
         return 1.0 / run_length
 
@@ -225,9 +235,9 @@ def _look(
 
 
 def _learn(memory: AlarmMemory, policy: AlarmPolicy, estimate: Estimate, look: Look) -> tuple[float, ...]:
-    """With no tolerance, readings that raise no alarm tell how far the original lies from its own distribution.
+    """Learn from a reading without alarm, at tolerance 0, how far the original lies from its own distribution.
 
-    A tolerance allows for any drift below it, which would be mistaken for that: then nothing is learned.
+    A tolerance allows any drift below it, which would be mistaken for this distance: then nothing is learned.
     """
     if policy.tolerance > 0.0 or not _has_law(estimate) or look.signal == Signal.ALARM:
         return memory.weights
@@ -238,13 +248,14 @@ def _learn(memory: AlarmMemory, policy: AlarmPolicy, estimate: Estimate, look: L
 def decide(
     memory: AlarmMemory, policy: AlarmPolicy, divergence: Estimate, step: Estimate | None = None
 ) -> tuple[AlarmMemory, Decision]:
-    """The decision after a window, from its estimates alone.
+    """Return the new memory and the decision after a window, from its estimates alone.
 
     A window without error bars (too few rows for the model) leaves the signal as it is; the first look must have them.
 
     Arguments:
-        divergence: between original and current, the sum of all drift.
-        step: of the last step, for abrupt change. It is seen once, so with ``persistence`` above 1 it can only warn.
+        divergence: divergence between original and current, the sum of all drift.
+        step: divergence of the last step, for abrupt change. It is seen once, so with ``persistence`` above 1 it can
+            only warn.
     """
     if memory.seen and not math.isfinite(divergence.std_error + (0.0 if step is None else step.std_error)):
         blind = Look(divergence.value, math.nan, math.nan)
@@ -288,10 +299,10 @@ def _reason(signal: Signal, drift: Look, change: Look | None, streak: int, polic
 
 
 class DriftAlarm:
-    """A policy and its memory: hand it each window's estimates, in order.
+    """An alarm, with its policy and memory: hand it each window's estimates, in order.
 
     Arguments:
-        tolerance, run_length, warning, persistence, warm_up: as in :class:`AlarmPolicy`.
+        tolerance, run_length, warning, persistence, warm_up: see :class:`AlarmPolicy`.
 
     >>> import numpy as np
     >>> from driftline import ContinualDensityRatio
@@ -322,10 +333,10 @@ class DriftAlarm:
         self.memory = AlarmMemory()
 
     def update(self, divergence: Estimate, step: Estimate | None = None) -> Decision:
-        """The decision after a window."""
+        """Return the decision after a window."""
         self.memory, decision = decide(self.memory, self.policy, divergence, step)
         return decision
 
     def reset(self) -> None:
-        """Start anew, after a new original has been taken."""
+        """Forget everything, to start anew with a new original."""
         self.memory = AlarmMemory()

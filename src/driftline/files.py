@@ -20,12 +20,12 @@ __all__ = ["StateFileError", "pack", "read_tensors", "replacing", "unpack", "wri
 
 
 class StateFileError(ValueError):
-    """The file is not a driftline state, is damaged, or belongs to another version."""
+    """Error raised for a file that is not a driftline state, is damaged, or belongs to another version."""
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write to: on leaving, the path holds either the old file or the whole new one, whatever happened.
+    """Open a file to write to; afterwards the path holds either the old file or the whole new one, whatever happened.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with replacing(f"{folder}/x") as file:
@@ -33,13 +33,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     ...     Path(f"{folder}/x").read_text()
     'hello'
     """
-    target = Path(path).resolve()  # a link stays a link, to the new file
+    target = Path(path).resolve()  # a link stays a link, now to the new file
     if target.is_dir():
         raise IsADirectoryError(f"{os.fspath(path)} is a directory: name a file")
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), 0o666 & ~_umask())  # as open() would have made it
+            os.fchmod(file.fileno(), 0o666 & ~_umask())  # the permissions open() would have set
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -55,24 +55,24 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def pack(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> bytes:
-    """Tensors and a header as the bytes of a safetensors file.
+    """Return tensors and a header as the bytes of a safetensors file.
 
     Arguments:
-        meta: the header; needs ``format`` and ``version``, which :func:`unpack` asks for again.
+        meta: header; must hold ``format`` and ``version``, which :func:`unpack` checks.
 
     >>> data = pack({"ones": torch.ones(2)}, {"format": "mine", "version": 1, "note": "hello"})
     >>> tensors, meta = unpack(data, "mine", 1, "my data")
     >>> tensors["ones"].tolist(), meta["note"]
     ([1.0, 1.0], 'hello')
     """
-    # copies, since the format has no shared memory
+    # copied, since the format does not allow tensors that share memory
     tensors = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
     header = {**meta, "digest": _digest(tensors, meta)}
     return bytes(save(tensors, metadata={"driftline": json.dumps(header, sort_keys=True, default=_plain)}))
 
 
 def unpack(data: bytes, kind: str, version: int, what: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and header whose ``format`` is ``kind``; anything else is a :class:`StateFileError` about ``what``."""
+    """Return tensors and header if ``format`` is ``kind``; otherwise raise :class:`StateFileError` about ``what``."""
     try:
         tensors = dict(sorted(load(data).items()))
         length = int.from_bytes(data[:8], "little")
@@ -80,8 +80,9 @@ def unpack(data: bytes, kind: str, version: int, what: str) -> tuple[dict[str, T
     except (SafetensorError, ValueError, AttributeError, KeyError, RuntimeError) as error:
         raise StateFileError(f"{what}: damaged, or not a driftline state ({error})") from None
     if not isinstance(meta, dict) or meta.get("format") != kind:
-        found = f"of format {meta['format']!r}" if isinstance(meta, dict) and "format" in meta else "a safetensors file"
-        raise StateFileError(f"{what}: {found}, but not a driftline state of format {kind!r}")
+        known = isinstance(meta, dict) and "format" in meta
+        found = f"has format {meta['format']!r}" if known else "is a safetensors file"
+        raise StateFileError(f"{what}: {found}, but is not a driftline state of format {kind!r}")
     if meta.get("version") != version:
         raise StateFileError(
             f"{what}: written as version {meta.get('version')}, this driftline reads version {version}"
@@ -93,21 +94,21 @@ def unpack(data: bytes, kind: str, version: int, what: str) -> tuple[dict[str, T
 
 
 def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
-    """Write what :func:`pack` makes to a file, atomically."""
+    """Write tensors and a header to a file, atomically, in the form that :func:`pack` makes."""
     data = pack(tensors, meta)
     with replacing(path) as file:
         file.write(data)
 
 
 def read_tensors(path: str | os.PathLike[str], kind: str, version: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What :func:`unpack` finds in a file."""
+    """Read tensors and a header from a file, with the checks of :func:`unpack`."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"{os.fspath(path)}: no such file")
     return unpack(Path(path).read_bytes(), kind, version, os.fspath(path))
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of numpy as numbers of Python."""
+    """Convert numpy numbers to Python numbers."""
     if hasattr(value, "item"):
         return value.item()
     raise TypeError(f"{type(value).__name__} cannot be written to a state file")

@@ -38,7 +38,7 @@ def test_psi_is_its_design(kind):
     expected = dense[:, :-1] @ coef
     torch.testing.assert_close(features.score(z, coef), expected)
     torch.testing.assert_close(LogLinear(standardizer, features, coef)(x), expected)
-    # the design known by its products is that matrix
+    # the design that is known only by its products is this matrix
     lazy, solid = log_linear_design(features, z), Dense(dense)
     torch.manual_seed(3)
     theta, values = torch.randn(features.size + 1, dtype=torch.float64), torch.randn(len(z), dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Solvers: the exact optimum, whichever way; the mini-batch loop restores, stops, repeats and refuses."""
+"""Solvers: each finds the exact optimum; the mini-batch loop restores, stops early, repeats and refuses to diverge."""
 
 import math
 
@@ -42,7 +42,7 @@ def test_newton_is_scikit_learns_optimum():
     rows, labels = torch.cat([x, y]).numpy(), np.repeat([1, 0], [len(x), len(y)])
     peer = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(rows, labels)
     np.testing.assert_allclose(fit.coef[:-1], peer.coef_[0], atol=1e-5)
-    # the peer's constant holds the log of the sizes' ratio, ours is that of the densities
+    # the peer's constant includes the log-ratio of the sample sizes, ours is that of the densities alone
     assert float(fit.coef[-1]) == pytest.approx(peer.intercept_[0] - math.log(len(x) / len(y)), abs=1e-5)
 
 
@@ -60,12 +60,11 @@ def test_newton_and_lbfgs_agree(objective):
 
 
 def test_a_sample_without_a_minimum_does_not_stop_a_fit_that_has_one():
-    """KLIEP needs the numerator's mean inside of the denominator's rows: here not so for every eighth row."""
+    """KLIEP needs the numerator's mean inside the denominator's rows; in a sample of every eighth row it is not."""
     x, y = gaussians(n=20_000, m=20_000, d=1)
     y = y.clone()
-    y[::8] = y[::8].clamp_min(
-        0.1
-    )  # the eighth that the start is found on lies above the numerator's mean, the rest not
+    # the eighth of the rows that the start is found on lies above the numerator's mean, the rest does not
+    y[::8] = y[::8].clamp_min(0.1)
     start = torch.zeros(2, dtype=torch.float64)
     with pytest.raises(FitDivergedError, match="no minimum"):
         fit_convex(design(x[::8]), design(y[::8]), nwj, ridge=0.0, start=start)
@@ -81,7 +80,7 @@ def test_constants_of_kliep_and_lsif_are_finite_where_ratios_are_not():
     assert bridge_constant(num, den, lsif) == pytest.approx(1e4 + math.log((1 + math.e) / 2) + math.log(2) - 6e3)
 
 
-def test_large_windows_go_by_a_sample_and_arrive_at_the_same_place():
+def test_large_windows_start_from_a_sample_and_reach_the_same_solution():
     x, y = gaussians(n=20_000, m=20_000)
     thin = fit_convex(design(x), design(y), logistic, tol=1e-9)
     whole = fit_convex(design(x), design(y), logistic, tol=1e-9, start=torch.zeros(4, dtype=torch.float64))
@@ -105,7 +104,7 @@ def test_separated_data_stay_finite_with_a_ridge():
     assert fit.info.converged
 
 
-def test_separability_is_found_out():
+def test_separability_is_detected():
     assert is_separable(logistic)
     assert is_separable(nwj)
     assert is_separable(lsif)
@@ -118,7 +117,7 @@ def test_constant_is_the_normaliser(objective, seed):
     rng = np.random.default_rng(seed)
     x, y = torch.from_numpy(rng.normal(0, 1, 20_000)), torch.from_numpy(rng.normal(0.3, 1, 10_000))
     found = bridge_constant(-0.3 * x + 7.0, -0.3 * y + 7.0, objective)
-    # the truth is 0.045 - 7; the one-sided normaliser has the larger standard error, sd(r)/sqrt(m)
+    # the truth is 0.045 - 7; the larger standard error is that of the one-sided normaliser, sd(r)/sqrt(m)
     assert abs(found - (0.045 - 7.0)) < 4 * math.sqrt(math.expm1(0.09) / 10_000)
 
 
@@ -132,8 +131,8 @@ def test_network_fit_restores_its_best_epoch_and_repeats():
     def run():
         torch.manual_seed(0)
         net, seen = MLP(3, 1, (32,)), []
-        info = fit_network(net, pairs(0.8, net=net), logistic, Training(epochs=8, batch=200),
-                           seed=3, progress=lambda *a: seen.append(a))  # fmt: skip
+        training = Training(epochs=8, batch=200)
+        info = fit_network(net, pairs(0.8, net=net), logistic, training, seed=3, progress=lambda *a: seen.append(a))
         return net, info, seen
 
     net, info, seen = run()

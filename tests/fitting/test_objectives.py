@@ -35,7 +35,7 @@ def test_least_at_the_true_ratio(name, seed):
     for slope, constant in ((-shift + 0.15, shift**2 / 2), (-shift - 0.15, shift**2 / 2), (0.0, 0.0), (shift, 0.0)):
         # 0.15 in the slope costs about 0.15^2/2 times the curvature; the sampling error of that difference is below it
         assert loss(slope, constant) > best
-    if name != "kliep":  # KLIEP does not see a constant
+    if name != "kliep":  # KLIEP ignores a constant
         assert loss(-shift, shift**2 / 2 + 0.3) > best
         assert loss(-shift, shift**2 / 2 - 0.3) > best
 
@@ -69,7 +69,7 @@ def test_nwj_bounds_the_divergence(seed):
 
 def test_logistic_weights_samples_by_size():
     a, b = torch.tensor([0.3, -0.2], dtype=torch.float64), torch.tensor([0.1, 0.5, -1.0, 0.2], dtype=torch.float64)
-    # doubling both samples changes nothing; it is plain logistic regression with the sizes' log-odds as offset
+    # doubling both samples changes nothing; this is plain logistic regression with the log-odds of the sizes as offset
     assert float(logistic(a.repeat(2), b.repeat(2))) == pytest.approx(float(logistic(a, b)))
     logits, labels = torch.cat([a, b]) + math.log(2 / 4), torch.tensor([1.0] * 2 + [0.0] * 4, dtype=torch.float64)
     plain = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels)

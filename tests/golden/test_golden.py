@@ -1,7 +1,7 @@
-"""Golden tests: what runs write and files hold stays what it was, down to names, shapes, words and six digits.
+"""Golden tests: the output and files of runs stay as they were, down to names, shapes, words and six digits.
 
-They are the tests of file formats. After a deliberate change, ``python tests/golden/test_golden.py`` writes the
-expected files anew; it refuses where the layout of a format changed and its version did not.
+They are the tests of file formats. After a deliberate change, ``python tests/golden/test_golden.py`` rewrites the
+expected files; it refuses if the layout of a format changed and its version did not.
 """
 
 import io
@@ -35,7 +35,7 @@ TOLERANCE = 1e-6  # other processors round the last digits differently
 ROWS = 200
 
 
-# Tables: only Python's own random numbers, rounded, so that every version of every library makes the same ones.
+# Tables use only Python's own random numbers, rounded, so that all versions of all libraries make the same ones.
 def normals(random: Random, rows: int, mean: float = 0.0, spread: float = 1.0) -> list[float]:
     normal = NormalDist()
     return [round(mean + spread * normal.inv_cdf(random.random() or 0.5), 4) for _ in range(rows)]
@@ -46,7 +46,7 @@ def choices(random: Random, rows: int, chances: dict[str, float]) -> list[str]:
 
 
 def csv_by_rows(folder: Path) -> list[str]:
-    """Six windows of a CSV file: the mean of one column moves slowly, one colour becomes rarer."""
+    """Write six windows to a CSV file: the mean of one column moves slowly, one colour becomes rarer."""
     random, parts = Random(11), []
     for t in range(6):
         colours = {"red": 0.5, "green": 0.3 + 0.03 * t, "blue": 0.2 - 0.03 * t}
@@ -64,13 +64,13 @@ def csv_by_rows(folder: Path) -> list[str]:
 
 
 def parquet_by_time(folder: Path) -> list[str]:
-    """Seven days in a folder of Parquet files, rows out of order, some too late, and a day without any."""
+    """Write seven days to a folder of Parquet files: rows are out of order, a few too late, and one day has none."""
     random, start = Random(12), datetime(2025, 3, 3)
     (folder / "days").mkdir()
     for d in range(7):
         times = [] if d == 4 else [start + timedelta(days=d, minutes=7 * k) for k in range(ROWS)]
         times = [t + timedelta(minutes=random.choice((0, 0, 0, -40, 90))) for t in times]
-        if d in (2, 5):  # three rows of two days before
+        if d in (2, 5):  # three rows from two days before
             times[-3:] = [start + timedelta(days=d - 2, minutes=k) for k in range(3)]
         table = pa.table(
             {
@@ -84,7 +84,7 @@ def parquet_by_time(folder: Path) -> list[str]:
 
 
 def mixed_with_break(folder: Path) -> list[str]:
-    """Five windows: numbers, text, truth values, dates, missing values, a counter; a break at the fourth."""
+    """Write five windows of numbers, text, truth values, dates, missing values, a counter; a break at the fourth."""
     random, rows, began = Random(13), [], datetime(2025, 1, 1)
     for t in range(5):
         broken = t >= 3
@@ -109,7 +109,7 @@ RUNS = (csv_by_rows, parquet_by_time, mixed_with_break)
 
 
 def driftline(folder: Path, *words: str) -> str:
-    """What the command prints, run in a folder as its users do."""
+    """Run the command in a folder, as its users do, and return its output."""
     printed = io.StringIO()
     with chdir(folder), redirect_stdout(printed), mock.patch.dict(os.environ, {"COLUMNS": "120"}):
         code = run(list(words))
@@ -118,7 +118,7 @@ def driftline(folder: Path, *words: str) -> str:
 
 
 def made(folder: Path) -> dict[str, str]:
-    """Everything that is compared, by the name of its file."""
+    """Make everything that is compared, by file name."""
     found = {}
     for table in RUNS:
         tracker = f"{table.__name__}.driftline"
@@ -139,7 +139,7 @@ def text(value: object) -> str:
 
 
 def records(found: object) -> list[dict]:
-    """Records without their seconds; digests of rows, which hang on last digits, are numbered as they appear."""
+    """Return records without seconds; digests of rows, which depend on last digits, are numbered as they appear."""
     lines, digests = list(found), {}
     for line in lines:
         assert line.pop("seconds") >= 0.0
@@ -155,7 +155,7 @@ def tracker_parts(path: Path) -> dict[str, dict]:
 
 
 def tracker_layout(path: Path) -> dict:
-    """A tracker file: its version, tables and parts, without what differs between two runs of the same data."""
+    """Describe a tracker file by version, tables and parts, without those that differ between runs of the same data."""
     with closing(sqlite3.connect(path)) as database:
         names = ("application_id", "user_version", "page_size")
         pragmas = {name: database.execute(f"PRAGMA {name}").fetchone()[0] for name in names}
@@ -176,7 +176,7 @@ def shapes(state: bytes) -> dict[str, str]:
 
 
 def traced() -> ContinualDensityRatio:
-    """An estimator of two originals after three steps; one original stays behind in the last."""
+    """Return an estimator of two originals after three steps; one original stays behind in the last."""
     random = Random(14)
 
     def window(t: int) -> np.ndarray:
@@ -192,7 +192,7 @@ def traced() -> ContinualDensityRatio:
 
 
 def state_layout(estimator: ContinualDensityRatio) -> dict:
-    """A state: its header, every tensor's type, shape and numbers, and the shapes of one padded to a fixed size."""
+    """Describe a state: its header, every tensor's type, shape and numbers, and its shapes padded to a fixed size."""
     state = estimator.to_bytes(padded=False)
     length = int.from_bytes(state[:8], "little")
     header = json.loads(json.loads(state[8 : 8 + length])["__metadata__"]["driftline"])
@@ -210,7 +210,7 @@ def state_layout(estimator: ContinualDensityRatio) -> dict:
 
 
 def numbers(value: np.ndarray) -> list[float]:
-    """All of a small tensor; of a large one some values and sums, which a change would not leave as they are."""
+    """Return all values of a small tensor, or some values and sums of a large one, which any change would alter."""
     flat = value.ravel()
     if flat.size <= 40:
         return flat.tolist()
@@ -220,14 +220,14 @@ def numbers(value: np.ndarray) -> list[float]:
 def inspected(found: dict) -> dict:
     found["created"] = "some day"
     sizes = [found, found["parts"]]
-    for part in sizes:  # numbers written with more or fewer digits
+    for part in sizes:  # numbers may be written with more or fewer digits
         for name in {"bytes", "records", "progress", "run", "state"} & set(part):
             part[name] = part[name] if name == "records" and part is found else "some bytes"
     return found
 
 
 def steady(page: str) -> str:
-    """A page without the day it was begun and the sizes of what is written in digits."""
+    """Remove the day a run was begun, and sizes that depend on the number of digits written."""
     page = re.sub(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\+00:00(?=, watching|</dd><dt>window)", "some day", page)
     page = re.sub(r"begun on [^.]* UTC", "begun on some day UTC", page)
     page = re.sub(r"driftline: [\d,]+ bytes", "driftline: some bytes", page)
@@ -238,7 +238,7 @@ NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e-?\d+)?(?![\w.]*\d)")
 
 
 def differences(expected: object, found: object, where: str = "") -> list[str]:
-    """Where two values differ: strings, integers, names and shapes exactly, floats beyond the tolerance."""
+    """List differences of two values: strings, integers, names and shapes exactly, floats beyond the tolerance."""
     if isinstance(expected, dict) and isinstance(found, dict):
         if list(expected) != list(found):
             return [f"{where}: {list(found)} instead of {list(expected)}"]
@@ -256,7 +256,7 @@ def differences(expected: object, found: object, where: str = "") -> list[str]:
 
 
 def page_differences(expected: str, found: str) -> list[str]:
-    """Lines of pages and screens: words exactly, decimal fractions to one unit of their last place."""
+    """List differences of pages and screens: words exactly, decimal fractions to one unit of their last place."""
     before, after = NUMBER.split(expected), NUMBER.split(found)
     if before != after:
         same = next((i for i, (a, b) in enumerate(zip(expected, found, strict=False)) if a != b), len(expected))
@@ -296,7 +296,7 @@ def test_nothing_is_left_out(found):
 
 
 def test_a_tracker_file_written_before_is_read_and_goes_on(tmp_path):
-    """Records, report and the next window from a file that an earlier edition wrote."""
+    """Records and the next windows come from a file that an earlier version wrote."""
     shutil.copy(EXPECTED / "run.driftline", tmp_path / "run.driftline")
     rest = csv_by_rows(tmp_path)
     with Monitor.open(tmp_path / "run.driftline") as monitor:
@@ -328,14 +328,14 @@ def test_a_changed_digit_word_or_name_is_noticed():
 
 
 def layout(value: object) -> object:
-    """Names and types, without contents: what a version stands for."""
+    """Return names and types without contents, which is what a version stands for."""
     if isinstance(value, dict):
         return {key: layout(part) for key, part in value.items()}
     return [layout(value[0])] if isinstance(value, list) and value else type(value).__name__
 
 
 def unversioned(name: str, old: str, new: str) -> bool:
-    """Whether a format has another layout under the same version."""
+    """Say whether a format has another layout under the same version."""
     if not name.endswith(("-tracker.json", "encoder.json", "state.json")):
         return False
     before, after = json.loads(old), json.loads(new)
@@ -350,7 +350,7 @@ def test_a_new_layout_needs_a_new_version():
 
 
 def renew() -> None:
-    """Write the expected files anew."""
+    """Rewrite the expected files."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         found = made(folder)

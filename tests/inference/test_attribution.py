@@ -1,4 +1,4 @@
-"""Attribution: columns that moved get what they moved, those that did not get nothing, and the parts add up."""
+"""Attribution: columns that moved get their contribution, those that did not get none, and the parts add up."""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ def moving(rng, n, t):
     return x
 
 
-TRUTH = np.array([0.09, 0.5 * (0.85**2 + 0.85**-2) - 1.0, 0.0, 0.0])  # KL both ways, per column
+TRUTH = np.array([0.09, 0.5 * (0.85**2 + 0.85**-2) - 1.0, 0.0, 0.0])  # sum of both KLs, per column
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_correlation_belongs_to_both_columns(rng):
     assert parts[0].share == pytest.approx(0.5, abs=0.05)
 
 
-def test_every_feature_is_shared_out_whole(rng):
+def test_every_feature_is_shared_out_completely(rng):
     z = torch.from_numpy(rng.normal(size=(50, 3)))
     features = fit_features(
         z, pairs=torch.tensor([[0, 2]]), weight=torch.rand(3, 4).double(), bias=torch.zeros(4).double()
@@ -98,7 +98,7 @@ def test_features_that_joined_later_have_their_part(seed):
     assert est._state.tracks["original"].current.psi.features.pairs.shape[0] > 0
     inverse = np.linalg.inv([[1, 0.5], [0.5, 1]])
     shift = np.full(2, 0.6)
-    truth = 0.5 * (np.trace(inverse) + 2 - 4 + shift @ inverse @ shift + shift @ shift)  # KL both ways
+    truth = 0.5 * (np.trace(inverse) + 2 - 4 + shift @ inverse @ shift + shift @ shift)  # sum of both KLs
     assert sum(part.contribution.value for part in est.attribution()) == pytest.approx(truth, rel=0.1)
 
 
@@ -117,7 +117,7 @@ def test_groups_are_sums_with_their_own_errors():
 
 
 def test_the_same_rows_twice_have_intervals_of_their_noise():
-    """There is next to no slope then, which must not stretch the law beyond all bounds."""
+    """There is almost no slope then, which must not stretch the law without bound."""
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.normal(size=(500, 2)), rng.random(500) < 0.3])
     found = DensityRatio(random_state=0).fit(rows, rows[rng.permutation(500)]).attribution()

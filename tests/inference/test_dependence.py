@@ -19,7 +19,7 @@ def test_independent_rows_have_no_lag():
     assert np.mean(np.array(found) > 0) <= 0.02
 
 
-def test_dependence_is_found_however_many_columns_are_still(rng):
+def test_dependence_is_found_however_many_columns_are_independent(rng):
     rows = ar1(rng, 2000, 40, 0.0)
     rows[:, 3] = ar1(rng, 2000, 1, 0.6)[:, 0]
     assert 1 <= choose_lag(rows) <= 20
@@ -33,12 +33,12 @@ def test_constant_short_and_extreme_rows():
     assert choose_lag(torch.randn(20, 2)) == 0
     assert choose_lag(torch.full((1000, 1), 1e30)) == 0
     trend = torch.linspace(-1.7, 1.7, 1000)[:, None]
-    assert choose_lag(trend) == 50  # never dies out: the most that leaves ten blocks
+    assert choose_lag(trend) == 50  # never dies out: the longest lag that leaves ten blocks
 
 
 @pytest.mark.parametrize("rho", [0.3, 0.6, 0.8])
 def test_variance_of_a_mean_of_ar1_rows(rho):
-    """Truth: (1 + rho) / (1 - rho) over n. 60 replicates of one estimate each know their mean to a few percent."""
+    """The truth is (1 + rho) / (1 - rho) / n. The mean of 60 estimates is known to a few percent."""
     n = 4000
     found = []
     for seed in range(60):
@@ -47,8 +47,8 @@ def test_variance_of_a_mean_of_ar1_rows(rho):
         found.append(long_run_variance(values, choose_lag(rows)))
     truth = (1 + rho) / (1 - rho) / n
     error = np.std(found) / np.sqrt(len(found))
-    assert abs(np.mean(found) - truth) < 4 * error + 0.05 * truth  # 5 %: what a finite lag may leave out
-    assert long_run_variance(values, 0) < 0.7 * truth  # the negative control: rows taken as independent
+    assert abs(np.mean(found) - truth) < 4 * error + 0.05 * truth  # 5 %: the part that a finite lag may leave out
+    assert long_run_variance(values, 0) < 0.7 * truth  # negative control: rows treated as independent
 
 
 def test_blocks_and_grams_agree_on_every_design(rng):
@@ -58,9 +58,9 @@ def test_blocks_and_grams_agree_on_every_design(rng):
     )
     fast, plain = log_linear_design(features, z), Dense(features.design(z))
     weights = torch.from_numpy(rng.normal(size=1003))
+    weighted = weights[:, None] * plain.matrix
     for size in (1, 7, 1003, 5000):
-        expected = torch.stack([(weights[i : i + size, None] * plain.matrix[i : i + size]).sum(0)
-                                for i in range(0, 1003, size)])  # fmt: skip
+        expected = torch.stack([weighted[i : i + size].sum(0) for i in range(0, 1003, size)])
         for design in (fast, plain):
             assert torch.allclose(design.sums(weights, size), expected, atol=1e-4)
     form = torch.from_numpy(rng.normal(size=(10, 10)))
@@ -72,7 +72,7 @@ def test_blocks_and_grams_agree_on_every_design(rng):
 
 
 def test_long_run_is_the_flat_top_sum(rng):
-    """Against the sum over lags written out, for a lag of whole blocks."""
+    """Compare with the sum over lags written out, for a lag of whole blocks."""
     values, lag = torch.from_numpy(rng.normal(size=400)), 4
     values = values - values.mean()
     gamma = [float(values[k:] @ values[: 400 - k]) for k in range(2 * lag + 1)]
@@ -81,6 +81,6 @@ def test_long_run_is_the_flat_top_sum(rng):
     assert long_run_variance(values, lag) == pytest.approx(expected)
 
 
-def test_positive_cuts_what_is_below_zero():
+def test_positive_cuts_off_negative_eigenvalues():
     matrix = torch.diag(torch.tensor([2.0, -1.0])).double()
     assert torch.equal(positive(matrix), torch.diag(torch.tensor([2.0, 0.0])).double())

@@ -1,4 +1,4 @@
-"""Error bars: replicated fits spread as the standard errors say, through the recursion and for every divergence."""
+"""Error bars: replicated fits scatter as the standard errors say, through the recursion and for every divergence."""
 
 import math
 
@@ -7,14 +7,13 @@ import pytest
 import torch
 
 from driftline import ContinualDensityRatio, DensityRatio, Training, UntrustedEstimateWarning
-from driftline.inference import _intervals as readings
-from driftline.inference import effective_sample_size, terms
+from driftline.inference import _intervals, effective_sample_size, terms
 from driftline.inference._influence import covariance
 from driftline.synthetic import GaussianStream
 
 
 def replicate(count, windows, n, kind, model="quadratic", dim=3, delta=0.03):
-    """Estimates of one divergence and of a log-ratio, with their standard errors, over independent streams."""
+    """Return estimates of a divergence and of a log-ratio, with their standard errors, over independent streams."""
     stream, point = GaussianStream(dim=dim, delta=delta), np.full((1, dim), 0.3)
     rows = []
     for seed in range(count):
@@ -32,7 +31,7 @@ def test_standard_errors_are_the_spread_of_replicates():
     rows, stream, point = replicate(120, 4, 600, "reverse_kl")
     for value, error in ((0, 1), (2, 3), (4, 5)):
         ratio = rows[:, value].std(ddof=1) / rows[:, error].mean()
-        assert 0.8 < ratio < 1.25  # 120 replicates know a spread to 6.5 %, 0.8 is three of those
+        assert 0.8 < ratio < 1.25  # 120 replicates determine a spread to 6.5 %; 0.8 is three of these below 1
     truth, level = stream.reverse_kl(4), 1.96
     covered = np.abs(rows[:, 0] - truth) < level * rows[:, 1]
     assert covered.mean() > 0.88  # 95 % less three times 2 %, and a little for the bias of a plug-in divergence
@@ -43,10 +42,10 @@ def test_standard_errors_are_the_spread_of_replicates():
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "windows"), [("reverse_kl", 10), ("js", 10), ("hellinger", 10), ("pearson", 4)])
 def test_standard_errors_after_more_steps(kind, windows):
-    """Pearson's divergence is asked earlier: its estimate has a finite variance only while the scale is above 0.87."""
+    """Pearson's divergence takes fewer steps: its estimate has a finite variance only while the scale is above 0.87."""
     rows, _, _ = replicate(200, windows, 1000, kind, delta=0.02)
     ratio = rows[:, 0].std(ddof=1) / rows[:, 1].mean()
-    assert 0.82 < ratio < 1.2  # 200 replicates know a spread to 5 %
+    assert 0.82 < ratio < 1.2  # 200 replicates determine a spread to 5 %
 
 
 def test_errors_do_not_add_up_over_the_steps(seed):
@@ -61,8 +60,8 @@ def test_errors_do_not_add_up_over_the_steps(seed):
 
 
 @pytest.mark.parametrize("kind", ["reverse_kl", "js", "kl", "hellinger", "pearson"])
-def test_like_samples_read_nothing_on_average(kind):
-    """The plug-in value would be parameters/rows (10/500 for reverse_kl); that much is known, and taken off."""
+def test_samples_of_one_distribution_have_divergence_zero_on_average(kind):
+    """The plug-in value would be parameters/rows (10/500 for reverse_kl); this much is known, and subtracted."""
     found = []
     for seed in range(80):
         rng = np.random.default_rng(seed)
@@ -110,7 +109,7 @@ def test_without_a_linear_last_layer_there_is_no_interval(rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("rho", [0.0, 0.6])
 def test_errors_grow_as_predicted_over_many_small_windows(rho):
-    """What a window's roles leave over is a product of two windows' errors, to be counted once, not twice."""
+    """The two roles of a window cancel up to a product of two windows' errors, to be counted once, not twice."""
     stream, found, predicted = GaussianStream(dim=3, delta=0.0, rho=rho), [], []
     for seed in range(120):
         rng = np.random.default_rng(seed)
@@ -121,7 +120,7 @@ def test_errors_grow_as_predicted_over_many_small_windows(rho):
         found.append(anchor.psi.coef.numpy())
         predicted.append(covariance(anchor.uncertainty).diagonal()[:-1].numpy())
     ratio = np.mean(np.square(found)) / np.mean(predicted)
-    # 120 x 6 squares know their mean to 5 %; a lag found from 400 rows leaves some dependence out
+    # the mean of 120 x 6 squares is known to 5 %; a lag found from 400 rows misses some dependence
     assert 0.82 < ratio < (1.18 if rho == 0 else 1.4)
 
 
@@ -141,8 +140,8 @@ def test_intervals_cover_on_independent_and_dependent_rows(rho):
     assert np.mean(inside) > 0.87  # 95 % less four times 2 %
 
 
-def test_total_variation_holds_nothing_when_nothing_moved():
-    """Its kink is where the others have a curvature: near no drift its interval goes with the root of theirs."""
+def test_total_variation_interval_holds_zero_when_nothing_moved():
+    """It has a kink where the others are curved: near no drift its interval is proportional to the root of theirs."""
     held = []
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -182,7 +181,7 @@ def test_too_few_rows_for_the_parameters_have_no_error_bar(rng):
 
 
 def test_dependent_rows_widen_the_interval(seed):
-    """The lag is found and reported; taking the rows as independent is the negative control."""
+    """The lag is found and reported; treating the rows as independent is the negative control."""
     rng = np.random.default_rng(seed)
     stream = GaussianStream(dim=3, delta=0.05, rho=0.7)
     windows = [stream.sample(t, 2000, rng) for t in range(4)]
@@ -207,18 +206,18 @@ def test_effective_sample_size():
     assert effective_sample_size(torch.tensor([900.0, 900.0, -900.0]).double()) == pytest.approx(2.0)
 
 
-def test_noise_beyond_all_bounds_is_not_subtracted(monkeypatch, rng):
-    """Pixels that hold one value but for a few rows made the expansion say more noise than the divergence can have."""
+def test_impossibly_large_noise_is_not_subtracted(monkeypatch, rng):
+    """Pixels that are constant except in a few rows gave the expansion more noise than a divergence can have."""
     ratio = DensityRatio(model="linear", random_state=0).fit(*rng.standard_normal((2, 500, 3)))
     log_r = ratio.log_ratio(ratio._state.tracks["original"].current.window)
-    second = readings._second_order
-    monkeypatch.setattr(readings, "_second_order", lambda *args: second(*args)._replace(noise=0.7, variance=0.1))
+    second = _intervals._second_order
+    monkeypatch.setattr(_intervals, "_second_order", lambda *args: second(*args)._replace(noise=0.7, variance=0.1))
     with pytest.warns(UntrustedEstimateWarning, match="noise of 'hellinger' cannot be told"):
         found = ratio.divergence("hellinger")
     assert found.value == pytest.approx(terms(log_r, "hellinger").mean())
 
 
-def test_columns_that_do_not_vary_are_no_parameters():
+def test_constant_columns_do_not_count_as_parameters():
     """Sixteen columns of zeros beside four that vary: 9 parameters, not 41, so 200 rows in all have error bars."""
     rng, width = np.random.default_rng(0), ((0, 0), (0, 16))
     plain, padded = (ContinualDensityRatio(model="quadratic", random_state=0) for _ in range(2))

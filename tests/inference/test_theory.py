@@ -1,12 +1,11 @@
-"""The asymptotic covariance of a step: closed form, quadrature, rows and replicated fits say the same."""
+"""The asymptotic covariance of a step: closed form, quadrature, rows and replicated fits agree."""
 
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
 
 from driftline import DensityRatio
-from driftline.inference import _influence as inference
-from driftline.inference import gaussian_mean_shift
+from driftline.inference import covariance, gaussian_mean_shift
 from driftline.inference._theory import exponential_family_covariance, step_covariance
 
 CORNERS = ([0, 0, 1], [0, 1, 1])  # the three entries of a symmetric 2 x 2 matrix
@@ -17,22 +16,22 @@ def statistics(x):
 
 
 def quadrature(mu, *, normalised):
-    """nu^2 by exact integration of the influences of rows of both windows, not of the formulas."""
+    """Return nu^2 by exact integration of the influences of both windows' rows, without the formulas."""
     nodes, weights = hermegauss(120)
     weights = weights / weights.sum()
     y = nodes + mu
     log_r = 0.5 * mu**2 - mu * y
     ratio, features = np.exp(log_r), statistics(y)
-    numerator = (weights * ratio) @ features  # E[r T], what both windows estimate
+    numerator = (weights * ratio) @ features  # E[r T], which both windows estimate
     values = ratio[:, None] * features - numerator
-    if normalised:  # a ratio of means: its denominator errs as well
+    if normalised:  # a ratio of means: its denominator has an error too
         values = values - (ratio - 1.0)[:, None] * numerator
     inverse = np.diag([1.0, 0.5])
     return inverse + inverse @ ((weights[:, None] * values).T @ values) @ inverse
 
 
 def blocks(formula, rng, mu, count=60, rows=10_000):
-    """Mean and standard error, over blocks, of a formula of rows of N(0,1) and N(mu,1)."""
+    """Return the mean and standard error, over blocks, of a formula applied to rows of N(0,1) and N(mu,1)."""
     values = np.array([formula(rng.normal(0, 1, rows), rng.normal(mu, 1, rows)) for _ in range(count)])
     return values.mean(0), values.std(0, ddof=1) / np.sqrt(count)
 
@@ -46,14 +45,14 @@ def by_corollary(mu, **options):
 
 
 def to_x_and_its_square(psi):
-    """The map from coefficients of standardised, centred features to those of (x, x^2), (2, 2)."""
+    """Return the map from coefficients of standardised, centred features to those of (x, x^2), (2, 2)."""
     mean, scale = psi.standardizer.mean.item(), psi.standardizer.scale.item()
     first, second = psi.features.scale.tolist()
     return np.array([[1 / (first * scale), -2 * mean / (second * scale**2)], [0.0, 1 / (second * scale**2)]])
 
 
 def fit(rng, mu, n, m):
-    """A KLIEP step from N(0,1) to N(mu,1): the anchor it arrives at and the map to (x, x^2)."""
+    """Fit a KLIEP step from N(0,1) to N(mu,1); return the anchor it arrives at and the map to (x, x^2)."""
     ratio = DensityRatio(objective="kliep", model="quadratic", ridge=0.0, random_state=0)
     ratio.fit(rng.normal(0, 1, (n, 1)), rng.normal(mu, 1, (m, 1)))
     anchor = ratio._state.tracks["original"].current
@@ -61,7 +60,7 @@ def fit(rng, mu, n, m):
 
 
 def replicates(mu, n, m, count, seed):
-    """n Var of the coefficients of (x, x^2) over independent fits, and its standard error from fourth moments."""
+    """Return n Var of the coefficients of (x, x^2) over independent fits, and its standard error by fourth moments."""
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(count):
@@ -105,7 +104,7 @@ def test_corrected_and_printed_differ_on_the_same_rows(rng):
 
 
 def test_constants_matter_only_to_the_printed_formula(rng):
-    """KLIEP does not see T + c: its coefficients, and so their covariance, cannot depend on c."""
+    """KLIEP ignores c in T + c: its coefficients, and so their covariance, cannot depend on c."""
     x, y = rng.normal(0, 1, 5000), rng.normal(0.5, 1, 5000)
     shift = np.array([3.0, -2.0])
     num, den, phi = statistics(x), statistics(y), -0.5 * y
@@ -119,7 +118,7 @@ def test_constants_matter_only_to_the_printed_formula(rng):
 
 
 def test_new_coordinates_transform_the_covariance(rng):
-    """Coefficients of A T are those of T times the inverse of A transposed, also where units are far apart."""
+    """Coefficients of A T are those of T times the inverse of A transposed, even where units differ greatly."""
     x, y = rng.normal(0, 1, 5000), rng.normal(0.5, 1, 5000)
     change = np.array([[1e6, 0.0], [3e-7, 1e-7]])
     back = np.linalg.inv(change).T
@@ -134,7 +133,7 @@ def test_closed_form_over_many_means():
     assert many.shape == (2, 3, 2, 2)
     assert many[1, 2] == pytest.approx(gaussian_mean_shift(mu[1, 2]))
     assert gaussian_mean_shift(0.0) == pytest.approx(np.diag([2.0, 1.0]))
-    mirrored = gaussian_mean_shift(-mu) * [[1.0, -1.0], [-1.0, 1.0]]  # x to -x turns the sign of one coefficient
+    mirrored = gaussian_mean_shift(-mu) * [[1.0, -1.0], [-1.0, 1.0]]  # x to -x flips the sign of one coefficient
     assert mirrored == pytest.approx(many)
 
 
@@ -159,7 +158,7 @@ def test_replicated_fits_spread_as_the_theory_says(n, m):
 
 @pytest.mark.slow
 def test_replicated_fits_at_a_unit_shift_refute_the_printed_formula():
-    """Paper 7.05, corrected 5.26 for the variance of the square's coefficient; the replicates know it to 5 %."""
+    """Variance of the square's coefficient: 7.05 in the paper, 5.26 corrected; the replicates determine it to 5 %."""
     spread, error = replicates(1.0, 20_000, 20_000, 800, seed=0)
     assert (np.abs(spread - gaussian_mean_shift(1.0)) / error)[CORNERS].max() < 3.5
     printed = gaussian_mean_shift(1.0, as_printed=True)
@@ -167,10 +166,10 @@ def test_replicated_fits_at_a_unit_shift_refute_the_printed_formula():
 
 
 def test_error_bars_of_a_step_are_those_of_the_theory(seed):
-    """One sample of 200,000 rows: its estimated covariance and the limit, a few percent apart."""
+    """The covariance estimated from 200,000 rows and the limit are a few percent apart."""
     n, mu = 200_000, 0.5
     anchor, back = fit(np.random.default_rng(seed), mu, n, n)
-    found = n * back @ inference.covariance(anchor.uncertainty).numpy()[:2, :2] @ back.T
+    found = n * back @ covariance(anchor.uncertainty).numpy()[:2, :2] @ back.T
     assert found == pytest.approx(gaussian_mean_shift(mu), rel=0.1)
     assert found[1, 1] < 0.93 * gaussian_mean_shift(mu, as_printed=True)[1, 1]
 
@@ -190,7 +189,7 @@ def test_shapes_are_checked(num, den, phi, message, rng):
         step_covariance(rng.normal(size=num), rng.normal(size=den), rng.normal(size=phi))
 
 
-def test_what_cannot_be_known_is_refused(rng):
+def test_undetermined_coefficients_are_refused(rng):
     x, log_r = rng.normal(size=(50, 2)), np.zeros(50)
     with pytest.raises(ValueError, match=r"log_ratio_num has 7 values for the 50 rows"):
         exponential_family_covariance(x, log_r[:7])

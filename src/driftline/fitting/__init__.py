@@ -1,4 +1,4 @@
-"""One ratio between two samples: objectives, models, designs, and the fits by Newton's method or mini-batches."""
+"""Fit one ratio between two samples: objectives, models, designs, and fits by Newton's method or mini-batches."""
 
 import lazy_loader
 

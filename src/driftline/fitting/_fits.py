@@ -1,4 +1,4 @@
-"""What a fit gives: coefficients, the derivatives that inference needs, and how it went."""
+"""Results of a fit: coefficients, the derivatives that inference needs, and a report of how it went."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["ConvexFit", "FitDivergedError", "FitInfo", "Scores"]
 
 
 class FitDivergedError(RuntimeError):
-    """The fit ran away: the loss or the weights are no longer finite numbers."""
+    """Error raised when a fit diverges: its loss or weights are not finite, or grow without bound."""
 
 
 class FitInfo(NamedTuple):
-    """How a fit went. ``held_out`` is the loss expected on new rows (nan for L-BFGS), in the units of ``loss``.
+    """Report of a fit. ``held_out`` is the loss expected on new rows (nan for L-BFGS), in the units of ``loss``.
 
     For networks ``loss`` is the mean over the last epoch's batches, ``held_out`` that of the best epoch, which is kept.
     """
@@ -30,7 +30,7 @@ class FitInfo(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Derivatives of the loss in the log-ratio of each row of a window: first, second, third; (n,) each."""
+    """First, second and third derivatives of the loss with respect to the log-ratio of each row of a window, (n,)."""
 
     first: Tensor
     second: Tensor
@@ -38,10 +38,11 @@ class Scores(NamedTuple):
 
 
 class ConvexFit(NamedTuple):
-    """Coefficients (p,) (the constant is the last if the design has one) and what inference needs at the solution.
+    """Coefficients (p,), with the constant last if the design has one, and the derivatives that inference needs.
 
-    ``num`` and ``den`` hold the derivatives of the loss in the log-ratio of each row, ``hessian`` (p, p) is that in the
-    coefficients; they are empty where the loss is not a sum over rows. ``weight`` is the prior's part in its diagonal.
+    ``num`` and ``den`` hold the derivatives of the loss with respect to the log-ratio of each row, ``hessian`` (p, p)
+    the second derivatives with respect to the coefficients; all are empty if the loss is not a sum over rows.
+    ``weight`` is the prior's part in the diagonal of ``hessian``.
     """
 
     coef: Tensor

@@ -1,4 +1,4 @@
-"""Convex fits by L-BFGS, where features are many or a loss couples the rows."""
+"""Convex fits by L-BFGS, for many features or losses that couple the rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fit_features_lbfgs(
     max_iter: int = 200,
     tol: float = 1e-6,
 ) -> ConvexFit:
-    """Fit a log-linear model by L-BFGS, never building the design: for many features or losses that couple the rows."""
+    """Fit a log-linear model by L-BFGS without building the design."""
     began = time.perf_counter()
     weight = ridge / (z_num.shape[0] + z_den.shape[0])
     coef = z_num.new_zeros(features.size + 1).requires_grad_()
@@ -34,9 +34,14 @@ def fit_features_lbfgs(
     off_num = zero if offset_num is None else offset_num
     off_den = zero if offset_den is None else offset_den
     optimiser = torch.optim.LBFGS(
-        [coef], lr=1.0, max_iter=max_iter, tolerance_grad=tol, tolerance_change=1e-14, history_size=20,
+        [coef],
+        lr=1.0,
+        max_iter=max_iter,
+        tolerance_grad=tol,
+        tolerance_change=1e-14,
+        history_size=20,
         line_search_fn="strong_wolfe",
-    )  # fmt: skip
+    )
 
     def logs(theta: Tensor) -> tuple[Tensor, Tensor]:
         return (
@@ -56,7 +61,7 @@ def fit_features_lbfgs(
     size = float(coef.grad.abs().max()) if coef.grad is not None else float("nan")
     theta = coef.detach()
     if not (torch.isfinite(loss) and torch.isfinite(theta).all()):
-        raise FitDivergedError("L-BFGS left the finite numbers: standardise the input, or give the windows more rows")
+        raise FitDivergedError("L-BFGS diverged: standardise the input, or give the windows more rows")
     steps = int(optimiser.state[coef].get("n_iter", 0))
     converged = size < 10 * tol
     message = "" if converged else f"gradient {size:.1e} after {steps} iterations"

@@ -1,7 +1,7 @@
-"""Models of psi, the log-ratio up to a constant: features and the log-linear model of them.
+"""Models of psi, the log-ratio up to a constant: features and the log-linear model built on them.
 
-A model is a frozen value: it maps raw rows to psi and is replaced, never changed. Standardisation is part of it and
-stays what it was when tracing began, so that psi of two steps speak of the same coordinates.
+A model is a frozen value: it maps raw rows to psi and is replaced, never changed. Its standardisation stays as it was
+when tracing began, so that psi refers to the same coordinates in every step.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ CHUNK = 8192  # rows scored at a time: small enough for the cache, large enough 
 
 
 class Standardizer(NamedTuple):
-    """Column means and scales of the first window of an original. Columns beyond are left out, see :class:`Stacked`."""
+    """Column means and scales of the first window of an original. Further columns are ignored, see :class:`Stacked`."""
 
     mean: Tensor
     scale: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Standardised rows, (n, D)."""
+        """Return standardised rows, (n, D)."""
         return (x[:, : self.mean.shape[0]] - self.mean).div_(self.scale)
 
 
 def fit_standardizer(x: Tensor) -> Standardizer:
-    """Means and standard deviations; a constant column gets scale 1, so that it stays 0 while it does not move."""
+    """Return means and standard deviations; a constant column gets scale 1, so that it is 0 until it moves."""
     mean = x.mean(0)
-    size = x.abs().amax(0).clamp_min(1e-290)  # taken out, so that the squares of tiny numbers do not vanish
+    size = x.abs().amax(0).clamp_min(1e-290)  # divided out, so that squares of tiny numbers do not underflow
     spread = (x / size).std(0, correction=0) * size
     constant = spread <= 1e-12 * mean.abs()
     return Standardizer(mean, torch.where(constant, torch.ones_like(spread), spread))
@@ -39,8 +39,8 @@ def fit_standardizer(x: Tensor) -> Standardizer:
 class Features(NamedTuple):
     r"""The statistics :math:`T(x)` of a log-linear model, each centred and scaled once.
 
-    In this order: the columns, their squares (if ``squares``), products of the listed ``pairs`` of columns and
-    ridge units :math:`\max(0, w^\top z + b)`.
+    Their order is: the columns, their squares (if ``squares``), products of the listed ``pairs`` of columns, and ridge
+    units :math:`\max(0, w^\top z + b)`.
 
     Shapes: pairs (k, 2), weight (D, u), bias (u,), center and scale (p,).
     """
@@ -75,7 +75,7 @@ class Features(NamedTuple):
             out[:, at + k :] = torch.relu_(torch.addmm(self.bias, z, self.weight))
 
     def design(self, z: Tensor) -> Tensor:
-        """Features with a last column of ones, (n, p + 1)."""
+        """Return the features with a last column of ones, (n, p + 1)."""
         out = torch.empty(z.shape[0], self.size + 1, dtype=z.dtype, device=z.device)
         rate = 1.0 / self.scale
         for rows, part in zip(z.split(CHUNK), out.split(CHUNK), strict=True):
@@ -85,7 +85,7 @@ class Features(NamedTuple):
         return out
 
     def extra(self, z: Tensor) -> Tensor:
-        """The pairs and units alone, centred and scaled, (n, k + u)."""
+        """Return the pairs and units alone, centred and scaled, (n, k + u)."""
         base = self.columns * (1 + self.squares)
         out = torch.empty(z.shape[0], self.size - base, dtype=z.dtype, device=z.device)
         if out.shape[1] == 0:
@@ -99,7 +99,7 @@ class Features(NamedTuple):
         return out
 
     def score(self, z: Tensor, coef: Tensor) -> Tensor:
-        """``design(z)[:, :-1] @ coef`` without building the design."""
+        """Return ``design(z)[:, :-1] @ coef`` without building the design."""
         weights, d = coef / self.scale, self.columns
         out = z @ weights[:d] - (self.center * weights).sum()
         if self.squares:
@@ -107,7 +107,7 @@ class Features(NamedTuple):
         return out + self.beyond_squares(z, weights) if self.size > d * (1 + self.squares) else out
 
     def beyond_squares(self, z: Tensor, weights: Tensor) -> Tensor:
-        """The part of pairs and units in a score with weights (p,) of the uncentred features."""
+        """Return the part of pairs and units in a score, for weights (p,) of the uncentred features."""
         d, k = self.columns, self.pairs.shape[0]
         at = d * (1 + self.squares)
         out = z.new_zeros(z.shape[0])
@@ -122,7 +122,7 @@ class Features(NamedTuple):
         return out
 
     def extend(self, z: Tensor, pairs: Tensor, weight: Tensor, bias: Tensor) -> Features:
-        """These features and further pairs and units, the new ones centred and scaled on ``z``."""
+        """Add pairs and units to these features, the new ones centred and scaled on ``z``."""
         base = self.columns * (1 + self.squares)
         old, k = self, self.pairs.shape[0]
         fresh = fit_features(z, squares=False, pairs=pairs, weight=weight, bias=bias)
@@ -141,7 +141,7 @@ class Features(NamedTuple):
         )
 
     def positions(self, into: Features) -> Tensor:
-        """Where these features stand among those of ``into``, which extends them; (p,)."""
+        """Return the indices of these features among those of ``into``, which extends them; (p,)."""
         base, k, u = self.columns * (1 + self.squares), self.pairs.shape[0], self.bias.shape[0]
         shift = base + into.pairs.shape[0]
         return torch.cat([torch.arange(base + k), torch.arange(shift, shift + u)]).to(self.center.device)
@@ -155,7 +155,7 @@ def fit_features(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Features:
-    """Features centred and scaled on standardised rows ``z``."""
+    """Build features that are centred and scaled on standardised rows ``z``."""
     d = z.shape[1]
     bare = Features(
         squares,
@@ -179,22 +179,22 @@ def fit_features(
 
 
 class Psi(Protocol):
-    """What the recursion needs of a model: psi of raw rows (n, D), in double precision (n,)."""
+    """A model as the recursion sees it: psi of raw rows (n, D), in double precision (n,)."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Psi of raw rows, (n,)."""
+        """Return psi of raw rows, (n,)."""
         ...
 
 
 class LogLinear(NamedTuple):
-    r""":math:`\psi(x) = \theta^\top T(x)`."""
+    r"""The log-linear model :math:`\psi(x) = \theta^\top T(x)`."""
 
     standardizer: Standardizer
     features: Features
     coef: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Psi of raw rows, (n,)."""
+        """Return psi of raw rows, (n,)."""
         features, (mean, scale) = self.features, self.standardizer
         d, base = features.columns, features.columns * (1 + features.squares)
         weights = self.coef / features.scale
@@ -213,18 +213,18 @@ class LogLinear(NamedTuple):
 
 
 class Stacked(NamedTuple):
-    """Psi of features that have been replaced, on rows that hold the new features first and then the old ones.
+    """Psi of encoded columns that have been replaced, on rows that hold the new columns first and then the old ones.
 
-    It is where a step starts from when features have moved: a fit sees the new columns, and psi what it was made for.
+    A step starts from it when the columns have been replaced: the fit sees the new ones, psi those it was made for.
     """
 
     standardizer: Standardizer
     before: Psi
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Psi of stacked rows (n, D_new + D_old)."""
+        """Return psi of stacked rows (n, D_new + D_old)."""
         return self.before(self.old(x))
 
     def old(self, x: Tensor) -> Tensor:
-        """The old features of stacked rows, (n, D_old)."""
+        """Return the old columns of stacked rows, (n, D_old)."""
         return x[:, self.standardizer.mean.shape[0] :]

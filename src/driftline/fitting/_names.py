@@ -1,4 +1,4 @@
-"""Names of the models that can be chosen from, for those who must not wait for PyTorch to list them."""
+"""Names of the models, in a module of their own so that listing them does not import PyTorch."""
 
 __all__ = ["MODELS"]
 

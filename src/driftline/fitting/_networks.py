@@ -1,4 +1,4 @@
-"""Networks as models of psi: modules, one head per original, and how one network grows out of another."""
+"""Networks as models of psi: modules, one head per original, and growth of one network out of another."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from driftline.fitting._models import CHUNK, Standardizer
 __all__ = ["MLP", "ModuleFactory", "Network", "grow", "mlp_factory"]
 
 ModuleFactory = Callable[[int, int], nn.Module]
-"""``factory(n_inputs, n_outputs)``; with several originals, tau is the last input and each has its own output."""
+"""Factory ``(n_inputs, n_outputs) -> module``; several originals have tau as last input and one output each."""
 
-_CLIP = 1e4  # a standardised input beyond this says nothing more to a float32 network
+_CLIP = 1e4  # beyond this, a standardised input carries no more information for a float32 network
 
 
 class MLP(nn.Module):
@@ -30,24 +30,24 @@ class MLP(nn.Module):
         self.head = nn.Linear(widths[-1], n_outputs)
 
     def hidden(self, x: Tensor) -> Tensor:
-        """Activations of the last hidden layer, (n, width)."""
+        """Return the activations of the last hidden layer, (n, width)."""
         for layer in self.layers:
             x = torch.relu(layer(x))
         return x
 
     def forward(self, x: Tensor) -> Tensor:
-        """Outputs, (n, n_outputs)."""
+        """Return the outputs, (n, n_outputs)."""
         out: Tensor = self.head(self.hidden(x))
         return out
 
 
 def mlp_factory(hidden: Sequence[int] = (256, 256)) -> ModuleFactory:
-    """A factory of :class:`MLP` with these hidden widths."""
+    """Return a factory of :class:`MLP` with these hidden widths."""
     return lambda n_inputs, n_outputs: MLP(n_inputs, n_outputs, hidden)
 
 
 class Network(NamedTuple):
-    """psi of one original in a (possibly shared) network: ``tau`` picks a head and, among several, is an input."""
+    """Psi of one original in a possibly shared network: ``tau`` picks a head and, if there are several, is an input."""
 
     standardizer: Standardizer
     module: nn.Module
@@ -55,19 +55,19 @@ class Network(NamedTuple):
     heads: int
 
     def inputs(self, x: Tensor) -> Tensor:
-        """Network inputs (n, D) or, with several originals, (n, D + 1)."""
+        """Return the network inputs, (n, D) or, with several originals, (n, D + 1)."""
         z = self.standardizer(x).clamp(-_CLIP, _CLIP).float()
         if self.heads == 1:
             return z
         return torch.cat([z, torch.full_like(z[:, :1], float(self.tau))], 1)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Psi of raw rows, (n,)."""
+        """Return psi of raw rows, (n,)."""
         with torch.no_grad():
             return torch.cat([self.outputs(self.inputs(rows)) for rows in x.split(CHUNK)]).double()
 
     def outputs(self, inputs: Tensor) -> Tensor:
-        """This original's head, (n,)."""
+        """Return the outputs of this original's head, (n,)."""
         out: Tensor = self.module(inputs)
         if out.ndim == 1 and self.heads == 1:
             return out
@@ -80,9 +80,9 @@ class Network(NamedTuple):
 
 
 def grow(old: nn.Module, new: nn.Module) -> bool:
-    """Start ``new`` from ``old`` where their parameters overlap; true if the structures allowed it.
+    """Initialise ``new`` from ``old`` where their parameters overlap; return whether the structures allow it.
 
-    Added inputs of a layer get weight zero, so a network that only became wider computes what it did before.
+    Added inputs of a layer get weight zero, so a network that has only become wider still computes the same values.
     """
     before, after = dict(old.named_parameters()), dict(new.named_parameters())
     if before.keys() != after.keys() or any(before[k].ndim != after[k].ndim for k in after):

@@ -14,13 +14,16 @@ from driftline.fitting._objectives import Objective, log_mean_exp, logistic, lsi
 
 __all__ = ["bridge_constant", "fit_convex", "is_separable"]
 
-_SAMPLE = 8
+_SAMPLE = 8  # large fits start from the solution on one row in this many
 _RUNAWAY = 50.0  # a standardised coefficient or a loss beyond this is on its way to infinity
-_NEAR = 1e-5  # gradient at which the curvature is that of the solution for all purposes
+_NEAR = 1e-5  # gradient below which the curvature is practically that of the solution
 
 
 def _row_derivatives(objective: Objective, phi_num: Tensor, phi_den: Tensor) -> tuple[Tensor, ...]:
-    """Loss, first and second derivatives in each row's log-ratio (the second assuming the loss is a sum over rows)."""
+    """Return the loss and its first and second derivatives with respect to each row's log-ratio.
+
+    The second derivatives assume that the loss is a sum over rows.
+    """
     phi_num, phi_den = phi_num.detach().requires_grad_(), phi_den.detach().requires_grad_()
     with torch.enable_grad():
         loss = objective(phi_num, phi_den)
@@ -35,16 +38,16 @@ def _row_derivatives(objective: Objective, phi_num: Tensor, phi_den: Tensor) -> 
 
 
 def _third(objective: Objective, phi_num: Tensor, phi_den: Tensor, width: float = 1e-3) -> tuple[Tensor, Tensor]:
-    """Third derivatives in each row's log-ratio, from the second ones on both sides."""
+    """Return third derivatives with respect to each row's log-ratio, by central differences of the second ones."""
     upper = _row_derivatives(objective, phi_num + width, phi_den + width)
     lower = _row_derivatives(objective, phi_num - width, phi_den - width)
     return (upper[3] - lower[3]) / (2.0 * width), (upper[4] - lower[4]) / (2.0 * width)
 
 
 def is_separable(objective: Objective) -> bool:
-    """Whether the loss is a sum over rows, so that its second derivative in the log-ratios is diagonal.
+    """Say whether the loss is a sum over rows, so that its second derivative in the log-ratios is diagonal.
 
-    Checked on a small example: then Newton's method and influence values apply, whoever wrote the objective.
+    If so, Newton's method and influence values apply. This is checked on a small example, for any user's objective.
     """
     generator = torch.Generator().manual_seed(0)
     phi = [torch.randn(6, generator=generator, dtype=torch.float64).mul_(0.3).requires_grad_() for _ in range(2)]
@@ -76,8 +79,8 @@ def fit_convex(
     r"""Minimise ``objective(design_num @ theta + offset_num, design_den @ theta + offset_den)`` by Newton's method.
 
     The objective must be a sum over rows (:func:`is_separable`); pass :func:`~driftline.fitting.unnormalised`
-    of a self-normalised one. ``ridge`` adds :math:`\frac{\rho}{2(N+M)}\|\theta\|^2`, the prior of weight :math:`\rho`
-    observations that keeps the solution finite for separable or collinear data.
+    of a self-normalised one. ``ridge`` adds :math:`\frac{\rho}{2(N+M)}\|\theta\|^2`, a prior worth
+    :math:`\rho` observations that keeps the solution finite for separable or collinear data.
 
     >>> from driftline.fitting import Dense
     >>> _ = torch.manual_seed(0)
@@ -119,13 +122,13 @@ def fit_convex(
         if size < tol:
             converged = True
             break
-        # a curvature that brings the gradient down is good for another step, which saves two Gram matrices; the one
-        # taken next to the solution serves inference too
+        # a curvature that brings the gradient down is good for another step, which saves two Gram matrices; one taken
+        # close to the solution also serves inference
         if factor is None or size > 0.2 * before or (size < _NEAR < known_at):
             hessian, known_at = _curvature(design_num, design_den, c_num, c_den, weight, eye), size
             factor = _factor(hessian)
         direction = -torch.cholesky_solve(gradient[:, None], factor)[:, 0]
-        if bool((c_num < 0).any()):  # not convex: stay in the basin around the start, where the ratio is
+        if bool((c_num < 0).any()):  # not convex: stay in the basin around the start, which holds the ratio
             direction = direction * min(1.0, 0.5 / float(direction.abs().max()))
         found = _search(at, coef, direction, loss, float(gradient @ direction))
         if found is None:
@@ -139,7 +142,7 @@ def fit_convex(
     if not converged and (float(coef.abs().max()) > _RUNAWAY or float(loss) < -_RUNAWAY):
         raise FitDivergedError(
             "the objective has no minimum on these windows (KLIEP, LSIF and NWJ have none where the numerator lies "
-            "outside of the denominator's rows): take larger windows, smaller steps, or objective='logistic'"
+            "outside the denominator's rows): take larger windows, smaller steps, or objective='logistic'"
         )
     if known_at > _NEAR:
         hessian = design_num.gram(c_num) + design_den.gram(c_den) + weight * eye
@@ -149,19 +152,30 @@ def fit_convex(
 
 
 def _neighbourhood(
-    num: Design, den: Design, objective: Objective, offset_num: Tensor | None, offset_den: Tensor | None, ridge: float,
+    num: Design,
+    den: Design,
+    objective: Objective,
+    offset_num: Tensor | None,
+    offset_den: Tensor | None,
+    ridge: float,
     start: Tensor,
-) -> ConvexFit | None:  # fmt: skip
-    """The fit to an eighth of the rows: near the solution, with a curvature good enough to walk there.
+) -> ConvexFit | None:
+    """Fit an eighth of the rows: this ends near the solution, with a curvature good enough to get there.
 
-    None where the eighth has no minimum: all rows may still have one.
+    Return None if the eighth has no minimum: all rows may still have one.
     """
     part = [None if o is None else o[::_SAMPLE] for o in (offset_num, offset_den)]
     try:
         return fit_convex(
-            num.thin(_SAMPLE), den.thin(_SAMPLE), objective, offset_num=part[0], offset_den=part[1],
-            ridge=ridge / _SAMPLE, start=start, tol=1e-4,
-        )  # fmt: skip
+            num.thin(_SAMPLE),
+            den.thin(_SAMPLE),
+            objective,
+            offset_num=part[0],
+            offset_den=part[1],
+            ridge=ridge / _SAMPLE,
+            start=start,
+            tol=1e-4,
+        )
     except FitDivergedError:
         return None
 
@@ -169,7 +183,7 @@ def _neighbourhood(
 def _curvature(
     design_num: Design, design_den: Design, c_num: Tensor, c_den: Tensor, weight: float, eye: Tensor
 ) -> Tensor:
-    """The Hessian, or where it is not positive (LSIF far from its optimum) its positive part by rows."""
+    """Return the Hessian or, where it is not positive (LSIF far from its optimum), its positive part by rows."""
     jitter = 1e-10 + weight
     hessian = design_num.gram(c_num) + design_den.gram(c_den) + jitter * eye
     if bool((c_num < 0).any() | (c_den < 0).any()) and torch.linalg.cholesky_ex(hessian).info != 0:
@@ -178,7 +192,7 @@ def _curvature(
 
 
 def _factor(matrix: Tensor) -> Tensor:
-    """Cholesky factor of a positive (semi-)definite matrix, adding to its diagonal until there is one."""
+    """Return the Cholesky factor of a positive (semi-)definite matrix, adding to its diagonal until there is one."""
     size = matrix.diagonal().abs().mean().clamp_min(1e-300)
     eye = torch.eye(matrix.shape[0], dtype=matrix.dtype, device=matrix.device)
     for jitter in (0.0, 1e-9, 1e-6, 1e-3, 1.0):
@@ -192,7 +206,7 @@ def _factor(matrix: Tensor) -> Tensor:
 def _search(
     at: Callable[[Tensor], tuple[Tensor, ...]], coef: Tensor, direction: Tensor, loss: Tensor, slope: float
 ) -> tuple[Tensor, tuple[Tensor, ...]] | None:
-    """Backtracking along a descent direction; None where nothing improves."""
+    """Backtrack along a descent direction; return None if no step improves the loss."""
     rate = 1.0
     for _ in range(40):
         trial = coef + rate * direction
@@ -205,9 +219,9 @@ def _search(
 
 
 def bridge_constant(phi_num: Tensor, phi_den: Tensor, objective: Objective) -> float:
-    """The constant to add to log-ratios: the objective's own minimiser, or the bridge estimate if it has none."""
+    """Return the constant to add to log-ratios: the objective's own minimiser, or else the bridge estimate."""
     own = unnormalised(objective)
-    # in closed form where there is one: Newton's method would leave the finite numbers where ratios do
+    # in closed form where there is one: Newton's method would overflow where ratios do
     if own is nwj:
         return -float(log_mean_exp(phi_den))
     if own is lsif:

@@ -1,4 +1,4 @@
-"""Objectives: losses of the log-ratios on the two samples. Lower is better, the true ratio is the best.
+"""Objectives: losses of the log-ratios on the two samples. Lower is better, and the true ratio is best.
 
 Every objective is a pure function ``(log_r_num, log_r_den) -> scalar`` of the model's log-ratio on the rows of
 the numerator (original, or previous window) and of the denominator (current window). None of them knows about
@@ -42,7 +42,7 @@ def kliep(log_r_num: Tensor, log_r_den: Tensor) -> Tensor:
 
     .. math:: -\frac1N \sum_i \phi(x_i) + \log \frac1M \sum_j e^{\phi(y_j)}
 
-    It does not see a constant added to :math:`\phi`; see :func:`unnormalised` for its twin that does.
+    It ignores a constant added to :math:`\phi`; see :func:`unnormalised` for the variant that does not.
 
     Reference: Sugiyama et al., *Direct importance estimation for covariate shift adaptation*, 2008.
 
@@ -68,9 +68,9 @@ def logistic(log_r_num: Tensor, log_r_den: Tensor) -> Tensor:
 
     .. math:: \frac{1}{N+M}\Big[\sum_i \log(1+e^{-\phi(x_i)-\log\rho}) + \sum_j \log(1+e^{\phi(y_j)+\log\rho})\Big]
 
-    The efficient objective, and the default: with a free constant its normaliser is the bridge estimate.
+    This is the efficient objective, and the default: with a free constant its normaliser is the bridge estimate.
 
-    >>> round(float(logistic(torch.zeros(4), torch.zeros(4))), 6)  # log 2: the samples cannot be told apart
+    >>> round(float(logistic(torch.zeros(4), torch.zeros(4))), 6)  # log 2: the samples cannot be distinguished
     0.693147
     """
     n, m = log_r_num.shape[0], log_r_den.shape[0]
@@ -91,7 +91,7 @@ def lsif(log_r_num: Tensor, log_r_den: Tensor) -> Tensor:
 
 
 def bregman(generator: Callable[[Tensor], Tensor]) -> Objective:
-    r"""The Bregman divergence between true and modelled ratio for a convex, differentiable generator ``f(r)``.
+    r"""Return the Bregman divergence between true and modelled ratio for a convex, differentiable ``f(r)``.
 
     .. math:: E_q[f'(r)\,r - f(r)] - E_p[f'(r)]
 
@@ -101,7 +101,7 @@ def bregman(generator: Callable[[Tensor], Tensor]) -> Objective:
     Reference: Sugiyama et al., *Density-ratio matching under the Bregman divergence*, 2012.
 
     Arguments:
-        generator: a torch function, applied elementwise to the ratios.
+        generator: ``f``, a torch function that is applied elementwise to the ratios.
 
     >>> square = bregman(lambda r: 0.5 * (r - 1) ** 2)
     >>> a, b = torch.linspace(-1, 1, 9), torch.linspace(-0.5, 1, 9)
@@ -128,10 +128,11 @@ def bregman(generator: Callable[[Tensor], Tensor]) -> Objective:
 
 
 def f_gan(generator: Callable[[Tensor], Tensor]) -> Objective:
-    r"""The f-GAN bound :math:`-(E_p[T] - E_q[f^*(T)])` with critic :math:`T = f'(r)`: minus it bounds the f-divergence.
+    r"""Return the f-GAN bound :math:`-(E_p[T] - E_q[f^*(T)])` with critic :math:`T = f'(r)`.
 
-    Since :math:`f^*(f'(r)) = f'(r)\,r - f(r)`, it is :func:`bregman` with the same ``f``; the bound is tight at the
-    true ratio. :func:`nwj` is the case ``r log r``.
+    Its negative is a lower bound on the f-divergence, tight at the true ratio. Since
+    :math:`f^*(f'(r)) = f'(r)\,r - f(r)`, it is :func:`bregman` with the same ``f``; :func:`nwj` is the case
+    ``r log r``.
 
     Reference: Nowozin et al., *f-GAN*, 2016.
 
@@ -143,7 +144,7 @@ def f_gan(generator: Callable[[Tensor], Tensor]) -> Objective:
 
 
 def constraint_residual(log_r_den: Tensor, psi_prev_num: Tensor, psi_prev_den: Tensor) -> Tensor:
-    r"""The paper's step constraint :math:`\Psi_t/(\Phi_t \Psi_{t-1})` (Eq. 10), 1 where it holds.
+    r"""Return the paper's step constraint :math:`\Psi_t/(\Phi_t \Psi_{t-1})` (Eq. 10), which is 1 where it holds.
 
     The paper adds :math:`\lambda_c(\cdot-1)^2` to a maximised objective; it is a penalty, so the loss
     gets ``+ penalty * (constraint_residual(...) - 1) ** 2``.
@@ -165,7 +166,7 @@ OBJECTIVES: dict[str, Objective] = {"kliep": kliep, "logistic": logistic, "lsif"
 
 
 def resolve_objective(objective: str | Objective) -> Objective:
-    """The objective of that name, or the callable itself once it has shown that it is a loss."""
+    """Return the objective of that name, or the callable itself after checking that it is a loss."""
     if callable(objective):
         _check(objective)
         return objective
@@ -178,7 +179,7 @@ def resolve_objective(objective: str | Objective) -> Objective:
 
 
 def _check(objective: Objective) -> None:
-    """Try a user's objective on small samples of unequal size: a finite scalar, with a slope on both of them."""
+    """Check on small samples of unequal size that an objective is a finite scalar with a slope in both of them."""
     num, den = torch.linspace(-0.2, 0.3, 6, dtype=torch.float64), torch.linspace(-0.3, 0.2, 5, dtype=torch.float64)
     num.requires_grad_()
     den.requires_grad_()
@@ -196,5 +197,5 @@ def _check(objective: Objective) -> None:
 
 
 def unnormalised(objective: Objective) -> Objective:
-    """The twin of an objective that determines the constant: NWJ for KLIEP, the objective itself otherwise."""
+    """Return the variant of an objective that determines the constant: NWJ for KLIEP, else the objective itself."""
     return nwj if objective is kliep else objective

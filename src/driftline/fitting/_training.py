@@ -17,11 +17,11 @@ from driftline.fitting._objectives import Objective, constraint_residual
 __all__ = ["Pair", "Progress", "Training", "check_training", "fit_network", "row_batches", "run_epochs", "split_rows"]
 
 Progress = Callable[[int, int, float, float], None]
-"""``progress(epoch, epochs, loss, held_out)``, called after each epoch of a network fit."""
+"""Callback ``progress(epoch, epochs, loss, held_out)``, called after each epoch of a network fit."""
 
 
 class Training(NamedTuple):
-    """Settings of the mini-batch loop. ``batch`` counts rows of each window."""
+    """Settings of the mini-batch loop. ``batch`` is the number of rows from each window."""
 
     epochs: int = 20
     min_epochs: int = 3
@@ -35,7 +35,7 @@ class Training(NamedTuple):
 
 
 def check_training(training: Any) -> Training:
-    """The settings, or an error that names the one that is wrong."""
+    """Return the settings, or raise an error that names the wrong one."""
     if not isinstance(training, Training):
         raise TypeError(f"training={training!r} must be a driftline.Training")
     if not 0.0 < training.validation < 1.0:
@@ -47,7 +47,7 @@ def check_training(training: Any) -> Training:
 
 
 class Pair(NamedTuple):
-    """One original's share of a network fit: inputs of both windows and previous psi on them."""
+    """An original's share of a network fit: inputs of both windows, the previous psi on them, the output trained."""
 
     num: Tensor
     den: Tensor
@@ -57,7 +57,7 @@ class Pair(NamedTuple):
 
 
 def split_rows(n: int, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Row numbers for training and validation, a function of the size and seed alone.
+    """Return row numbers for training and validation, which depend on the size and seed alone.
 
     A window keeps its split in both of its roles, so that its sampling error cancels in networks too.
     """
@@ -77,11 +77,11 @@ def fit_network(
     split_seed: int = 0,
     progress: Progress | None = None,
 ) -> FitInfo:
-    """Train ``module`` in place on the objective averaged over ``pairs``; the weights of the best epoch are restored.
+    """Train ``module`` in place on the objective averaged over ``pairs``, and restore the weights of the best epoch.
 
     The log-ratio of a pair is ``outputs(inputs) - previous psi``. Rows are split once into training and validation, by
     ``split_seed`` and their number alone: a window keeps its split in both of its roles. ``penalty`` is lambda_c;
-    training stops early when ``patience`` epochs bring nothing, but not before ``min_epochs``.
+    training stops early after ``patience`` epochs without improvement, but not before ``min_epochs``.
     """
     splits = [tuple(split_rows(len(rows), training.validation, split_seed) for rows in (p.num, p.den)) for p in pairs]
     largest = max(max(len(a[0]), len(b[0])) for a, b in splits)
@@ -100,23 +100,31 @@ def fit_network(
         for b in range(batches):
             yield torch.stack([loss_on(p, o[0][b], o[1][b]) for p, o in zip(pairs, orders, strict=True)]).mean()
 
-    advice = "take smaller steps or objective='logistic'"
+    advice = "take smaller steps or use objective='logistic'"
     return run_epochs(module, epoch_losses, held_out, training, batches, advice=advice, progress=progress)
 
 
-def run_epochs(module: nn.Module, epoch_losses: Callable[[], Iterator[Tensor]], held_out: Callable[[], Tensor],
-               training: Training, batches: int, *, advice: str, progress: Progress | None = None
-               ) -> FitInfo:  # fmt: skip
-    """Descend on the losses of each epoch's batches; the weights of the best epoch on held-out rows are restored.
+def run_epochs(
+    module: nn.Module,
+    epoch_losses: Callable[[], Iterator[Tensor]],
+    held_out: Callable[[], Tensor],
+    training: Training,
+    batches: int,
+    *,
+    advice: str,
+    progress: Progress | None = None,
+) -> FitInfo:
+    """Minimise the losses of each epoch's batches, and restore the weights of the epoch best on held-out rows.
 
     Arguments:
-        epoch_losses: yields the loss of one batch after the other, ``batches`` of them; the module moves in between.
-        held_out: the loss on rows not trained on, called in evaluation mode and without gradients.
-        advice: what an error on a loss that is not a number recommends, beside a lower learning rate.
+        epoch_losses: function that yields the loss of one batch after another; the module is updated in between.
+        held_out: function that returns the loss on rows not trained on, called in evaluation mode without gradients.
+        batches: number of batches in an epoch.
+        advice: remedy that an error on a loss that is not finite names, besides a lower learning rate.
     """
     began = time.perf_counter()
     optimiser, scheduler = _optimiser(module, training, batches)
-    # epoch 0 competes too: where nothing moved, a warm-started network that stays as it was is the best one
+    # epoch 0 competes too: where nothing has drifted, a warm-started network is best left as it is
     best, best_state, best_epoch = _judge(module, held_out), copy.deepcopy(module.state_dict()), 0
     epoch, loss_value = 0, float("nan")
     if not math.isfinite(best):
@@ -137,14 +145,14 @@ def run_epochs(module: nn.Module, epoch_losses: Callable[[], Iterator[Tensor]], 
             break
     module.load_state_dict(best_state)
     module.eval()
-    # still improving at the last epoch of a constant-rate schedule means the budget, not the data, ended it
+    # improving until the last epoch of a constant-rate schedule means that the budget, not the data, ended training
     converged = training.schedule != "constant" or best_epoch < training.epochs
     message = "" if converged else f"still improving after {training.epochs} epochs"
     return FitInfo("mini-batch", converged, epoch, loss_value, best, float("nan"), time.perf_counter() - began, message)
 
 
 def _judge(module: nn.Module, held_out: Callable[[], Tensor]) -> float:
-    """The held-out loss of a module that is then ready to be trained further."""
+    """Return the held-out loss, and leave the module ready for further training."""
     module.eval()
     with torch.no_grad():
         value = float(held_out())
@@ -153,7 +161,7 @@ def _judge(module: nn.Module, held_out: Callable[[], Tensor]) -> float:
 
 
 def _loss(pair: Pair, rows_num: Tensor, rows_den: Tensor, objective: Objective, penalty: float) -> Tensor:
-    """The objective, and the paper's penalty if there is one, on a batch of one pair."""
+    """Return the objective, plus the paper's penalty if there is one, on a batch of one pair."""
     out = pair.outputs(torch.cat([pair.num[rows_num], pair.den[rows_den]]))
     prev_num, prev_den = pair.prev_num[rows_num], pair.prev_den[rows_den]
     log_num, log_den = out[: len(rows_num)] - prev_num, out[len(rows_num) :] - prev_den
@@ -175,7 +183,7 @@ def _descend(
 
 
 def row_batches(rows: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-    """Row numbers in a random order, in batches of the same size or one less."""
+    """Return row numbers in random order, in batches whose sizes differ by at most one."""
     return torch.tensor_split(rows[torch.randperm(len(rows), generator=generator)], count)
 
 

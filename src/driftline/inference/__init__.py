@@ -1,4 +1,4 @@
-"""How sure an estimate is: divergences, their error bars and intervals, dependence, attribution, theory."""
+"""Estimates and their uncertainty: divergences, error bars and intervals, dependence, attribution, theory."""
 
 import lazy_loader
 

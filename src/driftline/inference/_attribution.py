@@ -1,12 +1,13 @@
-r"""Which columns moved: the symmetric divergence of a log-linear ratio, feature by feature, with error bars.
+r"""Attribution of drift to columns: the symmetric divergence of a log-linear ratio by feature, with error bars.
 
 For :math:`\log r = \theta^\top T - c` the sum of both Kullback-Leibler divergences needs no constant and splits,
 
 .. math:: \mathrm{KL}(p\|q) + \mathrm{KL}(q\|p) = \sum_j \theta_j \big(E_p T_j - E_q T_j\big),
 
 with :math:`E_p T_j` known from the start, since features are centred on the original; for features that joined later
-(``auto``) it is estimated by importance weights, whose error the bars do not hold. A column gets what its features
-carry; a product of two columns is shared between them, a ridge unit by its squared weights.
+(``auto``) it is estimated by importance weights, whose error the bars do not include. A column gets the contributions
+of its features; a product of two columns is split evenly between them, a ridge unit in proportion to its squared
+weights.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from driftline.inference._influence import LEAST_SLACK, Uncertainty, covariance,
 
 __all__ = ["Attribution", "attribute", "members", "shares"]
 
-_THIN = 4000  # rows that know the covariances of feature means well enough
+_THIN = 4000  # enough rows to estimate the covariances of feature means
 
 
 class Attribution(NamedTuple):
-    """What one column carries of KL(original‖current) + KL(current‖original), in nats and as a share of the sum."""
+    """Contribution of a column to KL(original‖current) + KL(current‖original), in nats and as a share of the sum."""
 
     column: str | int
     share: float
@@ -36,7 +37,7 @@ class Attribution(NamedTuple):
 
 
 def shares(features: Features) -> Tensor:
-    """How much of each feature belongs to each column, (D, p); columns sum to 1."""
+    """Return the share of each column in each feature, (D, p); the shares in a feature sum to 1."""
     d, k, u = features.columns, features.pairs.shape[0], features.bias.shape[0]
     eye = torch.eye(d, dtype=features.center.dtype, device=features.center.device)
     pairs = eye.new_zeros(d, k)
@@ -58,18 +59,19 @@ def attribute(
     level: float,
     groups: Tensor | None = None,
 ) -> list[Estimate]:
-    """The contribution of each column, in their order.
+    """Estimate the contribution of each column, in their order.
 
     Arguments:
-        coef: of the features, (p,).
-        design: of the current window, with its column of ones, (n, p+1).
+        coef: coefficients of the features, (p,).
+        design: design of the current window, with its column of ones, (n, p+1).
         log_r: log-ratios of its rows, (n,).
         lag: reach of the dependence between its rows.
-        groups: which columns belong together, ones in (groups, D); then the contribution of each group.
+        level: confidence level.
+        groups: columns that belong together, as ones in (groups, D), to get the contribution of each group instead.
     """
     n = design.shape[0]
     means = design.pull(torch.full((n,), 1.0 / n, dtype=coef.dtype, device=coef.device))[:-1]
-    # E_p T - E_q T; the former is 0, or by importance weights for features that were not there then
+    # E_p T - E_q T; the former is 0, or estimated by importance weights for features that joined later
     weighted = design.pull(torch.softmax(log_r, 0))[:-1]
     moved = torch.where(joined_later(coef, uncertainty), weighted, torch.zeros_like(means)) - means
     every = 1 if lag else max(1, n // max(_THIN, 10 * design.shape[1]))
@@ -99,11 +101,11 @@ def attribute(
 
 
 def members(groups: Mapping[str, Sequence[str | int]], columns: Sequence[str | int]) -> Tensor:
-    """Which columns each group has, as ones in (groups, D)."""
+    """Return the columns of each group, as ones in (groups, D)."""
     out = torch.zeros(len(groups), len(columns))
     for i, (name, wanted) in enumerate(groups.items()):
         for column in wanted:
             if column not in columns:
-                raise ValueError(f"group {name!r} holds the unknown column {column!r}: there are {columns[:5]}...")
+                raise ValueError(f"group {name!r} holds the unknown column {column!r}: known ones are {columns[:5]}...")
             out[i, columns.index(column)] = 1.0
     return out

@@ -1,8 +1,8 @@
-r"""Sums over rows that depend on their neighbours: how far dependence reaches, and long-run covariances.
+r"""Sums over rows that depend on their neighbours: the reach of dependence, and long-run covariances.
 
-The variance of a sum of autocorrelated rows holds their cross products too, :math:`\sum_{|k|\le 2L} w_k \Gamma_k`, with
-a flat-top kernel: weight 1 up to lag L, falling to 0 at 2L. It is taken from sums over short blocks of rows, so its
-cost does not grow with L. Windows are taken as independent of each other, which is right up to L/rows.
+The variance of a sum of autocorrelated rows includes their cross products, :math:`\sum_{|k|\le 2L} w_k \Gamma_k`, with
+a flat-top kernel: weight 1 up to lag L, falling to 0 at 2L. It is computed from sums over short blocks of rows, so
+its cost does not grow with L. Windows are treated as independent of each other, which is right up to L/rows.
 
 Reference: Politis and Romano, *Bias-corrected nonparametric spectral estimation*, 1995.
 """
@@ -18,13 +18,13 @@ from driftline.fitting import Design
 
 __all__ = ["choose_lag", "long_run", "long_run_variance", "positive"]
 
-_ROWS = 8192  # enough to see how far dependence reaches, and to multiply at a time
-_QUIET = 3  # lags in a row without correlation end the search
+_ROWS = 8192  # enough rows to find the reach of dependence; also the rows multiplied at a time
+_QUIET = 3  # lags in a row without correlation that end the search
 _PARTS = 4  # blocks per lag
 
 
 def choose_lag(z: Tensor) -> int:
-    """The lag beyond which standardised rows (n, D) and their squares show no correlation; 0 for independent rows.
+    """Return the lag beyond which standardised rows (n, D) and their squares are uncorrelated; 0 for independent rows.
 
     >>> _ = torch.manual_seed(0)
     >>> choose_lag(torch.randn(2000, 3).double())
@@ -40,8 +40,8 @@ def choose_lag(z: Tensor) -> int:
         return 0
     series, power = series[:, kept], power[kept]
     count = series.shape[1]
-    # under independence the sum of n rho^2 has mean `count`; columns may be copies of each other, so the spread is
-    # that of few independent ones
+    # under independence the sum of n rho^2 has mean `count`; columns may be copies of each other, so its spread is
+    # taken as that of a few independent ones
     enough = count * (1.0 + 12.0 / math.sqrt(min(count, 8)))
     lag, quiet = 0, 0
     for k in range(1, n // 20 + 1):
@@ -57,7 +57,7 @@ def choose_lag(z: Tensor) -> int:
 
 
 def long_run(left: Design, left_values: Tensor, right: Design, right_values: Tensor, lag: int) -> Tensor:
-    """Covariance of the sums over rows of ``left_values * T`` and ``right_values * T'``, (p, q)."""
+    """Return the covariance of the sums over rows of ``left_values * T`` and ``right_values * T'``, (p, q)."""
     n = left.shape[0]
     if lag == 0:
         product = left_values * right_values
@@ -77,7 +77,7 @@ def long_run(left: Design, left_values: Tensor, right: Design, right_values: Ten
 
 
 def long_run_variance(values: Tensor, lag: int) -> float:
-    """Variance of the sum of values (n,)."""
+    """Return the variance of the sum of values (n,)."""
     values = values - values.mean()
     if lag == 0:
         return float(values @ values)
@@ -93,7 +93,7 @@ def _centred(blocks: Tensor) -> Tensor:
 
 
 def _flat_top(a: Tensor, b: Tensor) -> Tensor:
-    """Twice the Bartlett sum of 2L less that of L: weight 1 up to L. Moving sums over all shifts make Bartlett's."""
+    """Return twice the Bartlett sum of 2L minus that of L: weight 1 up to L. Moving sums over all shifts give both."""
 
     def bartlett(parts: int) -> Tensor:
         left = _moving(a, parts)
@@ -108,7 +108,7 @@ def _moving(blocks: Tensor, parts: int) -> Tensor:
 
 
 def positive(matrix: Tensor) -> Tensor:
-    """The nearest covariance: what a flat-top kernel may leave below zero is cut off."""
+    """Return the nearest covariance: eigenvalues that a flat-top kernel leaves below 0 are set to 0."""
     values, vectors = torch.linalg.eigh(0.5 * (matrix + matrix.T))
     result: Tensor = (vectors * values.clamp_min(0.0)) @ vectors.T
     return result

@@ -2,7 +2,7 @@ r"""f-divergences between original and current, as pure functions of log-ratios 
 
 :math:`D_f = E_q[f(r)]` with ``r = original/current`` and convex ``f``, ``f(1) = 0``. Adding ``c (r - 1)`` to ``f``
 does not change the divergence; of that family we take the member with the lightest tail on samples of ``q``, so
-that the estimate goes to its true limit (not to half of it) when the original has left the current window.
+that the estimate tends to its true limit (not to half of it) when the current window no longer overlaps the original.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ DIVERGENCES: dict[str, Callable[[Array], Array]] = {
 
 
 def resolve(kind: str | Generator) -> Callable[[Array], Array]:
-    """The per-row function of log-ratios for a name of :data:`DIVERGENCES` or a convex ``f(r)``."""
+    """Return the per-row function of log-ratios for a name of :data:`DIVERGENCES` or a convex ``f(r)``."""
     if callable(kind):
         generator = kind
         at_one = float(np.asarray(generator(np.ones(1)), dtype=float).ravel()[0])
@@ -81,12 +81,12 @@ def resolve(kind: str | Generator) -> Callable[[Array], Array]:
 
 
 def terms(log_r: npt.ArrayLike, kind: str | Generator) -> Array:
-    """``f(r)`` per row; the divergence is their mean."""
+    """Return ``f(r)`` of each row; the divergence is their mean."""
     log_r = np.asarray(log_r, dtype=np.float64)
     values = resolve(kind)(log_r)
     if values.shape != log_r.shape:
         raise ValueError(
-            f"the generator returned shape {values.shape} for ratios of shape {log_r.shape}: one value each"
+            f"the generator returned shape {values.shape} for ratios of shape {log_r.shape}: expected one value each"
         )
     if not np.isfinite(values).all():
         raise ValueError(f"divergence {kind!r} is not finite on {(~np.isfinite(values)).sum()} of {values.size} rows")
@@ -94,28 +94,28 @@ def terms(log_r: npt.ArrayLike, kind: str | Generator) -> Array:
 
 
 def slope(log_r: npt.ArrayLike, kind: str | Generator, width: float = 1e-5) -> Array:
-    """Derivative of :func:`terms` in ``log r``, by central difference so that any ``f`` is served."""
+    """Return the derivative of :func:`terms` with respect to ``log r``, by central difference, for any ``f``."""
     log_r = np.asarray(log_r, dtype=np.float64)
     return (terms(log_r + width, kind) - terms(log_r - width, kind)) / (2.0 * width)
 
 
 def curvature(log_r: npt.ArrayLike, kind: str | Generator, width: float = 1e-3) -> Array:
-    """Second derivative of :func:`terms` in ``log r``."""
+    """Return the second derivative of :func:`terms` with respect to ``log r``, by central difference."""
     log_r = np.asarray(log_r, dtype=np.float64)
     middle = terms(log_r, kind)
     return (terms(log_r + width, kind) - 2.0 * middle + terms(log_r - width, kind)) / width**2
 
 
 def divergence(log_r: npt.ArrayLike, kind: str | Generator = "reverse_kl") -> float:
-    r"""The divergence from log-ratios on rows of the current distribution.
+    r"""Return the divergence, computed from log-ratios on rows of the current distribution.
 
     ``kl`` is KL(original‖current), ``reverse_kl`` KL(current‖original), ``js`` at most log 2, ``hellinger`` the
     squared distance (at most 1), ``pearson`` :math:`E_q[(r-1)^2]`, ``neyman`` :math:`E_q[1/r]-1`, ``total_variation``
     at most 1.
 
     Arguments:
-        log_r: log original/current on samples of current, (n,).
-        kind: a name, or a convex function of the ratio with ``f(1) = 0``.
+        log_r: log of original/current on samples of the current distribution, (n,).
+        kind: name of a divergence, or a convex function of the ratio with ``f(1) = 0``.
 
     >>> divergence([0.0, 0.0], "js")
     0.0

@@ -1,7 +1,7 @@
 r"""Estimate: a value with its error bar, and the law it is drawn from.
 
-A plug-in divergence is a quadratic form in the errors of the ratio before it is anything else: with no drift it reads
-``noise`` > 0, not 0, and is skewed like a chi-square; far away it is normal. One law serves both ends,
+A plug-in divergence (a reading) is, to leading order, a quadratic form in the errors of the ratio: with no drift its
+mean is ``noise`` > 0, not 0, and it is skewed like a chi-square; far away it is normal. One law serves both ends,
 
 .. math:: \hat D + \text{noise} \sim s + a\,\chi^2_k(\lambda = D/a),
 
@@ -24,8 +24,8 @@ __all__ = ["Estimate", "Law", "interval", "law_of", "normal_interval", "quantile
 
 Floats = npt.NDArray[np.float64]
 
-_MOST_NOISE = 1.0  # a fit that reads a nat without drift is not one to expand around
-_EXACT = 5.0  # of degrees of freedom and noncentrality: beyond, a power of the variable is nearly normal
+_MOST_NOISE = 1.0  # a fit whose bias without drift exceeds one nat is too poor to expand around
+_EXACT = 5.0  # sum of degrees of freedom and noncentrality above which a power of the variable is nearly normal
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class Estimate:
     """A value with its standard error and the interval ``[low, high]`` of the stated level.
 
     Attributes:
-        noise: what the same rows read on average with no drift at all; ``value`` has it subtracted, so that it
-            scatters around 0 on both sides then. ``nan`` where it is not known.
-        noise_std: the standard deviation of ``value`` with no drift.
-        shared: the share of that noise which comes from the original, and so is the same in all later windows.
-        slope: growth of the variance of ``value`` with the truth.
+        noise: mean reading of the same rows with no drift at all; it is subtracted, so that without drift ``value``
+            scatters around 0 on both sides. ``nan`` if unknown.
+        noise_std: standard deviation of ``value`` with no drift.
+        shared: share of this noise that comes from the original, and so is the same in all later windows.
+        slope: rate at which the variance of ``value`` grows with the truth.
 
     >>> print(Estimate(1.25, 0.1, 1.054, 1.446, 0.95))
     1.25 ± 0.1 (95% interval 1.054 to 1.446)
@@ -65,20 +65,20 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """``shift + scale * chi-square(dof, noncentrality = D / scale)``, of the reading before ``noise`` is subtracted."""
+    """Law ``shift + scale * chi-square(dof, noncentrality = D / scale)`` of a reading, ``noise`` included."""
 
     shift: float
     scale: float
     dof: float
 
     def above(self, reading: npt.ArrayLike, truth: npt.ArrayLike) -> Floats:
-        """The chance to read more than that when the truth is this; broadcasts."""
+        """Return the chance of a larger reading, given the truth; broadcasts."""
         x = np.maximum((np.asarray(reading, dtype=float) - self.shift) / self.scale, 0.0)
         return tail(x, self.dof, np.asarray(truth, dtype=float) / self.scale)
 
 
 def tail(x: npt.ArrayLike, dof: float, noncentrality: npt.ArrayLike) -> Floats:
-    """The noncentral chi-square's upper tail: exact, or beyond a few degrees of freedom by Sankaran's normal power.
+    """Return the noncentral chi-square's upper tail: exact, or for more degrees of freedom by Sankaran's normal power.
 
     Reference: Sankaran, *Approximations to the non-central chi-square distribution*, Biometrika 1963.
 
@@ -96,7 +96,7 @@ def tail(x: npt.ArrayLike, dof: float, noncentrality: npt.ArrayLike) -> Floats:
 
 
 def quantiles(levels: Floats, dof: float, noncentrality: float) -> Floats:
-    """The inverse of one less :func:`tail`, for one noncentrality.
+    """Return the inverse of 1 - :func:`tail`, for one noncentrality.
 
     >>> bool(abs(tail(quantiles(np.array([0.3]), 20.0, 5.0), 20.0, 5.0) - 0.7) < 1e-3)
     True
@@ -109,7 +109,7 @@ def quantiles(levels: Floats, dof: float, noncentrality: float) -> Floats:
 
 
 def _sankaran(dof: float, extra: Floats) -> tuple[Floats, Floats, Floats]:
-    """The power of x / (dof + extra) that is nearly normal, its mean and standard deviation."""
+    """Return the exponent that makes x / (dof + extra) nearly normal, and the power's mean and standard deviation."""
     total, twice = dof + extra, dof + 2.0 * extra
     h = 1.0 - (2.0 / 3.0) * total * (dof + 3.0 * extra) / twice**2
     p = twice / total**2
@@ -119,7 +119,7 @@ def _sankaran(dof: float, extra: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def normal_interval(value: float, std_error: float, level: float) -> Estimate:
-    """The normal interval around a value."""
+    """Return the normal interval around a value."""
     z = NormalDist().inv_cdf(0.5 + 0.5 * _checked(level))
     return Estimate(value, std_error, value - z * std_error, value + z * std_error, level)
 
@@ -127,14 +127,15 @@ def normal_interval(value: float, std_error: float, level: float) -> Estimate:
 def interval(
     reading: float, variance: float, noise: float, noise_variance: float, shared: float, level: float
 ) -> Estimate:
-    """The estimate behind a plug-in reading.
+    """Return the estimate behind a plug-in reading.
 
     Arguments:
-        reading: the plug-in value.
-        variance: of the reading by its influence values. Near no drift these overstate it, since their slope is an
-            estimate too: they give ``slope * reading``, the truth being ``noise_variance + slope * D``.
+        reading: plug-in value.
+        variance: variance of the reading by its influence values. Near no drift these overstate it, since their slope
+            is an estimate too: they give ``slope * reading``, where the truth is ``noise_variance + slope * D``.
         noise, noise_variance: mean and variance of the reading with no drift.
-        shared: see :class:`Estimate`.
+        shared: share of the noise that comes from the original, see :class:`Estimate`.
+        level: confidence level.
 
     >>> drifted = interval(0.30, 0.0004, 0.02, 0.00004, 0.5, 0.95)
     >>> round(drifted.value, 2), bool(drifted.low < 0.28 < drifted.high)
@@ -143,7 +144,7 @@ def interval(
     _checked(level)
     usable = 0.0 < noise < _MOST_NOISE and noise_variance > 0.0 and max(noise_variance, variance) < 1e100
     if not usable or reading < noise - 6.0 * math.sqrt(noise_variance):
-        # heavy tails or too few rows: what was taken for noise is not
+        # heavy tails or too few rows: the noise has not been estimated well
         return normal_interval(reading, math.sqrt(max(variance, 0.0)), level)
     slope = max(variance, 0.0) / max(reading, noise)
     value = reading - noise
@@ -156,16 +157,16 @@ def interval(
 
 
 def law_of(noise: float, noise_variance: float, slope: float) -> Law:
-    """The law with these moments: mean D + noise, variance noise_variance + slope D."""
+    """Return the law with mean D + noise and variance noise_variance + slope D."""
     null = noise_variance / (2.0 * noise)  # the chi-square that fits the noise alone
-    # samples that are nearly the same have next to no slope, which would stretch the law beyond all bounds
+    # samples that are nearly the same have almost no slope, which would stretch the law without bound
     scale = max(slope / 4.0, 1e-3 * null) if slope > 0.0 else null
     dof = noise_variance / (2.0 * scale**2)
     return Law(noise - scale * dof, scale, dof)
 
 
 def _solve(law: Law, reading: float, chance: float, top: float) -> float:
-    """The truth at which a reading above this one has that chance; 0 if it is rarer with no drift at all."""
+    """Return the truth at which a larger reading has this chance; 0 if it is at least that likely with no drift."""
 
     def gap(truth: float) -> float:
         return float(law.above(reading, truth)) - chance

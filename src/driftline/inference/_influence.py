@@ -1,9 +1,9 @@
-r"""Error bars that survive the recursion: influence values of each window, their accumulated covariance.
+r"""Error bars that survive the recursion: influence values of each window and their accumulated covariance.
 
 A step is an M-estimator: :math:`\hat\theta - \theta \approx -H^{-1}\sum_i g_i T(x_i)` with ``g_i`` the derivative of
-the loss in the log-ratio of row i. Window t works twice, as denominator of step t and as numerator of step t+1; its two
-influences are added before the covariance is taken, and windows are independent of each other. What is kept is the
-covariance of all closed windows and the last window's share, so memory does not depend on t.
+the loss with respect to the log-ratio of row i. Window t is used twice, as denominator of step t and as numerator of
+step t+1; its two influences are added before the covariance is taken, and windows are independent of each other. Only
+the covariance of all closed windows and the last window's share are kept, so memory does not depend on t.
 """
 
 from __future__ import annotations
@@ -32,22 +32,23 @@ __all__ = [
 ]
 
 LEAST_SLACK = 0.8  # with more parameters than a fifth of the rows, expansions around the truth no longer hold
-_KNOWN_MEAN = 1e-300  # the least spread of a feature whose mean in the original is known
-_CARRIES = 20.0  # times the mean square: a score this large means that few rows matter
-_KNOWN = 6000  # rows that know a variance to two percent, which is enough for a standard error
-_THIN = 3000  # rows that know a mean curvature well enough
-_DRAWS = 6  # of errors, where rows depend on each other and there is no formula
-_PAIRS = 400  # rows of each window that know what pairs of them do
+_KNOWN_MEAN = 1e-300  # smallest spread of a feature whose mean in the original is known
+_CARRIES = 20.0  # times the mean square: a squared score this large means that few rows matter
+_KNOWN = 6000  # enough rows to estimate a variance to two percent, which suffices for a standard error
+_THIN = 3000  # enough rows to estimate a mean curvature
+_DRAWS = 6  # draws of errors where rows depend on each other and there is no formula
+_PAIRS = 400  # enough rows of each window to estimate the effects of pairs of rows
 
 
 class Uncertainty(NamedTuple):
     """Covariance of (coefficients, constant) from the closed windows, and the last window's share as denominator.
 
     ``meat`` and ``meat_num`` are the scores' covariances in the last step, on its denominator and its numerator.
-    ``bias`` is what (coefficients, constant) are off on average, to second order, over all steps; ``step_bias`` in the
-    last one. ``first`` is the original's part in the covariance, ``origin_spread`` the covariance of its feature means,
-    ``origin`` that of (coefficients, constant) with them. ``slack`` is 1 - parameters/rows, which inverse_hessian has
-    been divided by. Shapes for p features: score (n,), both biases (p+1,), slack (), all others (p+1, p+1).
+    ``bias`` is the mean error of (coefficients, constant), to second order, over all steps; ``step_bias`` that of the
+    last step. ``first`` is the original's part in the covariance, ``origin_spread`` the covariance of its feature
+    means, ``origin`` that of (coefficients, constant) with them. ``slack`` is 1 - parameters/rows, by which
+    inverse_hessian has been divided. Shapes for p features: score (n,), both biases (p+1,), slack (), all others
+    (p+1, p+1).
     """
 
     covariance: Tensor
@@ -67,9 +68,9 @@ class Forward(NamedTuple):
     """KL(original‖current), summed up along the way.
 
     Attributes:
-        value: the sum of the original's means of all steps' log-ratios.
-        variance: of these means, as sums over rows.
-        rows: the fewest rows, by effective size, that one of them rests on.
+        value: sum, over all steps, of the original's mean of the step's log-ratio.
+        variance: variance of these means, as sums over rows.
+        rows: smallest number of effective rows that one of them rests on.
     """
 
     value: float = 0.0
@@ -89,35 +90,29 @@ def advance(
     """Close the numerator window of a step and open its denominator window.
 
     Arguments:
-        past: of the position the step started from, in the present coordinates (:func:`placed`, :func:`transported`);
+        past: uncertainty of the anchor of the step, in the present coordinates (:func:`placed`, :func:`transported`);
             None for an original, which has only this one role.
-        design_past: of the numerator window in the features that ``past.score`` belongs to, (n, q+1).
+        design_past: design of the numerator window in the features that ``past.score`` belongs to, (n, q+1).
         design_num, design_den: designs of both windows with their column of ones, (n, p+1) and (m, p+1).
+        fit: fit of the step.
         lag_num, lag_den: reach of the dependence between rows of the two windows.
     """
     factor, status = torch.linalg.cholesky_ex(fit.hessian)
     inverse = torch.cholesky_inverse(factor) if status == 0 else torch.linalg.pinv(fit.hessian, hermitian=True)
     roles = [fit.score_num] if past is None else [fit.score_num, past.score]
-    every = _thinning(design_num, roles, lag_num)  # one for both roles, so that what cancels does
+    every = _thinning(design_num, roles, lag_num)  # the same for both roles, so that their errors cancel
     meat_num = _meat(design_num, fit.score_num, design_num, fit.score_num, lag_num, every)
     meat = _meat(
         design_den, fit.score_den, design_den, fit.score_den, lag_den, _thinning(design_den, [fit.score_den], lag_den)
     )
     meat = positive(meat) if lag_den else meat
-    rows = float(design_num.shape[0] + design_den.shape[0])
-    # what the prior rather than the rows decides is no parameter: columns that do not vary, or that others tell
-    size = design_num.shape[1] - fit.weight * float(inverse.diagonal().sum())
-    if lag_num or lag_den:  # dependent rows are worth fewer
-        free = design_num.gram(fit.score_num**2) + design_den.gram(fit.score_den**2)
-        rows *= min(1.0, float((inverse * free).sum() / (inverse * (meat_num + meat)).sum().clamp_min(1e-300)))
-    # a fit with p parameters to N rows leaves residuals short by 1 - p/N: the jackknife's correction, on average
-    slack = 1.0 - min(size / rows, 0.5)
+    slack = _slack(design_num, design_den, fit, inverse, meat_num + meat, dependent=bool(lag_num or lag_den))
     inverse = inverse.contiguous() / slack
     num = _side(design_num, fit.num, lag_num, inverse @ meat_num @ inverse)
     den = _side(design_den, fit.den, lag_den, inverse @ meat @ inverse)
     closed = num.spread
     if past is not None:
-        # the features may be more than they were, so this is not the meat that was kept
+        # features may have been added, so this is not the meat that was kept
         alone = _meat(design_past, past.score, design_past, past.score, lag_num, every)
         both = _meat(design_past, past.score, design_num, fit.score_num, lag_num, every)
         cross = past.inverse_hessian @ both @ inverse
@@ -132,15 +127,38 @@ def advance(
         one = torch.full_like(fit.score_num, 1.0 / design_num.shape[0])
         bias, origin = step_bias, -inverse @ long_run(design_num, fit.score_num, design_num, one, lag_num)
         origin_spread = long_run(design_num, one, design_num, one, lag_num)
-        origin_spread.diagonal().clamp_min_(_KNOWN_MEAN)  # also of a column that did not vary
+        origin_spread.diagonal().clamp_min_(_KNOWN_MEAN)  # even for a column that did not vary
     return Uncertainty(
-        closed, inverse, meat, meat_num, fit.score_den, bias, step_bias, first, origin, origin_spread,
-        closed.new_tensor(slack),
-    )  # fmt: skip
+        covariance=closed,
+        inverse_hessian=inverse,
+        meat=meat,
+        meat_num=meat_num,
+        score=fit.score_den,
+        bias=bias,
+        step_bias=step_bias,
+        first=first,
+        origin=origin,
+        origin_spread=origin_spread,
+        slack=closed.new_tensor(slack),
+    )
+
+
+def _slack(num: Design, den: Design, fit: ConvexFit, inverse: Tensor, meat: Tensor, *, dependent: bool) -> float:
+    """Return 1 - parameters/rows, by which a fit shrinks residuals: the jackknife's correction, on average."""
+    rows = float(num.shape[0] + den.shape[0])
+    # constant or collinear columns do not count as parameters: the prior determines them, not the rows
+    size = num.shape[1] - fit.weight * float(inverse.diagonal().sum())
+    if dependent:  # fewer effective rows
+        free = num.gram(fit.score_num**2) + den.gram(fit.score_den**2)
+        rows *= min(1.0, float((inverse * free).sum() / (inverse * meat).sum().clamp_min(1e-300)))
+    return 1.0 - min(size / rows, 0.5)
 
 
 def _thinning(design: Design, scores: list[Tensor], lag: int) -> int:
-    """Of how many rows one is enough for a covariance: all are needed where they depend or a few carry the score."""
+    """Return the thinning factor of a covariance: one row in this many is used.
+
+    All rows are needed where they depend on each other or where a few of them carry the score.
+    """
     squares = [score.square() for score in scores]
     if lag or any(float(s.max()) > _CARRIES * float(s.mean()) for s in squares):
         return 1
@@ -148,7 +166,7 @@ def _thinning(design: Design, scores: list[Tensor], lag: int) -> int:
 
 
 def _meat(left: Design, left_values: Tensor, right: Design, right_values: Tensor, lag: int, every: int) -> Tensor:
-    """The long-run covariance of sums over rows, from one in so many of them."""
+    """Return the long-run covariance of sums over rows, from every ``every``-th row."""
     if every == 1:
         return long_run(left, left_values, right, right_values, lag)
     thin = left.thin(every)
@@ -158,9 +176,9 @@ def _meat(left: Design, left_values: Tensor, right: Design, right_values: Tensor
 
 
 class _Side(NamedTuple):
-    """One window of a step: design, derivatives, reach of dependence, its part in the covariance of the fit.
+    """A window of a step: design, derivatives, reach of dependence, its part in the covariance of the fit.
 
-    ``thin`` and ``few`` are some of its rows and their derivatives, ``every`` so-manieth.
+    ``thin`` and ``few`` are a sample of its rows and their derivatives, each of which stands for ``every`` rows.
     """
 
     design: Design
@@ -180,11 +198,11 @@ def _side(design: Design, scores: Scores, lag: int, spread: Tensor) -> _Side:
 
 
 def _bilinear(num: _Side, den: _Side, inverse: Tensor) -> Tensor:
-    r"""Variance of what the windows of a step do together: :math:`\delta H_a H^{-1} g_b + \delta H_b H^{-1} g_a`.
+    r"""Return the variance of the windows' joint effect, :math:`\delta H_a H^{-1} g_b + \delta H_b H^{-1} g_a`.
 
-    Curvatures are off by sampling, so a window's two roles do not cancel in full. What is left is a product of both
-    windows' errors, which each window's influence holds in full: added up over windows it counts twice, as it does in
-    the jackknife (Efron and Stein, *The jackknife estimate of variance*, 1981). This is what to take off once.
+    Curvatures have sampling errors, so a window's two roles do not cancel completely. The remainder is a product of
+    both windows' errors, which the influence of each window contains in full: summed over windows it counts twice, as
+    in the jackknife (Efron and Stein, *The jackknife estimate of variance*, 1981). It has to be subtracted once.
     """
     rows_a, score_a, bend_a = _paired(num)
     rows_b, score_b, bend_b = _paired(den)
@@ -194,7 +212,7 @@ def _bilinear(num: _Side, den: _Side, inverse: Tensor) -> Tensor:
 
 
 def _bent(side: _Side, spread: Tensor) -> Tensor:
-    """Covariance of a window's curvature times errors of that covariance."""
+    """Return the covariance of a window's curvature times errors whose covariance is ``spread``."""
     if side.lag == 0:
         bend, thin = side.few.second, side.thin
         mean = thin.gram(bend)
@@ -208,7 +226,7 @@ def _bent(side: _Side, spread: Tensor) -> Tensor:
 
 
 def _paired(side: _Side) -> tuple[Tensor, Tensor, Tensor]:
-    """Some rows T, the scores g (T - mean) of them and of what depends on them, and their curvatures, scaled up."""
+    """Return some rows T, their scores g (T - mean) added to those of dependent rows, and curvatures, scaled up."""
     n, lag = side.design.shape[0], side.lag
     every = 1 if lag else max(1, n // _PAIRS)
     stop = min(n, 2 * _PAIRS + 4 * lag) if lag else n
@@ -221,7 +239,7 @@ def _paired(side: _Side) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _pull(side: _Side, inverse: Tensor, spread: Tensor) -> Tensor:
-    r"""A window's part in the bias of an M-estimator, before :math:`H^{-1}`.
+    r"""Return a window's part in the bias of an M-estimator, before :math:`H^{-1}`.
 
     .. math:: \sum_i g_i g_i' (T_i^\top H^{-1} T_i) T_i - \tfrac12 \sum_i g_i'' (T_i^\top \Sigma T_i) T_i
 
@@ -234,7 +252,7 @@ def _pull(side: _Side, inverse: Tensor, spread: Tensor) -> Tensor:
 
 
 def placed(past: Uncertainty, positions: Tensor, size: int) -> Uncertainty:
-    """The same where the past features stand at these positions among ``size - 1`` present ones, then the constant."""
+    """Return ``past`` with its features at these positions among ``size - 1`` present ones, then the constant."""
     if past.covariance.shape[0] == size:
         return past
     at = torch.cat([positions, positions.new_tensor([size - 1])])
@@ -258,7 +276,7 @@ def placed(past: Uncertainty, positions: Tensor, size: int) -> Uncertainty:
 
 
 def transported(past: Uncertainty, onto: Tensor) -> Uncertainty:
-    """The same in other features, of which ``onto`` (p+1, q+1) makes the past ones: T_past ~ T_now @ onto."""
+    """Express ``past`` in present features, which ``onto`` (p+1, q+1) maps to the past ones: T_past ~ T_now @ onto."""
     return past._replace(
         covariance=onto @ past.covariance @ onto.T,
         inverse_hessian=onto @ past.inverse_hessian,
@@ -269,7 +287,7 @@ def transported(past: Uncertainty, onto: Tensor) -> Uncertainty:
 
 
 def projection(now: Tensor, before: Tensor) -> Tensor:
-    """Past features as a linear map of present ones, by least squares over rows: ``before ~ now @ onto``."""
+    """Fit past features as a linear map of present ones, by least squares over rows: ``before ~ now @ onto``."""
     gram = now.T @ now
     gram.diagonal().add_(1e-6 * float(gram.diagonal().mean()) + 1e-12)
     onto: Tensor = torch.linalg.solve(gram, now.T @ before)
@@ -277,23 +295,23 @@ def projection(now: Tensor, before: Tensor) -> Tensor:
 
 
 def optimism(uncertainty: Uncertainty) -> float:
-    r"""Expected loss on new rows less that on the fitted ones, :math:`\operatorname{tr}(H^{-1}J)` (Takeuchi)."""
+    r"""Return the expected loss on new rows less that on fitted ones, :math:`\operatorname{tr}(H^{-1}J)` (Takeuchi)."""
     return float((uncertainty.inverse_hessian * (uncertainty.meat_num + uncertainty.meat)).sum())
 
 
 def of_step(uncertainty: Uncertainty) -> Uncertainty:
-    """The uncertainty of the last step's ratio alone, its numerator taken as an original."""
+    """Return the uncertainty of the last step's ratio alone, with its numerator as the original."""
     a = uncertainty.inverse_hessian
     alone = a @ uncertainty.meat_num @ a
     return uncertainty._replace(covariance=alone, first=alone, bias=uncertainty.step_bias)
 
 
 def joined_later(coef: Tensor, uncertainty: Uncertainty) -> Tensor:
-    """Which features in use were not there when the original was, so that its mean of them is not known; (p,)."""
+    """Say which features in use joined after the original, so that its mean of them is unknown; (p,)."""
     return (uncertainty.origin_spread.diagonal()[:-1] <= 0.0) & (coef != 0.0)
 
 
 def covariance(uncertainty: Uncertainty) -> Tensor:
-    """Covariance of (coefficients, constant) from all windows, (p+1, p+1)."""
+    """Return the covariance of (coefficients, constant) from all windows, (p+1, p+1)."""
     a = uncertainty.inverse_hessian
     return uncertainty.covariance + a @ uncertainty.meat @ a

@@ -1,4 +1,4 @@
-"""What is read off a fitted ratio: divergences and log-ratios with their error bars, effective sample size."""
+"""Results of a fitted ratio: divergences and log-ratios with their error bars, effective sample size."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["divergence_estimate", "effective_sample_size", "forward_along", "for
 Floats = npt.NDArray[np.float64]
 
 _MOST = {"js": math.log(2.0), "hellinger": 1.0, "total_variation": 1.0}
-_NOISY = 0.25  # share of a divergence's most; an expansion around no drift that says more is far out of its range
-_THIN = 3000  # rows that know a mean curvature well enough
+_NOISY = 0.25  # share of a divergence's maximum; an expansion around no drift with more noise is far outside its range
+_THIN = 3000  # enough rows to estimate a mean curvature
 
 
 def divergence_estimate(
@@ -37,12 +37,13 @@ def divergence_estimate(
     lag: int,
     shared: bool = True,
 ) -> Estimate:
-    """A divergence over rows with log-ratios ``log_r``, with the error of both the mean and the fitted ratio.
+    """Estimate a divergence over rows with log-ratios ``log_r``, with the error of both the mean and the fitted ratio.
 
     Arguments:
-        uncertainty: of the fitted ratio; None where there is none to propagate: the error is then nan.
-        design: the rows', with its column of ones.
-        own_window: whether the rows are the last window itself, whose errors then are the same draw.
+        level: confidence level.
+        uncertainty: uncertainty of the fitted ratio; None if there is none to propagate: the error is then nan.
+        design: design of the rows, with its column of ones.
+        own_window: whether the rows are the last window itself, whose errors are then the same draw.
         lag: reach of the dependence between the rows.
         shared: whether the closed windows' errors stay the same in later estimates (they do not for a step's own).
     """
@@ -68,21 +69,29 @@ def divergence_estimate(
         corrected = reading - quadratic.bias - float(gradient @ uncertainty.bias)
         share = quadratic.shared if shared else 0.0
         found = interval(corrected + quadratic.noise, variance, quadratic.noise, quadratic.variance, share, level)
-        if np.isnan(found.noise) or quadratic.noise > _NOISY * most:  # no law that fits: the reading as it is
+        if np.isnan(found.noise) or quadratic.noise > _NOISY * most:  # no law fits: keep the reading as it is
             found = normal_interval(reading, float(np.sqrt(max(variance, 0.0))), level)
     return replace(found, value=min(found.value, most), low=min(found.low, most), high=min(found.high, most))
 
 
 def forward_kl(
-    coef: Tensor, constant: float, log_r: Floats, level: float, uncertainty: Uncertainty, design: Design, lag: int
-) -> Estimate | None:  # fmt: skip
-    r"""KL(original‖current) of a log-linear ratio from its constant, without importance weights.
+    coef: Tensor,
+    constant: float,
+    log_r: Floats,
+    level: float,
+    uncertainty: Uncertainty,
+    design: Design,
+    lag: int,
+) -> Estimate | None:
+    r"""Estimate KL(original‖current) of a log-linear ratio from its constant, without importance weights.
 
-    :math:`E_p[\theta^\top T + c] = c`, as features are centred on the original; None where some joined later.
+    :math:`E_p[\theta^\top T + c] = c`, as features are centred on the original; None if some joined later.
 
     Arguments:
         coef, constant: theta (p,) and c.
-        log_r, design, lag: of the current window.
+        log_r, design, lag: log-ratios, design and reach of dependence of the current window.
+        level: confidence level.
+        uncertainty: uncertainty of the fitted ratio.
     """
     means = uncertainty.origin_spread[:-1, :-1]
     if float(uncertainty.slack) < LEAST_SLACK or bool(joined_later(coef, uncertainty).any()):
@@ -98,10 +107,10 @@ def forward_kl(
 def forward_along(
     forward: Forward, log_r: Floats, level: float, uncertainty: Uncertainty | None, design: Design | None
 ) -> Estimate:
-    """KL(original‖current) as summed up along the way, for log-linear ratios whose constant does not tell it.
+    """Estimate KL(original‖current) as summed up along the way, for log-linear ratios whose constant does not give it.
 
-    What fits make of noise is not subtracted. The error is that of the means that were summed up and that of the
-    ratio's coefficients at the original's mean features, which the weighted window gives.
+    The noise of the fits is not subtracted. The error is that of the means that were summed up and that of the ratio's
+    coefficients at the original's mean features, which are estimated from the weighted window.
     """
     if uncertainty is None or design is None or float(uncertainty.slack) < LEAST_SLACK:
         return normal_interval(forward.value, float("nan"), level)
@@ -112,7 +121,7 @@ def forward_along(
 
 
 class _Quadratic(NamedTuple):
-    """Of a divergence's quadratic part: bias of the reading, its mean and variance near no drift, original's share."""
+    """Quadratic part of a divergence: bias of the reading, its mean and variance near no drift, original's share."""
 
     bias: float
     noise: float
@@ -121,17 +130,21 @@ class _Quadratic(NamedTuple):
 
 
 def _second_order(
-    log_r: Floats, kind: str | Generator, uncertainty: Uncertainty, rows: Design, own_window: bool,
+    log_r: Floats,
+    kind: str | Generator,
+    uncertainty: Uncertainty,
+    rows: Design,
+    own_window: bool,
     lag: int,
-) -> _Quadratic:  # fmt: skip
-    r"""What the curvature of a divergence does to its reading.
+) -> _Quadratic:
+    r"""Return the effects of a divergence's curvature on its reading.
 
-    The bias is :math:`\frac12 E[f''\,T^\top\Sigma T]`, less on the window itself what its rows pull the fit towards
-    themselves. Mean and variance near no drift are :math:`\frac12\operatorname{tr}(B\Sigma)` and
+    The bias is :math:`\frac12 E[f''\,T^\top\Sigma T]`, on the window itself less the amount by which its rows pull the
+    fit towards themselves. Mean and variance near no drift are :math:`\frac12\operatorname{tr}(B\Sigma)` and
     :math:`\frac12\operatorname{tr}(B\Sigma B\Sigma)`, :math:`B = E[f_0'' T T']`, for the member :math:`f_0` of
     :math:`f + c(r-1)` with no slope at r = 1, whose first-order part vanishes with the drift; :math:`\Sigma` is that of
-    the original and the last window. Windows in between do not move the mean, since step constants telescope, and add
-    what their errors do together with the last window's.
+    the original and the last window. Windows in between do not move the mean, since step constants telescope; to the
+    variance they add the joint effect of their errors and the last window's.
     """
     device, spread = uncertainty.covariance.device, covariance(uncertainty)
     thin, every, calm, wobble = _calm(log_r, rows, spread)
@@ -156,9 +169,9 @@ def _second_order(
 
 
 def _calm(log_r: Floats, rows: Design, spread: Tensor) -> tuple[Design, int, Floats, Floats]:
-    """Some of the rows, one in so many, with log-ratios as variable as the true ones, and the variance of their errors.
+    """Thin the rows; also return the factor, log-ratios as variable as the true ones, and the variance of their errors.
 
-    The estimated log-ratio varies more than the true one, by its errors.
+    The estimated log-ratios are shrunk, since their errors make them vary more than the true ones.
     """
     every = max(1, log_r.size // max(_THIN, 10 * rows.shape[1]))
     thin = rows.thin(every) if every > 1 else rows
@@ -170,10 +183,10 @@ def _calm(log_r: Floats, rows: Design, spread: Tensor) -> tuple[Design, int, Flo
 def _kinked(
     log_r: Floats, reading: float, variance: float, smooth: Estimate, level: float, errors: Floats, calm: Floats
 ) -> Estimate:
-    """The total variation, which has a kink at r = 1 and no curvature there.
+    """Estimate the total variation, which has a kink at r = 1 and no curvature there.
 
-    Near no drift it goes with the root of the other divergences, and so do its ends; further away its bias is what
-    errors of the log-ratio (standard deviations ``errors``) do to it on average.
+    Near no drift it is proportional to the root of the other divergences, and so are the ends of its interval; further
+    away its bias is the mean effect of errors of the log-ratio (standard deviations ``errors``).
     """
     if smooth.value < smooth.noise + 4.0 * smooth.noise_std:
         factor = reading / math.sqrt(max(-float(log_r.mean()), 1e-300))
@@ -187,7 +200,7 @@ def _kinked(
 
 
 def effective_sample_size(log_weights: Tensor) -> float:
-    r"""Kish's :math:`(\sum w)^2/\sum w^2`.
+    r"""Return Kish's effective sample size :math:`(\sum w)^2/\sum w^2`.
 
     >>> effective_sample_size(torch.zeros(10))
     10.0
@@ -196,5 +209,5 @@ def effective_sample_size(log_weights: Tensor) -> float:
 
 
 def log_ratio_std(uncertainty: Uncertainty, design: Design) -> Tensor:
-    """Pointwise standard error of the log-ratio, (n,)."""
+    """Return the pointwise standard error of the log-ratio, (n,)."""
     return design.forms(covariance(uncertainty)).clamp_min(0.0).sqrt()

@@ -1,4 +1,4 @@
-r"""How exactly a step's coefficients are known: the asymptotic covariance of one step of KLIEP or CKLIEP.
+r"""Asymptotic covariance of the coefficients of one step of KLIEP or CKLIEP.
 
 With n rows in window t-1 and n in window t, and a penalty (if any) that falls as :math:`1/\sqrt n`,
 :math:`\sqrt n(\hat\beta_t - \beta_t^*) \to N(0, \nu^2)` and
@@ -6,10 +6,10 @@ With n rows in window t-1 and n in window t, and a penalty (if any) that falls a
 .. math:: \nu^2 = I^{-1} + I^{-1} J I^{-1}, \qquad I = \mathrm{Cov}_{q_{t-1}}[\nabla\phi], \qquad
    J = \mathrm{Cov}_{q_t}\big[r\,(\nabla\phi - E_{q_{t-1}}[\nabla\phi])\big], \qquad r = e^\phi / E_{q_t}[e^\phi].
 
-The paper prints :math:`J = \mathrm{Cov}_{q_t}[r\nabla\phi]`: its Lemma 1 puts the limit for the normaliser
-:math:`\frac1n\sum_i e^{\phi(x_i)}`, whose error is of the order of the numerator's and has to stay (delta method for a
-ratio). What is printed depends on a constant added to :math:`\nabla\phi`, which the estimate does not. The two agree
-where :math:`E_{q_{t-1}}[\nabla\phi] = 0`; ``as_printed=True`` gives the paper's.
+The paper prints :math:`J = \mathrm{Cov}_{q_t}[r\nabla\phi]`: its Lemma 1 replaces the normaliser
+:math:`\frac1n\sum_i e^{\phi(x_i)}` by its limit, although its error is of the same order as the numerator's and has to
+stay (delta method for a ratio). The printed formula depends on a constant added to :math:`\nabla\phi`; the estimate
+does not. The two agree where :math:`E_{q_{t-1}}[\nabla\phi] = 0`; ``as_printed=True`` gives the paper's.
 
 Reference: Chen, Liu, Diethe & Flach, *Continual density ratio estimation in an online setting*, 2021, Theorem 1 and
 Corollary 1.
@@ -35,22 +35,22 @@ def step_covariance(
     size_ratio: float | None = None,
     as_printed: bool = False,
 ) -> Array:
-    r"""Theorem 1 from rows: the covariance of :math:`\sqrt n(\hat\beta_t - \beta_t^*)`, with n rows in window t-1.
+    r"""Apply Theorem 1 to rows: the covariance of :math:`\sqrt n(\hat\beta_t - \beta_t^*)`, with n rows in window t-1.
 
     .. math:: \nu^2 = I^{-1} + \frac nm\, I^{-1} \mathrm{Cov}_{q_t}\big[r\,(\nabla\phi - E_{q_{t-1}}[\nabla\phi])\big]
        I^{-1}
 
-    The theorem is the case n = m. A constant in ``phi_den`` does not matter, nor one in the gradients.
+    The theorem is the case n = m. Constants added to ``phi_den`` or to the gradients do not matter.
 
     Arguments:
-        grad_num: gradients of phi in the coefficients on rows of window t-1, (n, p).
-        grad_den: the same on rows of window t, (m, p).
-        phi_den: phi on the latter, (m,).
-        size_ratio: n/m of the fit; None where the rows given are those of the fit.
-        as_printed: the paper's formula, without the normaliser's error.
+        grad_num: gradients of phi with respect to the coefficients on rows of window t-1, (n, p).
+        grad_den: gradients on rows of window t, (m, p).
+        phi_den: phi on rows of window t, (m,).
+        size_ratio: n/m of the fit; None if the rows given are those of the fit.
+        as_printed: whether to use the paper's formula, without the normaliser's error.
 
     Returns:
-        nu squared, (p, p). The coefficients' own covariance is that over n.
+        nu squared, (p, p). The covariance of the coefficients themselves is this divided by n.
 
     >>> rng = np.random.default_rng(0)
     >>> x, y = rng.normal(0.0, 1.0, 200_000), rng.normal(0.5, 1.0, 200_000)
@@ -61,7 +61,7 @@ def step_covariance(
     """
     num, den, phi = _rows(grad_num, "grad_num"), _rows(grad_den, "grad_den"), _values(phi_den, "phi_den")
     if num.shape[1] != den.shape[1]:
-        raise ValueError(f"grad_num has {num.shape[1]} columns and grad_den {den.shape[1]}: one for each coefficient")
+        raise ValueError(f"grad_num has {num.shape[1]} columns and grad_den {den.shape[1]}: need one per coefficient")
     if phi.shape[0] != den.shape[0]:
         raise ValueError(f"phi_den has {phi.shape[0]} values for the {den.shape[0]} rows of grad_den")
     weight = np.exp(phi - phi.max())
@@ -75,19 +75,19 @@ def step_covariance(
 def exponential_family_covariance(
     features_num: npt.ArrayLike, log_ratio_num: npt.ArrayLike, *, size_ratio: float = 1.0, as_printed: bool = False
 ) -> Array:
-    r"""Corollary 1: the same for :math:`\phi = \beta^\top T(x) + C`, all expectations taken on window t-1.
+    r"""Apply Corollary 1: the covariance for :math:`\phi = \beta^\top T(x) + C`, all expectations taken on window t-1.
 
     .. math:: \nu_e^2 = I^{-1} + I^{-1} E_{q_{t-1}}\big[r\,(T-\bar T)(T-\bar T)^\top\big] I^{-1},
        \qquad \bar T = E_{q_{t-1}}[T], \quad I = \mathrm{Cov}_{q_{t-1}}[T]
 
-    The paper has :math:`E_{q_{t-1}}[r\,TT^\top] - \bar T\bar T^\top` in the middle. Where r is large on few rows, many
-    of them are needed.
+    The paper has :math:`E_{q_{t-1}}[r\,TT^\top] - \bar T\bar T^\top` in the middle. If r is large on few rows, many
+    rows are needed.
 
     Arguments:
-        features_num: T on rows of window t-1, (n, p).
-        log_ratio_num: the true log step ratio :math:`\log q_{t-1}/q_t` on them, with its constant, (n,).
+        features_num: features T on rows of window t-1, (n, p).
+        log_ratio_num: true log-ratio of the step :math:`\log q_{t-1}/q_t` on them, with its constant, (n,).
         size_ratio: rows of window t-1 over rows of window t in the fit.
-        as_printed: the paper's formula, without the normaliser's error.
+        as_printed: whether to use the paper's formula, without the normaliser's error.
 
     Returns:
         nu_e squared, (p, p).
@@ -112,17 +112,18 @@ def exponential_family_covariance(
 
 
 def gaussian_mean_shift(mu: npt.ArrayLike, *, as_printed: bool = False) -> Array:
-    r"""Corollary 1 in closed form for the paper's example: N(0, 1) against N(mu, 1) with T = (x, x²), I = diag(1, 2).
+    r"""Evaluate Corollary 1 in closed form for the paper's example, N(0, 1) against N(mu, 1) with T = (x, x²).
 
     .. math:: \nu_{11} = 1 + e^{\mu^2}(1 + \mu^2), \quad \nu_{12} = -\tfrac12 e^{\mu^2}(\mu^3 + 2\mu), \quad
        \nu_{22} = \tfrac12 + \tfrac14 e^{\mu^2}(\mu^4 + 4\mu^2 + 2)
 
-    As printed, :math:`\nu_{12} = -\frac12 e^{\mu^2}(\mu^3 + 3\mu)` and
-    :math:`\nu_{22} = \frac12 + \frac14 (e^{\mu^2}(\mu^4 + 6\mu^2 + 3) - 1)`: up to 1.35 times that (at mu = 1.2).
+    Here I = diag(1, 2). As printed, :math:`\nu_{12} = -\frac12 e^{\mu^2}(\mu^3 + 3\mu)` and
+    :math:`\nu_{22} = \frac12 + \frac14 (e^{\mu^2}(\mu^4 + 6\mu^2 + 3) - 1)`;
+    the latter is up to 1.35 times the correct value (at mu = 1.2).
 
     Arguments:
         mu: mean of window t, any shape.
-        as_printed: the paper's formula, without the normaliser's error.
+        as_printed: whether to use the paper's formula, without the normaliser's error.
 
     Returns:
         nu_e squared, (..., 2, 2).
@@ -150,15 +151,17 @@ def _covariance(rows: Array) -> Array:
 
 
 def _sandwich(gradients: Array, meat: Array, ratio: float) -> Array:
-    """The covariance from gradients on window t-1 (n, p) and the covariance of the scores of window t (p, p)."""
+    """Return the covariance, from gradients on window t-1 (n, p) and the scores' covariance on window t (p, p)."""
     if not (np.isfinite(ratio) and ratio > 0.0):
         raise ValueError(f"size_ratio={ratio} must be positive: rows of window t-1 over rows of window t")
     information, p = _covariance(gradients), gradients.shape[1]
     spread = np.sqrt(np.diag(information))
     constant = np.flatnonzero(spread <= 1e-12 * np.abs(gradients.mean(0)))
     if constant.size:
-        raise ValueError(f"column(s) {constant.tolist()} do not vary on window t-1: their coefficients are not known")
-    scale = np.outer(spread, spread)  # taken out, so that the rank does not depend on the units of the columns
+        raise ValueError(
+            f"column(s) {constant.tolist()} do not vary on window t-1: their coefficients cannot be determined"
+        )
+    scale = np.outer(spread, spread)  # divided out, so that the rank does not depend on the units of the columns
     rank = int(np.linalg.matrix_rank(information / scale, hermitian=True))
     if rank < p:
         raise ValueError(f"the {p} columns span {rank} directions on window t-1: the coefficients are not determined")
