@@ -32,9 +32,9 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which (default: all): {', '.join(BENCHMARKS)}")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="also write the numbers here")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to run (default: all): {', '.join(BENCHMARKS)}")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds (default: 3)")
+    parser.add_argument("--json", type=Path, help="file to write the numbers to as well")
     args = parser.parse_args()
     unknown = [name for name in args.names if name not in BENCHMARKS]
     if unknown:

@@ -1,4 +1,4 @@
-"""How exact: error of log-ratios and divergences on streams whose truth is known."""
+"""Accuracy: errors of log-ratios and divergences on streams whose truth is known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAST = 20
 
 @dataclass(frozen=True)
 class Case:
-    """A stream, a model and a step size d; ``bar`` is on the mean absolute error of the log-ratio at t=20."""
+    """A stream, a model and a step size d; ``bar`` bounds the mean absolute error of the log-ratio at t=20."""
 
     name: str
     stream: Any
@@ -44,7 +44,7 @@ CASES = [
 
 
 def run(case: Case, seeds: int) -> Iterator[Result]:
-    """Errors at t=20 for each seed, and the ratio to the error at t=4 for the quadratic model."""
+    """Measure errors at t=20 for each seed and, for the quadratic model, their ratio to the error at t=4."""
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
         estimator = ContinualDensityRatio(model=case.model, random_state=seed)
@@ -70,7 +70,7 @@ def run(case: Case, seeds: int) -> Iterator[Result]:
 
 
 def null(seeds: int, windows: int = 200, rows: int = 5000) -> Iterator[Result]:
-    """No drift, 16-D: the divergence of late windows against the spread of the first over seeds."""
+    """Compare the divergence of late windows without drift, in 16 dimensions, to the spread of the first over seeds."""
     stream = GaussianStream(dim=16, delta=0.0)
     for model in ("quadratic", "auto"):
         paths = []
@@ -94,7 +94,7 @@ def null(seeds: int, windows: int = 200, rows: int = 5000) -> Iterator[Result]:
 
 
 def originals(seeds: int, count: int = 10) -> Iterator[Result]:
-    """The paper's Sec. 4.2: originals at mean 2 tau join one by one, each drifting by 0.01 a step."""
+    """Repeat the paper's Sec. 4.2: originals at mean 2 tau join one by one, each drifting by 0.01 a step."""
     streams = [GaussianStream(delta=0.01, mean=2.0 * (k + 1)) for k in range(count)]
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
@@ -111,5 +111,5 @@ def originals(seeds: int, count: int = 10) -> Iterator[Result]:
         truth = np.mean([s.reverse_kl(count - k) for k, s in enumerate(streams)])
         yield Result("10 originals: averaged reverse KL off by, t=10", seed, abs(float(value / truth) - 1.0), 0.05)
         per_original = np.array(seconds) / np.arange(1, count + 1)
-        yield Result("10 originals: seconds per original, last step / first steps", seed,
-                     float(per_original[-3:].mean() / per_original[:3].mean()), None)  # fmt: skip
+        growth = float(per_original[-3:].mean() / per_original[:3].mean())
+        yield Result("10 originals: seconds per original, last step / first steps", seed, growth, None)

@@ -1,6 +1,6 @@
-"""Do alarms keep their promise? Run lengths without drift and delays after a change, beside alibi-detect's.
+"""Alarms and their promise: run lengths without drift and delays after a change, beside those of alibi-detect.
 
-Its side is run by ``make bench-peers`` in an environment of its own and written to ``benchmarks/peers.json``.
+``make bench-peers`` runs alibi-detect in an environment of its own and writes ``benchmarks/peers.json``.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ PEERS = Path(__file__).parent / "peers.json"
 def first_alarm(
     scenario: Scenario, seed: int, promise: float, *, step: bool, model: str = "quadratic"
 ) -> tuple[int, bool]:
-    """Windows until the first alarm, and whether there was one."""
-    reference, windows = scenario.stream(seed)
-    estimator = ContinualDensityRatio(model=model, random_state=0).fit(reference)
+    """Return the number of windows until the first alarm, and whether there was one."""
+    original, windows = scenario.stream(seed)
+    estimator = ContinualDensityRatio(model=model, random_state=0).fit(original)
     alarm = DriftAlarm(run_length=promise)
     for look in range(1, math.ceil(LIMIT * promise) + 1):
         estimator.partial_fit(next(windows))
@@ -39,7 +39,7 @@ def first_alarm(
 
 
 def run_lengths(seeds: int) -> Iterator[Result]:
-    """Realised over promised run length; seed 100,000 and up, which were not used while the method was built."""
+    """Measure realised over promised run lengths, with seeds from 100,000 on, unused while the method was built."""
     cases: list[tuple[str, Scenario, bool, Bar, int]] = [
         ("iid, drift alone", SCENARIOS["iid"], False, (0.7, 1.5), RUNS),
         ("iid, drift and change", SCENARIOS["iid"], True, (0.7, 1.5), RUNS),
@@ -59,7 +59,7 @@ def run_lengths(seeds: int) -> Iterator[Result]:
 
 
 def delays(seeds: int) -> Iterator[Result]:
-    """Windows and rows from a change (0.2 sd in 8 of 64 columns) to the alarm, at the same promise."""
+    """Measure windows and rows from a change (0.2 sd in 8 of 64 columns) to the alarm, at the same promise."""
     scenario = SCENARIOS["shift"]
     looks = [first_alarm(scenario, 100_000 + seed, RUN_LENGTH, step=True)[0] for seed in range(RUNS // 4)]
     late = np.array([look - scenario.change for look in looks if look > scenario.change])
@@ -71,7 +71,7 @@ def delays(seeds: int) -> Iterator[Result]:
 
 
 def run(seeds: int) -> Iterator[Result]:
-    """Run lengths, then delays."""
+    """Measure run lengths, then delays."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UntrustedEstimateWarning)
         yield from run_lengths(seeds)

@@ -1,21 +1,22 @@
-"""The run lengths and delays of alibi-detect's online detectors: ``python -m benchmarks.alibi_online --out FILE``.
+"""Run lengths and delays of alibi-detect's online detectors: ``python -m benchmarks.alibi_online --out FILE``.
 
-For an environment with alibi-detect 0.13 and torch (numba comes along); driftline is not needed.
+It needs an environment with alibi-detect 0.13 (which brings numba) and torch; driftline is not needed.
 
-What matters of its LSDDDriftOnline and MMDDriftOnline (backend pytorch):
+Properties of LSDDDriftOnline and MMDDriftOnline (backend pytorch) that matter here:
 
 - ``ert`` counts rows from t=0, each row being one look at the sliding window of the last ``window_size`` rows.
 - The window is not filled first: it starts as ``window_size`` rows of the reference, which newer rows push out one by
-  one. ``reset_state`` puts the same reference rows back; thresholds stay. Looking starts at the first row.
-- Thresholds come from permutations of the reference, as if rows were exchangeable. 2 W - 1 of its rows serve them alone
-  (W = window_size), and LSDD takes 2 W more as kernel centers: of 2500 rows MMD compares with 1501, LSDD with 501.
+  one. ``reset_state`` puts the same reference rows back; thresholds stay. The first look is at the first row.
+- Thresholds come from permutations of the reference, as if rows were exchangeable. 2 W - 1 of its rows serve only
+  this (W = window_size), and LSDD takes 2 W more as kernel centers: of 2500 rows MMD compares with 1501, LSDD with 501.
 - ``n_bootstraps`` must exceed ``ert`` (a ValueError otherwise: the default 1000 promises fewer than 1000 rows) and
   "should ideally be at least an order of magnitude larger"; here it is ``BOOTSTRAPS`` times ``ert``.
 
 At W = 500 and `ert` 10,000 its own search for thresholds would take 8 hours (MMD) to a day (LSDD, and 80 GB) for each
-detector. So `_configure_thresholds`, and it alone, is replaced: the same statistics of the same permutations, from sums
-that roll along with the window, in 10 s. ``--check`` compares with the originals at a size where they can be run. All
-else, each row's statistic above all, is alibi-detect's own; every run draws a new reference and configures anew.
+detector. So only `_configure_thresholds` is replaced: the same statistics of the same permutations, from sums that roll
+along with the window, in 10 s. ``--check`` compares them with alibi-detect's own at a size where these can be run.
+Everything else, above all each row's statistic, is alibi-detect's own; every run draws a new reference and configures
+its detector anew.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ Array = NDArray[Any]
 
 @numba.njit(fastmath=True)
 def _sums(kernel: Array, chosen: Array, size: int) -> tuple[Array, Array, Array, Array]:
-    """What every statistic is made of: sums of a symmetric float32 matrix, for each permutation (a row of `chosen`).
+    """Compute the sums in every statistic, of a symmetric float32 matrix, for each permutation (a row of `chosen`).
 
-    Over pairs within each test window (size, permutations); over test window times sub-reference (the same); over
-    pairs of the extended test window (permutations,); over extended test window times sub-reference (the same).
-    Permutations go in blocks, so that a row of the matrix is read once for all of them.
+    The sums are over pairs within each test window (size, permutations), over test window times sub-reference (the same
+    shape), over pairs of the extended test window (permutations,) and over extended test window times sub-reference
+    (the same shape). Permutations are processed in blocks, so that a row of the matrix is read once for all of them.
     """
     block = 64
     count, length = chosen.shape
@@ -63,7 +64,7 @@ def _sums(kernel: Array, chosen: Array, size: int) -> tuple[Array, Array, Array,
     tests, crossed = np.zeros(count), np.zeros(count)
     columns = np.array([row.astype(np.float64).sum() for row in kernel])
     places = np.empty((len(kernel), block), np.int16)
-    # of one place with the others: up to size - 1 later, up to size - 1 earlier, farther
+    # sums of one place with the others: up to size - 1 later, up to size - 1 earlier, farther away
     after = np.empty((block, length), np.float32)
     before, beyond = np.empty_like(after), np.empty_like(after)
     outside = np.empty(length)
@@ -115,7 +116,7 @@ def _sums(kernel: Array, chosen: Array, size: int) -> tuple[Array, Array, Array,
 
 
 def _thresholds(statistics: Array, rate: float, kept: int) -> list[float]:
-    """Window by window the quantile among permutations not beyond it before; the first `kept` windows drop none."""
+    """Return each window's quantile among permutations not beyond it before; the first `kept` windows drop none."""
     thresholds, left = [], np.arange(statistics.shape[1])
     for w, row in enumerate(statistics):
         values = row[left].astype(np.float32)
@@ -133,7 +134,8 @@ class MMD(MMDDriftOnlineTorch):
         ref = self.n - tests
         perms = [torch.randperm(self.n) for _ in range(self.n_bootstraps)]
         chosen = np.stack([perm[-tests:].numpy().astype(np.uint16) for perm in perms])
-        kernel = self.k_xx.numpy() - self.k_xx.numpy().mean()  # constants cancel, and float32 likes small numbers
+        # constants cancel, and small numbers lose less in float32
+        kernel = self.k_xx.numpy() - self.k_xx.numpy().mean()
         np.fill_diagonal(kernel, 0.0)
         windows, cross, inner, outer = _sums(kernel, chosen, size)
         within = (kernel.sum(dtype=np.float64) - inner - 2.0 * outer) / (ref * (ref - 1))
@@ -160,7 +162,7 @@ class LSDD(LSDDDriftOnlineTorch):
         self.thresholds = _thresholds(lsdds, self.fpr, kept=1)
 
     def _regularization(self, H: torch.Tensor, similarities: torch.Tensor, chosen: Array) -> float:
-        """The largest lambda of alibi-detect's ten whose relative difference is in bounds on the first windows."""
+        """Return the largest of its ten lambdas whose relative difference is in bounds on the first windows."""
         candidates = 0.25 ** torch.arange(10, dtype=torch.float64)
         values, vectors = torch.linalg.eigh(H.double())
         spectrum = values[:, None] + candidates
@@ -182,7 +184,7 @@ DETECTORS: dict[str, Any] = {"lsdd": LSDD, "mmd": MMD}
 
 @lru_cache(maxsize=1)
 def _configured(name: str, scenario: Scenario, seed: int) -> tuple[Any, float]:
-    """A detector on the scenario's reference, and the seconds it took."""
+    """Return a detector configured on the scenario's reference, and the seconds this took."""
     torch.manual_seed(seed)
     reference, _ = scenario.stream(seed)
     ert, began = RUN_LENGTH * scenario.rows, time.perf_counter()
@@ -220,7 +222,7 @@ def run(name: str, scenario: Scenario, seed: int) -> dict[str, Any]:
 
 
 def summary(runs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Per detector and scenario: run length over the promise, or the delay after the change."""
+    """Summarize each detector and scenario: run length over the promise, or the delay after the change."""
     out: dict[str, dict[str, Any]] = {}
     for name in DETECTORS:
         for scenario in SCENARIOS.values():
@@ -234,9 +236,9 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def _run_lengths(runs: list[dict[str, Any]], scenario: Scenario) -> dict[str, Any]:
-    """Rows watched / alarms, the exponential law's estimate from censored runs; 95% interval by resampling runs.
+    """Estimate run lengths as rows watched / alarms, the exponential law for censored runs; 95% interval by resampling.
 
-    (Rates differ from reference to reference, so that the exponential law's own interval would be too narrow.)
+    Runs are resampled since rates differ between references: the exponential law's own interval would be too narrow.
     """
     rows, alarms = np.array([r["rows"] for r in runs]), np.array([r["alarm"] for r in runs])
     again = np.random.default_rng(0).integers(len(runs), size=(10_000, len(runs)))
@@ -252,7 +254,7 @@ def _run_lengths(runs: list[dict[str, Any]], scenario: Scenario) -> dict[str, An
 
 
 def _delays(runs: list[dict[str, Any]], scenario: Scenario) -> dict[str, Any]:
-    """Rows and windows (rounded up) from the change to the alarm, among runs without an alarm before it."""
+    """Measure rows and windows (rounded up) from the change to the alarm, among runs without an alarm before it."""
     changed = scenario.change * scenario.rows
     rows = np.array([r["rows"] - changed for r in runs if r["alarm"] and r["rows"] > changed])
     line: dict[str, Any] = {
@@ -267,7 +269,7 @@ def _delays(runs: list[dict[str, Any]], scenario: Scenario) -> dict[str, Any]:
 
 
 def check() -> None:
-    """Thresholds by rolling sums against alibi-detect's own, from the same permutations, where these are quick."""
+    """Compare thresholds from rolling sums with alibi-detect's own, on the same permutations, where those are quick."""
     for dim in (5, 64):
         rows = np.random.default_rng(dim).standard_normal((400, dim)).astype(np.float32)
         for quick in DETECTORS.values():
@@ -303,7 +305,7 @@ def main() -> None:
     if args.out.exists():
         results = json.loads(args.out.read_text())
         if results["settings"] != settings:
-            parser.error(f"{args.out} has other settings: remove it, or name another file")
+            parser.error(f"{args.out} was written with other settings: remove it, or name another file")
     done = {(r["detector"], r["scenario"], r["seed"]) for r in results["runs"]}
     plan = [(name, scenario, seed) for seed in range(args.runs) for name in DETECTORS for scenario in SCENARIOS]
     for count, (name, scenario, seed) in enumerate(plan, 1):
@@ -317,7 +319,7 @@ def main() -> None:
 
 
 def _write(results: dict[str, Any], path: Path) -> None:
-    """With a fresh summary, whole or not at all."""
+    """Write results with a fresh summary, as a whole or not at all."""
     results["summary"] = summary(results["runs"])
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(results, indent=1))

@@ -1,4 +1,4 @@
-"""Do 95 % intervals hold the truth 95 % of the time? Replicated streams with a known divergence."""
+"""Coverage: whether 95 % intervals hold the truth 95 % of the time, on replicated streams with a known divergence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = 2000
 
 @dataclass(frozen=True)
 class Case:
-    """A stream, a model, how many replicates, and the coverage wanted (None: only reported)."""
+    """A stream, a model, the number of replicates, and the coverage wanted (None: only reported)."""
 
     name: str
     stream: Any
@@ -43,7 +43,7 @@ CASES = [
 
 
 def truth(stream: Any, t: int, kind: str, rng: np.random.Generator) -> float:
-    """The divergence at time t: closed form where there is one, else from two million rows of the truth."""
+    """Return the divergence at time t: its closed form if there is one, otherwise from two million true rows."""
     if kind == "reverse_kl" and hasattr(stream, "reverse_kl"):
         return float(stream.reverse_kl(t))
     plain = GaussianStream(stream.dim, stream.delta) if isinstance(stream, GaussianStream) else stream
@@ -51,7 +51,7 @@ def truth(stream: Any, t: int, kind: str, rng: np.random.Generator) -> float:
 
 
 def replicate(case: Case, seed: int) -> dict[tuple[int, str], tuple[float, float, float, float]]:
-    """Value, standard error and interval of each divergence at each time."""
+    """Return value, standard error and interval of each divergence at each time."""
     rng, found = np.random.default_rng(5000 + seed), {}
     estimator = ContinualDensityRatio(model=case.model, random_state=seed)
     estimator.fit(case.stream.sample(0, ROWS, rng))
@@ -64,7 +64,7 @@ def replicate(case: Case, seed: int) -> dict[tuple[int, str], tuple[float, float
 
 
 def run(case: Case, seeds: int) -> Iterator[Result]:
-    """Coverage for each divergence and time; spread of the values over the standard errors reported."""
+    """Measure coverage for each divergence and time, and bias and standard errors relative to the spread of values."""
     rng = np.random.default_rng(0)
     truths = {(t, kind): truth(case.stream, t, kind, rng) for t in TIMES for kind in KINDS}
     runs, failed = [], 0
@@ -79,8 +79,8 @@ def run(case: Case, seeds: int) -> Iterator[Result]:
         values = np.array([run[t, kind] for run in runs])
         inside = float(((values[:, 2] <= truths[t, kind]) & (truths[t, kind] <= values[:, 3])).mean())
         infinite = kind == "pearson" and t == 20  # E_q[r^4] is infinite once the scale is below 0.87
-        yield Result(f"{case.name}, {kind}, t={t}: share of intervals that hold the truth", -1, inside,
-                     None if infinite else case.wanted)  # fmt: skip
+        wanted = None if infinite else case.wanted
+        yield Result(f"{case.name}, {kind}, t={t}: share of intervals that hold the truth", -1, inside, wanted)
         bias = float((values[:, 0].mean() - truths[t, kind]) / values[:, 0].std())
         yield Result(f"{case.name}, {kind}, t={t}: bias / spread", -1, bias, None)
         ratio = float(np.median(values[:, 1]) / values[:, 0].std())

@@ -1,4 +1,4 @@
-"""The monitor: many rows in little memory, beside bare reading of the same file; many windows in a file of one size."""
+"""Monitor: many rows in little memory, beside bare reading of the same file; many windows without growth."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WINDOWS = 1000
 
 
 def parquet(seeds: int) -> Iterator[Result]:
-    """Ten million rows of twenty columns: resident memory, and seconds as a multiple of bare reading; one seed."""
+    """Measure memory, and seconds as a multiple of bare reading, for ten million rows of twenty columns; one seed."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.parquet"
         _write(path, np.random.default_rng(0))
@@ -39,7 +39,7 @@ def parquet(seeds: int) -> Iterator[Result]:
 
 
 def windows(seeds: int) -> Iterator[Result]:
-    """A thousand windows, from window 100 to the last: growth of memory, of the state, of the file by its Records."""
+    """Measure growth of memory, state and file from window 100 to 1,000; the file may grow only by its Records."""
     (early, late), _ = _apart(_many)
     yield Result("1,000 windows: memory at the end / at window 100", 0, late[0] / early[0], 1.1)
     yield Result("1,000 windows: state at the end / at window 100", 0, late[1] / early[1], 1.1)
@@ -49,7 +49,7 @@ def windows(seeds: int) -> Iterator[Result]:
 
 
 def _apart(call: Callable[..., Any], *args: Any) -> tuple[Any, float]:
-    """What a call gives in a process of its own, and that process' peak of resident memory in GB."""
+    """Return the result of a call in a process of its own, and the peak resident memory of that process in GB."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_child, args=(there, call, *args))
@@ -70,7 +70,7 @@ def _memory(what: str) -> float:
 
 
 def _write(path: Path, rng: np.random.Generator) -> None:
-    """Sixteen numbers, one of them often missing, two categories, a boolean, a count; a slow drift in three columns."""
+    """Write sixteen numbers, one often missing, two categories, a boolean and a count; three columns drift slowly."""
     writer = None
     for start in range(0, ROWS, BLOCK):
         drift = start / ROWS

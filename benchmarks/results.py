@@ -1,4 +1,4 @@
-"""One measured number, and a table of them."""
+"""Results: measured numbers with their bars, and a table of them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple
 from rich.table import Table
 
 Bar = float | tuple[float, float] | None
-"""The most a number may be, or the least and the most; None where it is only reported."""
+"""Largest allowed value, or the smallest and the largest; None where a number is only reported."""
 
 
 class Result(NamedTuple):
-    """A measurement and its bar. Seed -1: over several seeds."""
+    """A measurement and its bar; seed -1 stands for several seeds together."""
 
     what: str
     seed: int
@@ -24,7 +24,7 @@ def _meets(value: float, bar: float | tuple[float, float]) -> bool:
 
 
 def table(results: list[Result]) -> Table:
-    """One line per measurement, its values over seeds side by side."""
+    """Return a table with a line for each measurement, its values over seeds side by side."""
     out = Table("what", "value by seed", "bar", "")
     for what in dict.fromkeys(r.what for r in results):
         same = [r for r in results if r.what == what]

@@ -1,4 +1,4 @@
-"""The streams on which alarms are compared, made from numpy and scipy alone so that any environment can replay them."""
+"""Streams on which alarms are compared, made from numpy and scipy alone so that any environment can replay them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 RUN_LENGTH = 20
-"""The promise: without drift, this many windows from the first watched row to the first alarm, on average."""
+"""Promised run length: windows from the first watched row to the first alarm, on average without drift."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Standard normal columns, AR(1) along rows if ``rho``; ``shift`` joins in the first ``columns`` at ``change``."""
+    """Standard normal columns, AR(1) along rows if ``rho``; at ``change`` the first ``columns`` move by ``shift``."""
 
     name: str
     dim: int
@@ -27,9 +27,9 @@ class Scenario:
     change: int = 0
 
     def stream(self, seed: int) -> tuple[NDArray[np.float64], Iterator[NDArray[np.float64]]]:
-        """The reference (reference, dim) and the endless windows (rows, dim) after it.
+        """Return the reference (reference, dim) and the endless windows (rows, dim) after it.
 
-        Scenarios that differ in the change alone have the same rows up to it, seed by seed.
+        Scenarios that differ only in the change have the same rows up to it for each seed.
         """
         rng = np.random.default_rng(seed)
         memory = self.rho * rng.standard_normal((1, self.dim))
@@ -39,7 +39,7 @@ class Scenario:
     def _rows(
         self, count: int, rng: np.random.Generator, memory: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The next rows, and rho times the last of them."""
+        """Return the next rows, and rho times the last of them."""
         noise = np.sqrt(1.0 - self.rho**2) * rng.standard_normal((count, self.dim))
         rows, memory = lfilter([1.0], [1.0, -self.rho], noise, axis=0, zi=memory)
         return rows, memory

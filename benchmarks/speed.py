@@ -1,4 +1,4 @@
-"""How fast: ratios within one run, since machines are noisy."""
+"""Speed: mostly ratios within one run, since machines are noisy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def steps(seeds: int) -> Iterator[Result]:
-    """Seconds per step on the Gaussian stream, beside one epoch of the plain 2x256 network on the same windows."""
+    """Measure seconds per step on a Gaussian stream, beside one epoch of a plain 2x256 network on the same windows."""
     stream = GaussianStream()
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
@@ -48,7 +48,7 @@ def _stepper(estimator: ContinualDensityRatio, windows: list[np.ndarray]) -> flo
 
 
 def error_bars(seeds: int) -> Iterator[Result]:
-    """What error bars add to a step: the same steps with the uncertainty left out, turn by turn."""
+    """Measure what error bars add to a step: the same steps with and without the uncertainty, in turn."""
     stream, empty = GaussianStream(), torch.zeros(0)
     real = {
         "advance": inference.advance,
@@ -90,9 +90,9 @@ def _expand(x: np.ndarray) -> np.ndarray:
 
 
 def static(seeds: int) -> Iterator[Result]:
-    """One static fit far away (t=12) against scikit-learn's logistic regression on [x, x^2], and a warning at t=20.
+    """Compare a static fit far away (t=12) with scikit-learn's logistic regression on [x, x^2]; see it warn at t=20.
 
-    Errors and seconds are averaged over seeds before they are compared: a single pair of samples favours either.
+    Errors and seconds are averaged over seeds before they are compared: a single pair of samples may favour either.
     """
     stream = GaussianStream()
     own_errors, peer_errors, own_times, peer_times, expand_times, silent = [], [], [], [], [], 0
@@ -122,14 +122,14 @@ def static(seeds: int) -> Iterator[Result]:
     yield Result("static t=12: seconds, driftline", -1, float(np.median(own_times)), None)
     own_time, peer_time = float(np.median(own_times)), float(np.median(peer_times))
     yield Result("static t=12: seconds, driftline / scikit-learn's solver alone", -1, own_time / peer_time, None)
-    # from the two samples to the ratio: driftline builds its features within fit
+    # from the two samples to the ratio, since driftline builds its features within fit
     whole = peer_time + float(np.median(expand_times))
     yield Result("static t=12: seconds, driftline / building [x, x²] + scikit-learn", -1, own_time / whole, 0.5)
     yield Result("static t=20: fits without a warning", -1, float(silent), 0.0)
 
 
 def scoring(seeds: int) -> Iterator[Result]:
-    """Scoring 1e6 x 64 rows against the bare matrix products of the same model."""
+    """Compare scoring 1e6 x 64 rows with the bare matrix products of the same model."""
     stream, rng = GaussianStream(), np.random.default_rng(0)
     big = stream.sample(3, 1_000_000, rng)
     rows = torch.from_numpy(big)

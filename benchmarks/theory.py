@@ -1,8 +1,8 @@
-r"""Corollary 1 against replicated fits: how the coefficients of a KLIEP step spread, and how many rows that takes.
+r"""Corollary 1 against replicated fits: the spread of the coefficients of a KLIEP step, and the rows needed to see it.
 
 N(0, 1) against N(mu, 1) for mu = 0, 0.1, ... 2. Rows live on a lattice of 0.05, with probabilities in proportion to the
 density: sums over it are the integrals up to exp(-2 pi^2 / 0.05^2), its log-ratio is exactly linear, and a sample is
-its counts, so that 1e10 rows cost no more than a thousand. They are needed: n Var is within 2 % of its limit from
+its counts, so that 1e10 rows cost no more than a thousand. So many are needed: n Var is within 2 % of its limit from
 about 1e5 rows at mu = 1, 1e7 at mu = 1.5, 1e9 at mu = 2 (at 1e6 it is two thirds there), since the variance comes from
 rows near -mu, which are 2 mu standard deviations out in the denominator.
 """
@@ -18,7 +18,7 @@ from benchmarks.results import Result
 from driftline.inference import gaussian_mean_shift
 
 MEANS = np.arange(21) / 10
-REPLICATES = 4000  # know a variance to 2.2 %
+REPLICATES = 4000  # give a variance to within 2.2 %
 _SPACING, _REACH = 0.05, 9.0  # of the lattice; 9 standard deviations hold all of 1e14 rows
 _BATCH = 500
 
@@ -26,12 +26,12 @@ Floats = npt.NDArray[np.float64]
 
 
 def rows(mu: float) -> int:
-    """Rows of each sample, 1e6 to 1e10: at least ten times what brings n Var to within 2 % of its limit."""
+    """Return the rows of each sample, 1e6 to 1e10: at least ten times what brings n Var within 2 % of its limit."""
     return int(10 ** (6 + 2 * mu))
 
 
 def replicated(mu: float, n: int, count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """n Var of the two coefficients over ``count`` fits, and its standard error from the fourth moment; (2,) each."""
+    """Return n Var of both coefficients over ``count`` fits and its standard error by the fourth moment, (2,) each."""
     betas = np.concatenate([_fits(mu, n, min(_BATCH, count - k), rng) for k in range(0, count, _BATCH)])
     deviations = np.sqrt(n) * (betas - betas.mean(0))
     variance = (deviations**2).sum(0) / (count - 1)
@@ -39,7 +39,7 @@ def replicated(mu: float, n: int, count: int, rng: np.random.Generator) -> tuple
 
 
 def _fits(mu: float, n: int, count: int, rng: np.random.Generator) -> Floats:
-    """Newton's method for many KLIEP problems of two coefficients at once, begun at the truth; (count, 2)."""
+    """Solve many KLIEP problems of two coefficients at once by Newton's method, started at the truth; (count, 2)."""
     lattice = _SPACING * np.arange(round(-_REACH / _SPACING), round((mu + _REACH) / _SPACING) + 1, dtype=np.float64)
     powers = lattice[:, None] ** np.arange(5)
     target = _counts(lattice, n, count, rng) @ powers[:, 1:3] / n
@@ -64,9 +64,9 @@ def _counts(z: Floats, n: int, count: int, rng: np.random.Generator) -> Floats:
 
 
 def corollary(seeds: int) -> Iterator[Result]:
-    """The 42 variances (21 means, two coefficients): theory outside of the pointwise 95% band of the replicates.
+    """Count how many of 42 variances (21 means, two coefficients) lie outside the pointwise 95% band of the replicates.
 
-    About 5 % of 42 are to be expected outside, more than 6 in one run of 200.
+    About 5 % of the 42 are expected outside, more than 6 in one run of 200.
     """
     corrected, printed = (
         np.diagonal(gaussian_mean_shift(MEANS, as_printed=flag), axis1=1, axis2=2) for flag in (False, True)
@@ -77,8 +77,8 @@ def corollary(seeds: int) -> Iterator[Result]:
         variance, error = (np.array(values) for values in zip(*found, strict=True))
         for name, theory, bars in (("corrected", corrected, (6 / 42, 0.1)), ("as printed", printed, (None, None))):
             outside, off = np.abs(variance - theory) > 1.96 * error, variance / theory - 1.0
-            yield Result(f"corollary 1, {name}: share of 42 variances outside of the 95% band", seed,
-                         float(outside.mean()), bars[0])  # fmt: skip
+            share = float(outside.mean())
+            yield Result(f"corollary 1, {name}: share of 42 variances outside of the 95% band", seed, share, bars[0])
             yield Result(f"corollary 1, {name}: share of the 21 of x² outside", seed, float(outside[:, 1].mean()), None)
             yield Result(f"corollary 1, {name}: measured/theory - 1, furthest", seed, float(np.abs(off).max()), bars[1])
         for n in (10**5, 10**6, 10**8):

@@ -1,21 +1,21 @@
-"""Judge generators that learn one digit after the other, and that are not from this repository: scikit-learn's.
+"""Judge generators from outside this library, scikit-learn's, that learn one digit after the other.
 
 Each learns a task from real images once. When a later task comes, two of the three learn all earlier tasks again from
-samples of their own (generative replay), one from 50, one from 1000; copies of copies get worse. The third keeps what
-it has. ``ContinualEvaluation`` says by how much, with error bars, from real images that are seen once. FID, which has
-to keep them, is printed beside it.
+their own samples (generative replay), one from 50, one from 1000; copies of copies get worse. The third keeps its
+models. ``ContinualEvaluation`` says how much worse, with error bars, from real images that are seen once. FID, which
+has to keep them, is printed beside it.
 
     python examples/judge_generator.py --out runs/examples
 
-What is done here so that the numbers mean something:
+Choices that make the numbers meaningful:
 
 * A third of the real images train the generators, the others judge them. A generator judged by the images it was
   trained on is rewarded for repeating them.
 * About 120 real images judge a task, far too few for 64 pixels. The features are four low frequencies, the same for
-  every image: nothing is fitted, so nothing favours an early task. What else is in an image is not judged.
-* Each task is one digit, since the generators are Gaussians: log-ratios of Gaussians are quadratic, and the model of
-  the ratio is, too. Two digits a task would make mixtures, whose changes a quadratic understates.
-* A generator gives as many samples as one likes. More of them make the error bars smaller, until the real ones rule.
+  every image: nothing is fitted, so nothing favours an early task. Anything else in an image is not judged.
+* Each task is one digit, since the generators are Gaussians: log-ratios of Gaussians are quadratic, and so is the
+  model of the ratio. Two digits per task would make mixtures, whose changes a quadratic understates.
+* A generator gives any number of samples. More of them make the error bars smaller, until the real ones dominate.
 """
 
 from __future__ import annotations
@@ -44,16 +44,17 @@ MEASURES = ("kl", "reverse_kl", "js", "fid")
 
 
 def low_frequencies(images: Images) -> npt.NDArray[np.float64]:
-    """The cosine transform's 4 lowest frequencies of each image, beside its brightness."""
+    """Return the 4 lowest frequencies of each image's cosine transform, without its brightness."""
     found = dctn(images, axes=(1, 2), norm="ortho")
     return np.stack([found[:, i, j] for i, j in ((0, 1), (1, 0), (1, 1), (0, 2))], 1)
 
 
 class Replay:
-    """A Gaussian for each task; at every new task, those of earlier ones are fitted again to their own samples.
+    """Gaussian for each task; at every new task, those of earlier tasks are fitted again to their own samples.
 
     Arguments:
-        replayed: how many samples an earlier task is learned again from; 0 to leave it as it is.
+        replayed: number of samples from which an earlier task is learned again; 0 to leave it as it is.
+        seed: random seed.
     """
 
     def __init__(self, replayed: int, seed: int) -> None:
@@ -67,7 +68,7 @@ class Replay:
         self._models[task] = self._fitted(images)
 
     def samples(self, count: int) -> dict[str, Images]:
-        """So many images of every task."""
+        """Return ``count`` images of every task."""
         return {name: self._draw(name, count) for name in self._models}
 
     def _fitted(self, images: Images) -> tuple[PCA, GaussianMixture]:
@@ -78,7 +79,7 @@ class Replay:
     def _draw(self, name: str, count: int) -> Images:
         pca, mixture = self._models[name]
         rows, _ = mixture.set_params(random_state=self._fresh()).sample(count)
-        rows = np.random.default_rng(self._fresh()).permutation(rows)  # they come sorted by component
+        rows = np.random.default_rng(self._fresh()).permutation(rows)  # they are sorted by component
         images: Images = pca.inverse_transform(rows).reshape(-1, 8, 8)
         return images
 
@@ -88,12 +89,12 @@ class Replay:
 
 
 def generators(seed: int) -> dict[str, Replay]:
-    """Three of them by name."""
+    """Return three generators by name."""
     return {"50 replayed": Replay(50, seed), "1000 replayed": Replay(1000, seed), "kept": Replay(0, seed)}
 
 
 def split(task: str, rng: np.random.Generator) -> tuple[Images, Images]:
-    """Real images of a digit: to train on, and to judge by."""
+    """Return real images of a digit: those to train on, and those to judge by."""
     digits = load_digits()
     images = digits.images[digits.target == int(task)]
     images = images[rng.permutation(len(images))]
@@ -102,7 +103,7 @@ def split(task: str, rng: np.random.Generator) -> tuple[Images, Images]:
 
 
 def judged(tasks: Sequence[str], samples: int, seed: int) -> tuple[dict[str, ContinualEvaluation], dict[str, Replay]]:
-    """All generators through all tasks, and their judges."""
+    """Take all generators through all tasks and return their judges."""
     rng = np.random.default_rng(seed)
     models = generators(seed)
     ratio = ContinualDensityRatio(model="quadratic-full", random_state=seed)
@@ -122,7 +123,7 @@ def judged(tasks: Sequence[str], samples: int, seed: int) -> tuple[dict[str, Con
 def draw(
     judges: Mapping[str, ContinualEvaluation], models: Mapping[str, Replay], first: tuple[str, Images], folder: Path
 ) -> None:
-    """Four figures."""
+    """Draw four figures."""
     folder.mkdir(parents=True, exist_ok=True)
     images = {model: generator.samples(max(10, len(first[1]))) for model, generator in models.items()}
     real = low_frequencies(first[1])
@@ -139,16 +140,16 @@ def draw(
 
 
 def _shape_of(warning: str) -> str:
-    """A warning without its numbers, so that each kind is told once."""
+    """Return a warning without its numbers, so that each kind is printed once."""
     return re.sub(r"[\d.]+", "_", warning)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, ContinualEvaluation]:
-    """Run, print, draw."""
-    parser = argparse.ArgumentParser(description="Judge scikit-learn's generators on digits, one a task.")
+    """Run, print and draw."""
+    parser = argparse.ArgumentParser(description="Judge scikit-learn's generators on digits, one per task.")
     parser.add_argument("--out", type=Path, default=Path("runs/examples"), help="folder for the figures")
     parser.add_argument("--tasks", type=int, default=len(TASKS), choices=range(1, len(TASKS) + 1))
-    parser.add_argument("--samples", type=int, default=2000, help="generated images of each task, each time")
+    parser.add_argument("--samples", type=int, default=2000, help="generated images of each task, drawn each time")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(arguments)
     tasks = TASKS[: args.tasks]

@@ -1,8 +1,8 @@
 """Train for a population whose rows are gone: scikit-learn, with the monitor's weights as ``sample_weight``.
 
-Customers drift, week by week: they get older, incomes rise, one region grows. The model in production shall stay good
-for the customers of the first week (a contract, a regulator, a fair comparison say so), but their rows had to be
-deleted. Labels exist for the last week only. The monitor has seen every week once and kept one; its weights,
+Customers drift, week by week: they get older, incomes rise, one region grows. The model in production has to stay good
+for the customers of the first week (a contract, a regulator or a fair comparison demands it), but their rows had to
+be deleted. Labels exist for the last week only. The monitor has seen every week once and kept one; its weights,
 original/current, make the last week stand for the first:
 
     model.fit(recent, labels, sample_weight=monitor.weights(recent))
@@ -11,10 +11,10 @@ They also judge: the weighted error on held-out recent rows estimates the error 
 
     python examples/retrain_with_weights.py --seeds 10
 
-Weights help where the model cannot fit everywhere at once (here a straight line for a curve), and what is learned
+Weights help where the model cannot fit everywhere at once (here a straight line for a curve), so that the fit
 depends on where the rows lie. A model that fits everywhere gains nothing and pays with variance: fewer rows count, as
-the effective sample size says. Weights mend the columns that were watched; where the label itself now follows them in
-another way, they do not help.
+the effective sample size says. Weights correct for drift in the columns that were watched; they do not help
+where the label now depends on these columns in another way.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Result:
-    """Mean squared errors of one seed; those on first-week customers unless said otherwise."""
+    """Mean squared errors of one seed, on first-week customers unless stated otherwise."""
 
     unweighted: float
     weighted: float
-    on_first_week: float  # trained on rows of the first week, which one may not have
-    judged: float  # the weighted model's error as told by weights on held-out recent rows
-    effective: float  # of the weights, as a share of the rows
+    on_first_week: float  # trained on rows of the first week, which are gone in practice
+    judged: float  # the weighted model's error, estimated by weights on held-out recent rows
+    effective: float  # effective sample size of the weights, as a share of the rows
 
 
 def customers(week: float, rows: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Customers of a week; 0 is the first."""
+    """Draw customers of a week; 0 is the first."""
     south = 0.25 + 0.04 * week
     return pd.DataFrame(
         {
@@ -60,7 +60,7 @@ def customers(week: float, rows: int, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def spending(frame: pd.DataFrame, rng: np.random.Generator) -> Floats:
-    """The label: a curve in age, the same in every week."""
+    """Draw the label: a curve in age, the same in every week."""
     age = (frame["age"].to_numpy() - 40.0) / 10.0
     region = frame["region"].map({"north": 0.0, "west": 0.5, "south": -0.5}).to_numpy()
     out: Floats = 2.0 - age**2 + 0.02 * frame["income"].to_numpy() + region + rng.normal(0.0, 1.0, len(frame))
@@ -68,13 +68,13 @@ def spending(frame: pd.DataFrame, rng: np.random.Generator) -> Floats:
 
 
 def linear_model() -> Pipeline:
-    """A straight line, whatever the truth."""
+    """Return a model that is linear, whatever the truth."""
     columns = make_column_transformer((StandardScaler(), ["age", "income"]), (OneHotEncoder(), ["region"]))
     return make_pipeline(columns, LinearRegression())
 
 
 def mean_squared(model: Pipeline, frame: pd.DataFrame, labels: Floats, weights: Floats | None = None) -> float:
-    """The error, weighted or not."""
+    """Return the mean squared error, weighted or not."""
     return float(np.average((model.predict(frame) - labels) ** 2, weights=weights))
 
 
@@ -103,21 +103,21 @@ def one_run(weeks: int, rows: int, seed: int) -> Result:
 
 
 def main(arguments: Sequence[str] | None = None) -> list[Result]:
-    """Run, print, return."""
+    """Run, print and return the results."""
     parser = argparse.ArgumentParser(description="Train for the first week's customers on rows of the last.")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--weeks", type=int, default=8)
-    parser.add_argument("--rows", type=int, default=3000, help="customers a week")
+    parser.add_argument("--rows", type=int, default=3000, help="customers per week")
     args = parser.parse_args(arguments)
     print("mean squared error on customers of the first week, trained on the last week's rows")
-    print("seed  unweighted  weighted  (as judged by weights)  on first-week rows  rows' worth")
+    print("seed  unweighted  weighted  (as judged by weights)  on first-week rows  effective rows")
     results = []
     for seed in range(1000, 1000 + args.seeds):
         r = one_run(args.weeks, args.rows, seed)
         results.append(r)
         print(
             f"{seed:4d}  {r.unweighted:10.3f}  {r.weighted:8.3f}  {r.judged:22.3f}  {r.on_first_week:18.3f}  "
-            f"{r.effective:11.0%}"
+            f"{r.effective:14.0%}"
         )
     before, after, wished = (
         np.array([getattr(r, n) for r in results]) for n in ("unweighted", "weighted", "on_first_week")

@@ -1,4 +1,4 @@
-"""The examples run, and say what they should; code in the README runs as it is typed."""
+"""The examples run and print what they should; code in the README runs as typed."""
 
 import re
 import runpy
@@ -25,7 +25,7 @@ def test_generators_are_judged(tmp_path, capsys):
 
 
 def test_retraining_with_weights(capsys):
-    """A straight line for a curve, far from where it shall hold: weights must help a lot, and judge about right."""
+    """A line is fitted to a curve, far from where it has to hold: weights must help a lot, and judge about right."""
     main = runpy.run_path(str(ROOT / "examples" / "retrain_with_weights.py"))["main"]
     results = main(["--seeds", "2", "--weeks", "5", "--rows", "1500"])
     for result in results:
@@ -37,7 +37,7 @@ def test_retraining_with_weights(capsys):
 
 
 def blocks(text):
-    """Python code and the output that follows it, if any."""
+    """Return blocks of Python code with the output that follows each, if any."""
     return re.findall(r"(?s)```python\n(.*?)```\n(?:```text\n(.*?)```)?", text)
 
 
@@ -83,7 +83,7 @@ def test_page_on_watching_runs_as_typed(tmp_path, monkeypatch, capsys):
 
 
 def test_readings_of_the_example_are_true(seed):
-    """Where the first Gaussian takes the place of the real images, divergences have a closed form in its features."""
+    """With the first Gaussian in place of the real images, divergences in its features have a closed form."""
     example = runpy.run_path(str(ROOT / "examples" / "judge_generator.py"))
     features, rng = example["low_frequencies"], np.random.default_rng(1000 + seed)
     basis = features(np.eye(64).reshape(64, 8, 8))

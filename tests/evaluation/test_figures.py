@@ -16,7 +16,7 @@ from driftline.evaluation.metrics import prd
 
 
 def table(tasks=4, factor=1.0, growth=0.1, measures=("js", "fid"), errors=True, name="task {}"):
-    """Readings that grow by ``growth`` with every task learned."""
+    """Return readings that grow by ``growth`` with every task learned."""
     names = [name.format(i) for i in range(tasks)]
     rows = []
     for t in range(tasks):
@@ -38,7 +38,7 @@ def rendered(figure):
 
 
 def overlaps(axes):
-    """Whether two visible tick labels of an axis share pixels, which nobody can read."""
+    """Say whether two visible tick labels of an axis overlap, which nobody can read."""
     found = False
     for axis in (axes.xaxis, axes.yaxis):
         boxes = [label.get_window_extent() for label in axis.get_ticklabels() if label.get_text()]
@@ -55,9 +55,9 @@ def test_lines_are_the_means_and_bands_their_intervals():
     found = {line.get_label(): line.get_ydata() for line in panel.lines}
     np.testing.assert_allclose(found["bad"], scores.averages(judge["bad"]).query("measure == 'js'").value)
     np.testing.assert_allclose(found["real against real"], 0.01)
-    assert len(panel.lines) == 3  # one floor, since both models have the same
+    assert len(panel.lines) == 3  # a single floor, since both models have the same one
     band = panel.collections[0].get_paths()[0].vertices
-    assert band[:, 1].max() - 0.05 == pytest.approx(1.96 * 0.01)  # the first task alone has the widest
+    assert band[:, 1].max() - 0.05 == pytest.approx(1.96 * 0.01)  # the first task alone has the widest band
 
 
 def test_a_measure_without_errors_has_no_band():
@@ -84,11 +84,11 @@ def test_floors_that_change_their_sign_are_not_drawn_on_a_logarithmic_scale():
     assert panel.get_yscale() == "log"
     assert [line.get_label() for line in panel.lines] == ["bad"]
     assert [text.get_text() for text in panel.texts] == ["real against real: partly 0 or less"]
-    assert rendered(measures_figure(wide.assign(floor=floors))).legends == []  # nothing to tell apart
+    assert rendered(measures_figure(wide.assign(floor=floors))).legends == []  # a single line needs no legend
 
 
 def test_the_floor_of_one_task_is_seen():
-    """A dashed line of one point would have no length."""
+    """A dashed line through a single point would have no length."""
     panel = rendered(measures_figure({"m": table(1)})).axes[0]
     line = next(line for line in panel.lines if line.get_label() == "real against real")
     assert np.ptp(line.get_transform().transform(line.get_xydata())[:, 0]) > 10
@@ -103,13 +103,13 @@ def test_names_that_are_digits_survive_a_file(tmp_path):
         assert shown == ["0", "1", "2", "3"]
 
 
-@pytest.mark.parametrize("name", ["a task of which the name is long {}", "task {} has its number in the middle"])
+@pytest.mark.parametrize("name", ["a task with a long name {}", "task {} has its number in the middle"])
 def test_long_names_leave_room_for_panels(name):
-    models = {f"model of a long name {i}": table(12, 1.0 + i, name=name) for i in range(3)}
+    models = {f"model with a long name {i}": table(12, 1.0 + i, name=name) for i in range(3)}
     for figure in (measures_figure(models), matrix_figure(models, "js")):
         rendered(figure)
         assert not any(overlaps(axes) for axes in figure.axes)
-        assert all(axes.get_window_extent().height > 80 for axes in figure.axes[:2])  # at 100 dots an inch
+        assert all(axes.get_window_extent().height > 80 for axes in figure.axes[:2])  # at 100 dots per inch
         shown = [label.get_text() for label in figure.axes[0].get_xticklabels()]
         assert len(set(shown)) == 12
         assert max(map(len, shown)) <= 14
@@ -133,7 +133,7 @@ def test_labels_do_not_overlap(tasks):
 
 def test_curves_go_from_recall_to_precision():
     x = np.random.default_rng(0).normal(0, 1, (400, 2))
-    found = prd(x, x[x[:, 0] > 0], runs=2)  # precise, and half of the real ones are missing
+    found = prd(x, x[x[:, 0] > 0], runs=2)  # precise, but half of the real samples are missing
     panel = rendered(prd_figure({"half": found})).axes[0]
     line = panel.lines[0]
     assert line.get_xdata().max() == pytest.approx(found.recall.max())
@@ -148,7 +148,7 @@ def test_samples_are_one_row_a_task():
     picture = np.asarray(figure.axes[0].images[0].get_array().filled(-1))
     assert picture.shape == (2 * (2 + 1), 4 * (3 + 1))
     np.testing.assert_array_equal(picture[:2, 4:7], images[1])
-    assert (picture[3:, 8:] == -1).all()  # b has two
+    assert (picture[3:, 8:] == -1).all()  # b has two images
     assert [axes.get_title() for axes in figure.axes] == ["m", "n"]
     coloured = samples_figure({"a": np.full((2, 4, 4, 3), 255, np.uint8)}).axes[0].images[0].get_array()
     assert coloured.shape == (5, 10, 3)

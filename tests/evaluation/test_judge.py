@@ -16,7 +16,7 @@ from driftline.evaluation._scores import KEEPING
 from driftline.features import ContinualVAE
 
 TASKS = ("a", "b", "c")
-STEP = 0.15  # how far a task's samples move with every task learned after it, in standard deviations
+STEP = 0.15  # shift of a task's samples with every task learned after it, in standard deviations
 N, D = 3000, 3
 
 
@@ -38,12 +38,12 @@ def judged(judge, seed=0, step=STEP, n=N, tasks=TASKS):
 
 @pytest.fixture(scope="module")
 def judge():
-    measures = ("reverse_kl", "js", *(measure for measure in KEEPING if measure != "kid"))  # which takes its time
+    measures = ("reverse_kl", "js", *(measure for measure in KEEPING if measure != "kid"))  # kid is slow
     return judged(ContinualEvaluation(measures=measures, keep_real=True))
 
 
 class Turning:
-    """A rotation that changes with every task stands for an encoder; no divergence depends on it."""
+    """Rotation that changes with every task, in place of an encoder; divergences do not depend on it."""
 
     def __init__(self):
         self.angle = 0.0
@@ -64,7 +64,7 @@ class Turning:
 
 
 def test_divergences_are_the_truth_without_real_samples(seed):
-    """KL of two unit Gaussians a distance apart is half its square; tolerance from the estimate's own error."""
+    """KL of two unit Gaussians is half their squared distance; the tolerance comes from the estimate's own error."""
     found = judged(ContinualEvaluation(measures=("reverse_kl",)), seed).table()
     truth = [D * 0.5 * (STEP * (TASKS.index(r.after) - TASKS.index(r.task) + 1)) ** 2 for r in found.itertuples()]
     assert len(found) == 6
@@ -99,7 +99,7 @@ def test_floors_are_what_real_against_real_reads(judge):
     assert judge.table().groupby("measure").floor.min()["precision"] > 0.8
 
 
-def test_a_model_that_forgets_nothing_is_told_from_one_that_does():
+def test_forgetting_is_about_zero_only_for_a_model_that_forgets_nothing():
     still = judged(ContinualEvaluation(measures=("js",)), seed=1, step=0.0)
     moving = judged(ContinualEvaluation(measures=("js",)), seed=1)
     assert abs(still.forgetting("js")["a"]) < 0.01 < moving.forgetting("js")["a"]
@@ -119,7 +119,7 @@ def test_features_may_move(hold):
 
 
 class Blinding(Turning):
-    """Encoders that stop seeing the first column once they are trained on."""
+    """Encoder that stops seeing the first column once it is trained further."""
 
     def transform(self, x):
         return x * [float(self.angle < 1.0), 1.0, 1.0]
@@ -129,7 +129,7 @@ class Blinding(Turning):
 
 
 def test_held_features_see_what_newer_ones_no_longer_do():
-    """A model drifts in the first column only, which newer features do not see, as the control says."""
+    """A model drifts only in the first column, which newer features do not see, as the control confirms."""
     rng, judge = np.random.default_rng(0), ContinualEvaluation(Blinding(), measures=("js",))
     for t, name in enumerate("ab"):
         judge.task(name, rng.standard_normal((2000, 3)))
@@ -149,7 +149,7 @@ def js_of_gaussians(distance):
 
 
 def numbers_of(thing, seen):
-    """All numbers in arrays and tensors that can be reached from something, through attributes and containers."""
+    """Yield all numbers in arrays and tensors reachable from a thing through attributes and containers."""
     if id(thing) in seen or isinstance(thing, type | ModuleType):
         return
     seen[id(thing)] = thing
@@ -169,13 +169,13 @@ def numbers_of(thing, seen):
 
 
 def held_of(rows, judge):
-    """Shares of real rows' values that a judge holds: as they are, and standardised."""
+    """Return the shares of real values that a judge holds: as they are, and standardised."""
     numbers = np.concatenate([np.zeros(1), *numbers_of(judge, {})])
     return [np.isin(values.round(9), numbers.round(9)).mean() for values in (rows, (rows - rows.mean(0)) / rows.std(0))]
 
 
 def test_without_keep_real_nothing_real_is_kept():
-    """Values of a continuous law do not come about by chance; before update, and where asked for, they are found."""
+    """Values of a continuous distribution do not recur by chance; before update, and with keep_real, they are found."""
     rng = np.random.default_rng(0)
     rows, later, judges = real(0, rng, 400), real(1, rng, 400), []
     for options in ({"measures": ("js",)}, {"measures": ("js", "fid"), "keep_real": True}):
@@ -184,7 +184,7 @@ def test_without_keep_real_nothing_real_is_kept():
         judge.update({"a": generated(0, 0, rng, n=400)}).task("b", later)
         judges.append(judge.update({"a": generated(0, 1, rng, n=400), "b": generated(1, 1, rng, n=400)}))
     for found in (rows, later):
-        assert max(held_of(found, judges[0])) < 0.01  # quantiles may hit a value
+        assert max(held_of(found, judges[0])) < 0.01  # quantiles may equal a value
         assert held_of(found, judges[1])[0] == 1
     for leak in (torch.tensor(rows), torch.tensor((rows - rows.mean(0)) / rows.std(0))):
         state = judges[0]._ratio._state
@@ -300,7 +300,7 @@ def test_a_task_that_waits_is_not_in_tables():
 
 
 def same_after_another_task(one, other, samples):
-    """Both go on with the same task, and read the same."""
+    """Continue both with the same task and check that their readings agree."""
     for each in (one, other):
         each.task("z", samples["z"]).update({name: samples[name] for name in each.tasks})
     assert one.table().equals(other.table())
@@ -341,7 +341,7 @@ def test_features_of_ones_own_are_asked_for_again(tmp_path):
     going.save(tmp_path / "judge")
     with pytest.raises(ValueError, match=r"your own features \(Turning\): pass them, load\(path, features=...\)"):
         ContinualEvaluation.load(tmp_path / "judge")
-    with pytest.raises(ValueError, match="not in the state that it was saved with"):
+    with pytest.raises(ValueError, match="not in the state they had when it was saved"):
         ContinualEvaluation.load(tmp_path / "judge", features=Turning())
     again = Turning()
     again.angle = turning.angle
@@ -354,7 +354,7 @@ def test_features_of_ones_own_are_asked_for_again(tmp_path):
 
 
 def numbers_in(path, folder):
-    """All numbers in a file, and in the files that it holds."""
+    """Return all numbers in a file and in the files stored in it."""
     found = []
     with safe_open(path, framework="pt") as file:
         for key in file.keys():  # noqa: SIM118
@@ -368,7 +368,7 @@ def numbers_in(path, folder):
 
 
 def test_the_file_has_real_samples_only_where_they_are_kept(tmp_path):
-    """Every value of the real samples is looked for; those of a continuous law do not come about by chance."""
+    """Every value of the real samples is looked for; values of a continuous distribution do not recur by chance."""
     rng = np.random.default_rng(0)
     rows = real(0, rng, 300)
     for keep in (False, True):
@@ -436,7 +436,7 @@ def test_after_a_mistake_the_evaluation_is_as_it_was(spoilt, message, kind):
 
 
 def test_errors_that_come_late_are_undone():
-    """Features that fail once they have been trained, measures that fail once the ratio has moved on."""
+    """Features may fail after they were trained, measures after the ratio took its step."""
     rng = np.random.default_rng(0)
     a, truth, other = generated(0, 0, rng, n=300), real(0, rng, 300), real(1, rng, 300)
 

@@ -8,7 +8,7 @@ _FILE = Path(__file__).with_name("runs.py")
 
 @pytest.fixture(scope="session")
 def runs():
-    """The module beside this one: tests are not a package."""
+    """Module ``runs.py`` beside this one, loaded by path since tests are not a package."""
     spec = importlib.util.spec_from_file_location("report_runs", _FILE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -17,5 +17,5 @@ def runs():
 
 @pytest.fixture(scope="session")
 def cases(runs):
-    """Runs by name that a report must be able to tell."""
+    """Runs by name that a report must be able to show."""
     return runs.cases()

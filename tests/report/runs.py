@@ -17,7 +17,7 @@ ROWS = Settings(window=5000, tolerance=0.1)
 
 
 def estimate(value: float, error: float = 0.02) -> Estimate:
-    """With a lower end that is never negative, as estimates have it."""
+    """Return an estimate whose lower end is never negative, as in real estimates."""
     found = normal_interval(value, error, 0.95)
     return replace(found, low=min(max(found.low, 0.0), value))
 
@@ -33,7 +33,7 @@ def times(window: int) -> tuple[str, str]:
 
 
 def record(window: int, value: float, step: float = 0.01, *, settings: Settings = WEEKLY, **changes) -> Record:
-    """A measured window with its alarm, as the monitor would decide it."""
+    """Return a measured window with its alarm, as the monitor would decide it."""
     limit, warning = settings.tolerance + 0.05, settings.tolerance + 0.035
     signal = Signal.ALARM if value > limit else Signal.WARNING if value > warning else Signal.NORMAL
     bound = {Signal.ALARM: f"is beyond {limit:.3g}", Signal.WARNING: f"is beyond {warning:.3g}"}
@@ -42,16 +42,28 @@ def record(window: int, value: float, step: float = 0.01, *, settings: Settings 
         signal, reason = Signal.ALARM, f"{reason}; abrupt change: step of {step:.3g} nats is beyond 0.13"
     rows = settings.window or 336
     start, end = times(window) if settings.every else (None, None)
+    js, kl = estimate(min(value / 8, 0.6), 0.004), estimate(value, 0.03)
     base = Record(
-        window=window, original="original", status="measured", rows=rows, first_row=window * rows, start=start, end=end,
-        divergences={"reverse_kl": estimate(value), "js": estimate(min(value / 8, 0.6), 0.004),
-                     "kl": estimate(value, 0.03)},
-        step=estimate(step, 0.012), step_limit=0.13, signal=signal, reason=reason, warning_limit=warning,
+        window=window,
+        original="original",
+        status="measured",
+        rows=rows,
+        first_row=window * rows,
+        start=start,
+        end=end,
+        divergences={"reverse_kl": estimate(value), "js": js, "kl": kl},
+        step=estimate(step, 0.012),
+        step_limit=0.13,
+        signal=signal,
+        reason=reason,
+        warning_limit=warning,
         alarm_limit=limit,
         columns=moved(max(value, 0.01), (0.52, 0.27, 0.12, 0.06, 0.02)),
-        effective_sample_size=rows * math.exp(-max(value, 0.0)), digest=f"{window:08x}", seconds=0.1,
+        effective_sample_size=rows * math.exp(-max(value, 0.0)),
+        digest=f"{window:08x}",
+        seconds=0.1,
         diagnostics={"overlap": 600.0, "lag": 3.0, "mean_ratio": 1.0, "step_mean_ratio": 1.0},
-    )  # fmt: skip
+    )
     return replace(base, **changes)
 
 
@@ -70,24 +82,33 @@ def histogram(mean: float, std: float, missing: float = 0.0) -> dict:
     edges = [round(-3.0 + 0.3 * k, 1) for k in range(21)]
     cdf = [0.5 * (1.0 + math.erf((e - mean) / (std * math.sqrt(2.0)))) for e in edges]
     shares = [cdf[0], *np.diff(cdf), 1.0 - cdf[-1]]
-    return {
-        "kind": "numeric", "edges": edges, "shares": [round(float(s) * (1.0 - missing), 4) for s in shares],
-        "missing": missing, "mean": mean, "std": std,
-    }  # fmt: skip
+    rounded = [round(float(s) * (1.0 - missing), 4) for s in shares]
+    return {"kind": "numeric", "edges": edges, "shares": rounded, "missing": missing, "mean": mean, "std": std}
+
+
+def transfer(shares: list[float], other: float) -> dict:
+    names = ["north", "south", "none"]
+    return {"kind": "categorical", "values": names, "shares": shares, "other": other, "missing": 0.0}
+
+
+def holiday(share: float) -> dict:
+    return {"kind": "boolean", "values": ["false", "true"], "shares": [round(1.0 - share, 2), share], "missing": 0.0}
 
 
 THEN = {
-    "nswprice": histogram(0.0, 1.0), "vicprice": histogram(0.1, 0.9), "nswdemand": histogram(0.0, 1.0),
-    "transfer": {"kind": "categorical", "values": ["north", "south", "none"], "shares": [0.5, 0.3, 0.15],
-                 "other": 0.05, "missing": 0.0},
-    "holiday": {"kind": "boolean", "values": ["false", "true"], "shares": [0.97, 0.03], "missing": 0.0},
-}  # fmt: skip
+    "nswprice": histogram(0.0, 1.0),
+    "vicprice": histogram(0.1, 0.9),
+    "nswdemand": histogram(0.0, 1.0),
+    "transfer": transfer([0.5, 0.3, 0.15], 0.05),
+    "holiday": holiday(0.03),
+}
 NOW = {
-    "nswprice": histogram(1.1, 0.7), "vicprice": histogram(0.8, 0.6, 0.06), "nswdemand": histogram(0.2, 1.3),
-    "transfer": {"kind": "categorical", "values": ["north", "south", "none"], "shares": [0.2, 0.6, 0.12],
-                 "other": 0.08, "missing": 0.0},
-    "holiday": {"kind": "boolean", "values": ["false", "true"], "shares": [0.93, 0.07], "missing": 0.0},
-}  # fmt: skip
+    "nswprice": histogram(1.1, 0.7),
+    "vicprice": histogram(0.8, 0.6, 0.06),
+    "nswdemand": histogram(0.2, 1.3),
+    "transfer": transfer([0.2, 0.6, 0.12], 0.08),
+    "holiday": holiday(0.07),
+}
 
 
 def run(records, settings: Settings = WEEKLY, then=THEN, now=NOW, originals=None, **changes) -> Run:
@@ -95,14 +116,20 @@ def run(records, settings: Settings = WEEKLY, then=THEN, now=NOW, originals=None
     if originals is None:
         originals = (Original("original", 0, records[0].rows if records else 0, times(0)[0], then),)
     base = Run(
-        path="/data/run.driftline", created="1998-12-06T09:00:00+00:00", settings=settings,
-        source="electricity.csv (one file, CSV)", encoder={}, records=records, originals=tuple(originals), now=now,
-    )  # fmt: skip
+        path="/data/run.driftline",
+        created="1998-12-06T09:00:00+00:00",
+        settings=settings,
+        source="electricity.csv (one file, CSV)",
+        encoder={},
+        records=records,
+        originals=tuple(originals),
+        now=now,
+    )
     return replace(base, **changes)
 
 
 def weekly(windows: int = 134, seed: int = 1000) -> list[Record]:
-    """Like electricity: seasons, a gap, and a break two thirds in."""
+    """Return windows like those of electricity: seasons, a gap, and a break after two thirds."""
     rng, found, before = np.random.default_rng(seed), [original()], 0.0
     broke = windows * 2 // 3
     for w in range(1, windows):
@@ -119,7 +146,7 @@ def weekly(windows: int = 134, seed: int = 1000) -> list[Record]:
 
 
 def several() -> Run:
-    """Two originals, the second a season that joined later."""
+    """Return a run with two originals, the second a season that joined later."""
     first = weekly(80)
     late = [replace(original(window=30), original="winter <1997>")]
     late += [replace(record(w, 0.02, 0.01), original="winter <1997>") for w in range(31, 80)]
@@ -135,20 +162,27 @@ NASTY = '<script>alert("x")</script>&\x00' + "y" * 180
 
 
 def no_bars(windows: int = 8) -> list[Record]:
-    """Windows too small for error bars, so that nothing was decided."""
+    """Return windows too small for error bars, so that nothing was decided."""
     nan, found = math.nan, [original(ROWS)]
     for w in range(1, windows):
         bare = Estimate(0.05 * w, nan, nan, nan, 0.95)
-        found.append(
-            replace(record(w, 0.05 * w, settings=ROWS), divergences={"reverse_kl": bare}, step=bare,
-                    signal=Signal.NORMAL, columns=(), alarm_limit=nan, warning_limit=nan, effective_sample_size=nan,
-                    reason="no error bar for this window, so nothing was decided: normal stands")
-        )  # fmt: skip
+        undecided = replace(
+            record(w, 0.05 * w, settings=ROWS),
+            divergences={"reverse_kl": bare},
+            step=bare,
+            signal=Signal.NORMAL,
+            columns=(),
+            alarm_limit=nan,
+            warning_limit=nan,
+            effective_sample_size=nan,
+            reason="no error bar for this window, so nothing was decided: normal stands",
+        )
+        found.append(undecided)
     return found
 
 
 def extreme() -> Run:
-    """A million nats, names that are no names, a step that is not to be trusted."""
+    """Return a run with a million nats, names that hardly are names, and a step that is not to be trusted."""
     found = [original(ROWS)]
     for w in range(1, 30):
         found.append(record(w, 0.05 if w < 20 else 1e6, 1e5 if w == 20 else 0.01, settings=ROWS))
@@ -166,7 +200,7 @@ def extreme() -> Run:
 
 
 def long(windows: int = 1000, seed: int = 1000) -> list[Record]:
-    """More windows than pixels; window 503 alone is far away, and alarms in 600 to 699."""
+    """Return more windows than pixels; window 503 alone is far away, and alarms stand in 600 to 699."""
     rng, found, level = np.random.default_rng(seed), [original(ROWS)], 0.0
     for w in range(1, windows):
         level = 0.97 * level + 0.01 * rng.normal()
@@ -178,7 +212,7 @@ def long(windows: int = 1000, seed: int = 1000) -> list[Record]:
 
 
 def cases() -> dict[str, Run]:
-    """Runs that a report must be able to tell, by name."""
+    """Return runs that a report must be able to show, by name."""
     near = [record(w, 0.004 * math.sin(w), 0.003 * math.cos(w), settings=ROWS) for w in range(1, 30)]
     return {
         "weekly": run(weekly()),

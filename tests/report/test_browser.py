@@ -16,11 +16,11 @@ DARK = "--blink-settings=preferredColorScheme=0"
 
 
 def browse(folder, text, *options):
-    """What the browser says about a page, and the page after it was shown."""
+    """Return the browser's console messages about a page, and the page after it was shown."""
     page = folder / "page.html"
     page.write_text(text, encoding="utf-8")
-    base = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr",
-            f"--user-data-dir={folder / 'profile'}", "--window-size=1200,900"]  # fmt: skip
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr"]
+    base = [BROWSER, *flags, f"--user-data-dir={folder / 'profile'}", "--window-size=1200,900"]
     done = subprocess.run(
         [*base, *options, page.as_uri()], capture_output=True, text=True, timeout=120, check=True, encoding="utf-8"
     )
@@ -49,7 +49,7 @@ def test_light_and_dark_without_console_errors(pages, tmp_path):
     assert light.shape[:2] == dark.shape[:2] == (900, 1200)
     assert light[:5, :5, :3].min() > 0.9  # the page behind everything
     assert dark[:5, :5, :3].max() < 0.15
-    # text and lines can be told from what is behind them
+    # text and lines stand out from the background
     assert light[..., :3].min() < 0.2
     assert dark[..., :3].max() > 0.85
 
@@ -71,8 +71,8 @@ document.body.setAttribute('data-found', rows.join(','));
 
 
 def measured(folder, texts):
-    """Pages in frames: how wide the content is, wide and narrow charts, elements beyond the edge, panels, those of the
-    last tab.
+    """Show pages in frames and measure each: width of its content, numbers of wide and narrow charts and of elements
+    beyond the edge, panels shown first, and panels shown by the last tab.
     """
     frames = "".join(
         f'<iframe srcdoc="{html.escape(text)}" style="width:{width}px;height:600px;border:0"></iframe>'

@@ -24,8 +24,8 @@ def test_bars_are_as_high_as_shares(runs):
 
 
 def test_whole_numbers_are_named_by_themselves():
-    then = {"kind": "numeric", "edges": [-0.5, 0.5, 1.5, 2.5], "shares": [0.0, 0.5, 0.3, 0.2, 0.0], "missing": 0.0,
-            "mean": 0.7, "std": 0.8}  # fmt: skip
+    bins = {"edges": [-0.5, 0.5, 1.5, 2.5], "shares": [0.0, 0.5, 0.3, 0.2, 0.0]}
+    then = {"kind": "numeric", **bins, "missing": 0.0, "mean": 0.7, "std": 0.8}
     drawn = histogram("x", then, then, "h")
     assert re.findall(r'text-anchor="middle">([^<]*)<', drawn) == ["0", "1", "2"]
 
@@ -36,7 +36,7 @@ def test_one_edge_is_enough():
     assert changed(then, then) == ""
 
 
-def test_missing_values_are_drawn_and_told(runs):
+def test_missing_values_are_drawn_and_described(runs):
     then, now = runs.histogram(0.0, 1.0), runs.histogram(0.0, 1.0, 0.2)
     assert ">missing<" in histogram("x", then, now, "h")
     assert ">missing<" not in histogram("x", then, then, "h")

@@ -1,4 +1,4 @@
-"""Histories: how sentences name a window."""
+"""Names of windows in sentences."""
 
 from driftline.report._histories import window_name
 

@@ -21,31 +21,38 @@ from driftline.evaluation.metrics import PRD
 
 __all__ = ["matrix_figure", "measures_figure", "prd_figure", "samples_figure"]
 
-_TITLES = {
-    "kl": "KL(real‖generated) [nats]", "reverse_kl": "KL(generated‖real) [nats]", "js": "Jensen-Shannon [nats]",
-    "hellinger": "squared Hellinger", "pearson": "Pearson χ²", "neyman": "Neyman χ²",
-    "total_variation": "total variation", "fid": "FID", "kid": "KID", "prd_f8": "PRD, F8 (recall)",
-    "prd_f1_8": "PRD, F1/8 (precision)", "precision": "precision", "recall": "recall", "density": "density",
-    "coverage": "coverage",
-}  # fmt: skip
-_DECADES = 20.0  # largest over smallest, from which on a scale is logarithmic
-_TICKS = 12  # tasks that have their names below an axis
+_TITLES = {  # measures not listed are titled by their names
+    "kl": "KL(real‖generated) [nats]",
+    "reverse_kl": "KL(generated‖real) [nats]",
+    "js": "Jensen-Shannon [nats]",
+    "hellinger": "squared Hellinger",
+    "pearson": "Pearson χ²",
+    "neyman": "Neyman χ²",
+    "total_variation": "total variation",
+    "fid": "FID",
+    "kid": "KID",
+    "prd_f8": "PRD, F8 (recall)",
+    "prd_f1_8": "PRD, F1/8 (precision)",
+}
+_DECADES = 20.0  # ratio of the largest to the smallest value above which a scale is logarithmic
+_TICKS = 12  # most task names below an axis
 _NORMAL = 1.96
 _GREY = "#7F7F7F"
-_LONGEST = 14  # characters of a task's name that are shown
+_LONGEST = 14  # most characters of a task's name on an axis
 
 
 def measures_figure(judges: Any, measures: Sequence[str] | None = None, *, columns: int = 4) -> Figure:
-    """A panel a measure, a line a model: the mean over the tasks so far, after each task learned.
+    """Draw a panel for each measure and a line for each model: the mean over the tasks so far, after each task learned.
 
     Bands are 95 % intervals of the mean where all its readings have errors (:func:`driftline.evaluation.averages`).
-    Dashed is the floor, real samples against real ones; where a logarithmic scale cannot show it, a note says so.
+    The dashed line is the floor, real samples against real ones; where a logarithmic scale cannot show it, a note says
+    so.
 
     Arguments:
-        judges: ``{model: judge}``, each a :class:`~driftline.evaluation.ContinualEvaluation` or its ``table()``; one
-            alone needs no name.
-        measures: which ones; all that the first model has if None.
-        columns: panels side by side.
+        judges: ``{model: judge}``, each a :class:`~driftline.evaluation.ContinualEvaluation` or its ``table()``; a
+            single one needs no name.
+        measures: names of the measures; all those of the first model if None.
+        columns: number of panels side by side.
 
     >>> from driftline.evaluation import ContinualEvaluation
     >>> rng = np.random.default_rng(0)
@@ -84,7 +91,7 @@ def _measure_panel(axes: Axes, means: Mapping[str, pd.DataFrame], measure: str) 
         axes.plot(x, value, color=color, marker="o", markersize=3.5, linewidth=1.5, label=model)
         error = _NORMAL * part["std_error"].to_numpy()
         axes.fill_between(x, value - error, value + error, color=color, alpha=0.2, linewidth=0)
-        if len(part) == 1:  # a band of no width
+        if len(part) == 1:  # its band has no width
             axes.errorbar(x, value, error, fmt="none", ecolor=color)
         floors.append(part["floor"].to_numpy())
     _floors(axes, [floor for floor in floors if not logarithmic or (floor > 0).all()])
@@ -97,7 +104,7 @@ def _measure_panel(axes: Axes, means: Mapping[str, pd.DataFrame], measure: str) 
 
 
 def _floors(axes: Axes, floors: list[npt.NDArray[np.float64]]) -> None:
-    """Dashed, each once; one of a single task across the panel."""
+    """Draw floors as dashed lines, equal ones once; the floor of a single task spans the panel."""
     for i, floor in enumerate(floors):
         if not any(len(floor) == len(other) and np.allclose(floor, other) for other in floors[:i]):
             style: Any = {"color": _GREY, "linestyle": "--", "linewidth": 1.2}
@@ -124,7 +131,7 @@ def _logarithmic(axes: Axes, values: list[Any], floors: list[Any]) -> None:
 
 
 class _Plain(LogFormatterSciNotation):
-    """Powers of ten near 1 as plain numbers."""
+    """Tick labels with powers of ten near 1 as plain numbers."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         return f"{x:g}" if 1e-3 <= abs(x) < 1e4 else str(super().__call__(x, pos))
@@ -137,14 +144,14 @@ def _task_ticks(axes: Axes, tasks: list[str]) -> None:
 
 
 def _rotation(tasks: list[str]) -> int:
-    """Of tasks' names below an axis, in degrees, so that they have room."""
+    """Return the rotation, in degrees, that gives task names room below an axis."""
     shown = _labels(tasks)[:: ceil(len(tasks) / _TICKS)]
     longest = max(map(len, shown)) * len(shown)
     return 0 if longest <= 24 else 45 if longest < 60 else 90
 
 
 def _labels(tasks: list[str]) -> list[str]:
-    """Names that are not too long for an axis: without their middles, numbered if they would be the same then."""
+    """Shorten names for an axis: without their middles, or numbered where that would make two the same."""
     short = [t if len(t) <= _LONGEST else f"{t[: _LONGEST - 7]}…{t[-6:]}" for t in tasks]
     if len(set(short)) == len(set(tasks)):
         return short
@@ -152,12 +159,13 @@ def _labels(tasks: list[str]) -> list[str]:
 
 
 def matrix_figure(judges: Any, measure: str) -> Figure:
-    """A heat map a model: below each other the tasks learned, side by side the tasks measured.
+    """Draw a heat map for each model: tasks learned from top to bottom, tasks measured from left to right.
 
-    Tasks that had not begun are blank. All models have one colour scale.
+    Tasks that had not begun are blank. All models share one colour scale.
 
     Arguments:
-        judges: as in :func:`measures_figure`.
+        judges: ``{model: judge}`` as in :func:`measures_figure`.
+        measure: name of the measure.
     """
     found = {model: scores.matrix(table, measure) for model, table in _tables(judges).items()}
     values = np.concatenate([matrix.to_numpy().ravel() for matrix in found.values()])
@@ -195,14 +203,14 @@ def _cells(axes: Axes, matrix: pd.DataFrame, scale: Any) -> None:
 
 
 def _short(value: float) -> str:
-    """A number in at most five characters, as far as it goes."""
+    """Format a number in at most five characters where possible."""
     digits = next((d for limit, d in ((10.0, 0), (1.0, 1), (0.1, 2)) if abs(value) >= limit), 3)
     text = f"{value:.{digits}f}" if abs(value) < 1e5 else f"{value:.0e}"
     return "0" if float(text) == 0.0 else text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
 def prd_figure(curves: Mapping[str, PRD]) -> Figure:
-    """Curves of :func:`driftline.evaluation.metrics.prd`, ``{label: PRD}``: what precision can be had at what recall.
+    """Draw curves of :func:`driftline.evaluation.metrics.prd`, ``{label: PRD}``: attainable precision at each recall.
 
     >>> from driftline.evaluation.metrics import prd
     >>> x, y = np.random.default_rng(0).normal(0, 1, (2, 500, 2))
@@ -224,12 +232,12 @@ def prd_figure(curves: Mapping[str, PRD]) -> Figure:
 
 
 def samples_figure(samples: Mapping[str, Any], *, columns: int = 10) -> Figure:
-    """Samples in a grid, one row a task; one grid a model if there are several.
+    """Draw samples in a grid, one row for each task; one grid for each model if there are several.
 
     Arguments:
-        samples: ``{task: images}`` or ``{model: {task: images}}``, the images (n, h, w) or (n, h, w, c) with c of 1, 3
-            or 4; coloured ones of whole numbers up to 255 or of numbers in [0, 1].
-        columns: images of a task.
+        samples: ``{task: images}`` or ``{model: {task: images}}``, images of shape (n, h, w) or (n, h, w, c) with c
+            equal to 1, 3 or 4; colours are integers up to 255 or numbers in [0, 1].
+        columns: most images shown of each task.
 
     >>> figure = samples_figure({"a": np.random.default_rng(0).random((20, 8, 8)), "b": np.zeros((3, 8, 8))})
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
@@ -278,7 +286,7 @@ def _images(images: Any, what: str) -> npt.NDArray[Any]:
 
 
 def _line(images: npt.NDArray[Any], across: int) -> npt.NDArray[Any]:
-    """Images side by side, a gap around each; nan, which is drawn as nothing, and white in colour."""
+    """Put images side by side, each with a gap: nan, which is not drawn, or white between coloured images."""
     gap = 1.0 if images.ndim == 4 else np.nan
     room = [(0, across - len(images)), (0, 1), (0, 1)] + [(0, 0)] * (images.ndim - 3)
     return np.concatenate(list(np.pad(images, room, constant_values=gap)), axis=1)
@@ -296,7 +304,7 @@ def _spans_decades(values: npt.NDArray[np.float64]) -> bool:
 
 
 def _tables(judges: Any) -> dict[str, pd.DataFrame]:
-    """Tables by model."""
+    """Return the checked tables of readings by model."""
     given = dict(judges) if isinstance(judges, Mapping) else {"": judges}
     if not given:
         raise ValueError("no model is given: pass {model: judge}")

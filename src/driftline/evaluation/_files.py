@@ -1,4 +1,4 @@
-"""A running evaluation as one file: its parts as tensors and a header. What saves itself is in there as it is."""
+"""A running evaluation as one file of tensors and a header; parts that save themselves are in it as their own files."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ __all__ = ["Parts", "read", "write"]
 
 _FORMAT, _VERSION = "driftline-evaluation", 1
 _OWN = {kind.__name__: kind for kind in (ContinualVAE, ClassifierFeatures)}
-"""Features that can be made again from a file alone."""
+"""Features that can be restored from the file alone."""
 
 
 class Parts(NamedTuple):
-    """What an evaluation consists of between two tasks.
+    """Parts of an evaluation between two tasks.
 
     Attributes:
         settings: arguments that are plain values.
-        form: of one sample.
-        last: generated samples of each task, if features move.
-        real: rows of each task, if they are kept.
-        held: features of each task, if they move and stay what they were for it.
+        form: shape and columns of one sample.
+        last: last generated samples of each task, if features move.
+        real: real rows of each task, if they are kept.
+        held: snapshot of the features for each task, if they move and are held.
     """
 
     settings: dict[str, Any]
@@ -49,7 +49,7 @@ class Parts(NamedTuple):
 
 
 def write(path: str | os.PathLike[str], parts: Parts) -> None:
-    """Write all parts to one file, atomically and without pickle; features of other kinds are only named."""
+    """Write all parts to one file, atomically and without pickle; the user's own features are only named."""
     tasks = list(parts.floors)
     tensors = {"ratio": _packed(parts.ratio.save)}
     kinds: dict[str, str | None] = {}
@@ -64,25 +64,31 @@ def write(path: str | os.PathLike[str], parts: Parts) -> None:
     for name, features in parts.held.items():
         if type(features) not in _OWN.values():
             raise ValueError(
-                f"a snapshot of your own features ({type(features).__name__}) is held for each task, and cannot be "
+                f"a snapshot of your own features ({type(features).__name__}) is held for each task and cannot be "
                 "written to a file: hold_features=False holds none"
             )
         tensors[f"held.{tasks.index(name)}"] = _packed(features.save)
     numbers = np.array([reading[3:] for reading in parts.readings], dtype=np.float64)
     tensors["readings"] = torch.from_numpy(numbers)
     header = {
-        "format": _FORMAT, "version": _VERSION, "settings": parts.settings, "kinds": kinds, **parts.form._asdict(),
-        "floors": parts.floors, "readings": [list(reading[:3]) for reading in parts.readings], "tasks": tasks,
-    }  # fmt: skip
+        "format": _FORMAT,
+        "version": _VERSION,
+        "settings": parts.settings,
+        "kinds": kinds,
+        **parts.form._asdict(),
+        "floors": parts.floors,
+        "readings": [list(reading[:3]) for reading in parts.readings],
+        "tasks": tasks,
+    }
     write_tensors(path, tensors, header)
 
 
 def read(path: str | os.PathLike[str], given: Mapping[str, Any], device: str | None, **custom: Any) -> Parts:
-    """The parts again.
+    """Read the parts from a file.
 
     Arguments:
-        given: features by "features" and "metric_features", of those that are not in the file.
-        custom: what :meth:`driftline.ContinualDensityRatio.load` takes beside a device.
+        given: features that are not in the file, under "features" and "metric_features".
+        custom: further arguments of :meth:`driftline.ContinualDensityRatio.load`.
     """
     tensors, meta = read_tensors(path, _FORMAT, _VERSION)
     try:
@@ -95,11 +101,9 @@ def read(path: str | os.PathLike[str], given: Mapping[str, Any], device: str | N
             for key in ("last", "real")
         }
         kind = meta["kinds"]["features"]
-        rows["held"] = {
-            name: _features(f"held.{i}", kind, tensors, None, path, device)
-            for i, name in enumerate(meta["tasks"]) if f"held.{i}" in tensors
-        }  # fmt: skip
-        floors = {name: meta["floors"][name] for name in meta["tasks"]}  # a header's keys are sorted
+        held = {f"held.{i}": name for i, name in enumerate(meta["tasks"]) if f"held.{i}" in tensors}
+        rows["held"] = {name: _features(key, kind, tensors, None, path, device) for key, name in held.items()}
+        floors = {name: meta["floors"][name] for name in meta["tasks"]}  # the header's keys are sorted, tasks are not
         shape, columns = meta["shape"], meta.get("columns")
         form = Form(None if shape is None else tuple(shape), None if columns is None else tuple(columns))
         whole = {"ratio": ratio, "readings": readings, "floors": floors, "form": form, **found, **rows}
@@ -124,7 +128,7 @@ def _features(
 
 
 def _packed(save: Callable[[Path], None]) -> Tensor:
-    """The bytes of the file that something writes."""
+    """Return the bytes of the file that ``save`` writes."""
     with tempfile.TemporaryDirectory(prefix="driftline-") as folder:
         save(Path(folder) / "part")
         return torch.frombuffer(bytearray((Path(folder) / "part").read_bytes()), dtype=torch.uint8)
@@ -136,5 +140,5 @@ def _unpacked(data: Tensor, path: str | os.PathLike[str], load: Callable[[Path],
         part.write_bytes(data.numpy().tobytes())
         try:
             return load(part)
-        except ValueError as error:  # the user knows the whole file only
+        except ValueError as error:  # the user knows only the whole file
             raise type(error)(str(error).replace(str(part), os.fspath(path))) from error

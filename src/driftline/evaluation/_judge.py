@@ -41,17 +41,19 @@ class ContinualEvaluation:
     """Divergences between real and generated samples of every task, task after task.
 
     Arguments:
-        features: None for samples as they are, a function, a transformer, or one that moves: with ``partial_fit`` and
-            ``transform_before`` (:class:`~driftline.features.ContinualVAE`), which is trained further whenever a task
-            begins, on its real samples and the last generated ones of the tasks before.
-        hold_features: of features that move, keep a snapshot for each task, in which its ratio stays; else all ratios
-            are carried over to the newest ones, as in the paper. An encoder that has only seen generated samples of a
-            task since sees real ones as foreign, and a ratio in such features misses what they would show.
-        measures: names of divergences, and of :data:`KEEPING` if ``keep_real``.
-        keep_real: keep real samples after all, for measures that need them; nothing else uses them.
-        metric_features: of measures that keep real samples; as ``features`` if None. They must not move.
-        estimator: an unfitted :class:`~driftline.estimators.ContinualDensityRatio` whose settings are taken.
-        random_state: of subsets and clusters in KID and PRD, and of halves for floors; None for a fresh one.
+        features: None for samples as they are, a function, a transformer, or features that move, with ``partial_fit``
+            and ``transform_before`` (:class:`~driftline.features.ContinualVAE`): they are trained further whenever a
+            task begins, on its real samples and the last generated samples of earlier tasks.
+        hold_features: whether to keep a snapshot of moving features for each task, in which its ratio stays; otherwise
+            all ratios are carried over to the newest features, as in the paper. An encoder that has since seen only
+            generated samples of a task treats real ones as foreign, and a ratio in its features misses what real
+            samples would show.
+        measures: names of divergences and, with ``keep_real``, of measures in :data:`KEEPING`.
+        keep_real: whether to keep real samples after all, for measures that need them; nothing else uses them.
+        metric_features: features for measures that keep real samples; ``features`` if None. They must not move.
+        estimator: unfitted :class:`~driftline.estimators.ContinualDensityRatio` whose settings are used.
+        random_state: seed of the subsets and clusters in KID and PRD, and of the halves for floors; None for a fresh
+            one.
 
     >>> rng = np.random.default_rng(0)
     >>> judge = ContinualEvaluation(measures=("reverse_kl",))
@@ -99,10 +101,10 @@ class ContinualEvaluation:
         self._moving = hasattr(features, "partial_fit") and hasattr(features, "transform_before")
         self._held: dict[str, Any] = {}  # features as they were when a task began
         self._ratio: ContinualDensityRatio | None = None
-        self._last: dict[str, Any] = {}  # generated samples, of which a moving encoder needs the last
+        self._last: dict[str, Any] = {}  # last generated samples, which moving features need
         self._real: dict[str, Floats] = {}
         self._floors: dict[str, dict[str, float]] = {}
-        self._form = Form()  # of one sample
+        self._form = Form()
         self._waiting: str | None = None
 
     @property
@@ -111,10 +113,11 @@ class ContinualEvaluation:
         return [] if self._ratio is None else self._ratio.originals_
 
     def task(self, name: str, real: Any) -> Self:
-        """A task begins: its real samples, seen here and, unless ``keep_real``, never again.
+        """Begin a task with its real samples, which are seen here and, unless ``keep_real``, never again.
 
-        Call it before or after the model is trained on the task, as long as it is before ``update``. After an error
-        here or there the evaluation is as it was, and so are features that move if they replace what they hold.
+        Call it before or after the model is trained on the task, but before ``update``. After an error in either, the
+        evaluation is as it was before, and so are moving features if they replace their attributes and do not change
+        them in place.
         """
         if self._waiting is not None:
             raise ValueError(f"task {self._waiting!r} has begun: call update with samples of all tasks first")
@@ -148,7 +151,7 @@ class ContinualEvaluation:
 
     @contextmanager
     def _undone(self) -> Iterator[None]:
-        """After an error all is as it was before; this relies on attributes being replaced, not changed in place."""
+        """Restore everything after an error; this relies on attributes being replaced, not changed in place."""
         things = [self, self._ratio, self.features if self._moving else None]
         held = [(vars(thing), dict(vars(thing))) for thing in things if hasattr(thing, "__dict__")]
         try:
@@ -173,7 +176,7 @@ class ContinualEvaluation:
             self._ratio.change_features({name: encode(x) for name, x in self._last.items()})
 
     def encode(self, task: str, samples: Any) -> Floats:
-        """Samples in the features that the ratio of a task is in, (n, D)."""
+        """Encode samples in the features of a task's ratio, (n, D)."""
         if task not in self.tasks:
             raise ValueError(f"task {task!r} has not begun: choose one of {self.tasks}")
         what = f"samples for task {task!r}"
@@ -183,7 +186,7 @@ class ContinualEvaluation:
         return encoded(as_features(self._held.get(task, self.features)), samples, what)
 
     def _floors_of(self, rows: Floats, kept: Floats) -> dict[str, float]:
-        """What each measure reads between two halves of the real samples."""
+        """Compute each measure between two halves of the real samples."""
         order = np.random.default_rng(self.random_state).permutation(len(rows))
         one, two = order[: len(order) // 2], order[len(order) // 2 :]
         params = self._settings().get_params(deep=False)
@@ -196,7 +199,7 @@ class ContinualEvaluation:
         return rows if self.metric_features is None else encoded(as_features(self.metric_features), samples, what)
 
     def _compared(self, real: Floats, generated: Floats) -> dict[str, float]:
-        """The measures of two samples that are both at hand."""
+        """Compute the measures that need both samples."""
         found: dict[str, float] = {}
         if "fid" in self.measures:
             found["fid"] = fid(real, generated)
@@ -210,7 +213,7 @@ class ContinualEvaluation:
         return {measure: value for measure, value in found.items() if measure in self.measures}
 
     def update(self, generated: Mapping[str, Any]) -> Self:
-        """The task has been learned: generated samples of every task so far, ``{task: samples}``."""
+        """Measure generated samples of every task so far, ``{task: samples}``, once the new task has been learned."""
         if self._waiting is None or self._ratio is None:
             raise ValueError("no task has begun: call task with its real samples first")
         if not isinstance(generated, Mapping):
@@ -248,31 +251,32 @@ class ContinualEvaluation:
             yield Reading(self._waiting, name, measure, e.value, e.std_error, e.low, e.high, floor)
 
     def table(self) -> pd.DataFrame:
-        """All readings, one row each; :mod:`driftline.scores` and :mod:`driftline.figures` go by it."""
+        """Return all readings, one row each, for figures and scores such as :func:`driftline.evaluation.averages`."""
         return pd.DataFrame(self.readings, columns=list(Reading._fields))
 
     def matrix(self, measure: str) -> pd.DataFrame:
-        """Tasks learned (rows) by task measured (columns)."""
+        """Return values by task learned (rows) and task measured (columns)."""
         return scores.matrix(self._with(measure), measure)
 
     def average(self, *, return_std: bool = False) -> Any:
-        """The mean over tasks after each task learned, a column a measure; with ``return_std`` also its errors.
+        """Return means over tasks after each task learned, a column per measure; with ``return_std`` also their errors.
 
-        See :func:`driftline.evaluation.averages` for what these cover.
+        See :func:`driftline.evaluation.averages` for what these errors cover.
         """
         table = self.table()
         found = scores.averages(table)
-        wide = [
-            found.pivot(index="after", columns="measure", values=column)
-            .reindex(index=scores.learned(table), columns=list(self.measures))
-            for column in ("value", "std_error")
-        ]  # fmt: skip
-        return tuple(wide) if return_std else wide[0]
+
+        def wide(column: str) -> pd.DataFrame:
+            pivoted = found.pivot(index="after", columns="measure", values=column)
+            return pivoted.reindex(index=scores.learned(table), columns=list(self.measures))
+
+        return (wide("value"), wide("std_error")) if return_std else wide("value")
 
     def forgetting(self, measure: str) -> pd.Series:
-        """How much worse each task's samples have become since it was learned; a divergence that has grown is positive.
+        """Return how much worse each task's samples have become since it was learned; a loss is positive.
 
-        For scores of which more is better (PRD, precision, recall, density, coverage), a loss is positive too.
+        That is a divergence that has grown, or a score that has fallen where higher is better (PRD, precision, recall,
+        density, coverage).
         """
         return scores.forgetting(self._with(measure), measure)
 
@@ -282,24 +286,33 @@ class ContinualEvaluation:
         return self.table()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all that the next task needs to one file, atomically (safetensors with a JSON header, no pickle).
+        """Write everything the next task needs to one file, atomically (safetensors with a JSON header, no pickle).
 
         It holds generated samples and summaries, and real samples only with ``keep_real``. Between ``task`` and
-        ``update`` the real samples of the new task are still held, so there is no saving then. Features of driftline's
-        are in the file; others are passed to ``load`` again.
+        ``update`` the real samples of the new task are still held, so saving raises an error then. driftline's own
+        features are in the file; others have to be passed to ``load`` again.
         """
         if self._ratio is None:
             raise ValueError("there is nothing to save: no task has begun")
         if self._waiting is not None:
             raise ValueError(
-                f"task {self._waiting!r} has begun and its real samples are held until update: save before or after"
+                f"task {self._waiting!r} has begun and its real samples are held until update: save before the task "
+                "begins or after update"
             )
         plain = ("hold_features", "keep_real", "random_state")
         settings = {"measures": list(self.measures), **{key: getattr(self, key) for key in plain}}
         parts = evaluation_files.Parts(
-            settings, self.features, self.metric_features, self._ratio, self.readings, self._floors, self._form,
-            self._last, self._real, self._held,
-        )  # fmt: skip
+            settings=settings,
+            features=self.features,
+            metric_features=self.metric_features,
+            ratio=self._ratio,
+            readings=self.readings,
+            floors=self._floors,
+            form=self._form,
+            last=self._last,
+            real=self._real,
+            held=self._held,
+        )
         evaluation_files.write(path, parts)
 
     @classmethod
@@ -313,19 +326,18 @@ class ContinualEvaluation:
         objective: Objective | None = None,
         device: str | None = None,
     ) -> Self:
-        """An evaluation as it was saved; a damaged or foreign file raises :class:`~driftline.files.StateFileError`.
+        """Load a saved evaluation; a damaged or foreign file raises :class:`~driftline.files.StateFileError`.
 
         Arguments:
-            features, metric_features: again, if they were not driftline's own, in the state they had when it was saved.
-            model, objective: of the estimator, if they were callables.
-            device: where to go on, if not on the device it was saved from.
+            features, metric_features: the features again, if they were not driftline's own, in the state they had when
+                the evaluation was saved.
+            model, objective: the estimator's model and objective, if they were callables.
+            device: device to continue on, if not the one it was saved from.
         """
         given = {"features": features, "metric_features": metric_features}
         parts = evaluation_files.read(path, given, device, model=model, objective=objective)
         estimator = ContinualDensityRatio(**parts.ratio.get_params(deep=False))
-        judge = cls(
-            parts.features, metric_features=parts.metric_features, estimator=estimator, **parts.settings
-        )  # fmt: skip
+        judge = cls(parts.features, metric_features=parts.metric_features, estimator=estimator, **parts.settings)
         judge._ratio, judge.readings, judge._floors = parts.ratio, parts.readings, parts.floors
         judge._last, judge._real, judge._held = dict(parts.last), dict(parts.real), dict(parts.held)
         judge._form = parts.form
@@ -333,16 +345,16 @@ class ContinualEvaluation:
         return judge
 
     def _check_features(self, path: str | os.PathLike[str]) -> None:
-        """Features that move must give the last samples the rows that the ratio stands on."""
+        """Check that moving features encode the last samples into the rows that the ratio stands on."""
         assert self._ratio is not None
         if bool(self._last) != self._moving:
             raise ValueError(
-                f"{os.fspath(path)}: features {'do not move' if self._last else 'move'} now, unlike before"
+                f"{os.fspath(path)}: features {'do not move' if self._last else 'move'} now, unlike when it was saved"
             )
         for name, samples in self._last.items():
             found, held = self.encode(name, samples), self._ratio._state.tracks[name].current.window.cpu().numpy()
             if found.shape != held.shape or not np.allclose(found, held, rtol=1e-3, atol=1e-3 * held.std()):
-                raise ValueError(f"{os.fspath(path)}: these features are not in the state that it was saved with")
+                raise ValueError(f"{os.fspath(path)}: these features are not in the state they had when it was saved")
 
 
 def _snapshot(features: Any) -> Any:

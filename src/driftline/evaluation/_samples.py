@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Form(NamedTuple):
-    """What one sample looks like, as far as is known: the shape of arrays and tensors, the columns of frames."""
+    """Form of one sample, as far as it is known: the shape of arrays and tensors, the columns of frames."""
 
     shape: tuple[int, ...] | None = None
     columns: tuple[str, ...] | None = None
@@ -29,13 +29,14 @@ _UNKNOWN = Form()
 def check_samples(
     samples: Any, what: str, *, least: int, form: Form = _UNKNOWN, as_array: bool = False
 ) -> tuple[Any, Form]:
-    """Samples and the form of one, or an error that says what is wrong with which.
+    """Return samples and the form of one, or raise an error that names the samples and what is wrong.
 
     Arguments:
-        what: how an error names them.
-        least: how many there must be.
-        form: that one of them must have; what is neither an array, a tensor nor a frame is left to the features.
-        as_array: make an array of them.
+        samples: samples, one per row.
+        what: name of the samples in errors.
+        least: least number of samples.
+        form: form that each sample must have; only arrays, tensors and frames are checked.
+        as_array: whether to convert them to an array.
 
     >>> check_samples(np.array([[0.0, 1.0], [np.nan, 0.0]]), "images", least=2)
     Traceback (most recent call last):
@@ -55,7 +56,7 @@ def check_samples(
     try:
         count = len(samples)
     except TypeError as error:
-        raise TypeError(f"{what}: pass an array, a tensor or a frame, a row a sample, not {samples!r:.60}") from error
+        raise TypeError(f"{what}: pass an array, a tensor or a frame of samples (rows), not {samples!r:.60}") from error
     if count < least:
         raise ValueError(f"{what}: {count} are given, at least {least} are needed")
     if not isinstance(samples, np.ndarray | torch.Tensor):
@@ -70,7 +71,7 @@ def check_samples(
 
 
 def _not_finite(samples: Any) -> npt.NDArray[np.int64]:
-    """Numbers of rows with NaN or infinite values; whole numbers have none, so they are not looked at."""
+    """Return the indices of rows with NaN or infinite values; integers have none and are not checked."""
     if isinstance(samples, torch.Tensor) and samples.is_floating_point():
         fine: Any = samples.isfinite().reshape(len(samples), -1).all(1).cpu().numpy()
     elif isinstance(samples, np.ndarray) and samples.dtype.kind == "f":
@@ -81,7 +82,7 @@ def _not_finite(samples: Any) -> npt.NDArray[np.int64]:
 
 
 def encoded(encode: Callable[[Any], Floats], samples: Any, what: str) -> Floats:
-    """Features of samples; an error says of which."""
+    """Encode samples; an error names them."""
     try:
         return encode(samples)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Readings of generative models in a table, and what is computed from it: matrices, means over tasks, forgetting."""
+"""Readings of generative models in a table, and scores computed from it: matrices, means over tasks, forgetting."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ class Reading(NamedTuple):
     """One measure of one task's samples after a task was learned.
 
     Attributes:
-        after: the task learned last.
-        task: whose samples are measured against its real ones.
-        value, std_error, low, high: nan errors for measures that have none.
-        floor: what the measure reads for two halves of the real samples.
+        after: task learned last.
+        task: task whose generated samples are measured against its real ones.
+        measure: name of the measure.
+        value, std_error, low, high: estimate with its error and interval; nan for measures without errors.
+        floor: value of the measure between two halves of the real samples.
     """
 
     after: str
@@ -48,17 +49,17 @@ class Reading(NamedTuple):
 
 
 def higher_is_better(measure: str) -> bool:
-    """True of PRD, precision, recall, density and coverage; divergences and distances are better low."""
+    """Return True for PRD, precision, recall, density and coverage; of divergences and distances, lower is better."""
     return measure in KEEPING[2:]
 
 
 def learned(table: pd.DataFrame) -> list[str]:
-    """Tasks in the order in which they were learned."""
+    """Return tasks in the order in which they were learned."""
     return list(dict.fromkeys(table["after"]))
 
 
 def of_measure(table: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """The rows of one measure; an unknown one is an error, unless nothing has been read at all."""
+    """Return the rows of one measure; an unknown one is an error unless the table is empty."""
     have = list(dict.fromkeys(table["measure"]))
     if len(table) and measure not in have:
         raise ValueError(f"measure={measure!r} has not been read: choose from {have}")
@@ -66,11 +67,12 @@ def of_measure(table: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def matrix(table: pd.DataFrame, measure: str, column: str = "value") -> pd.DataFrame:
-    """Tasks learned (rows) by task measured (columns); nan for tasks that had not begun.
+    """Return values by task learned (rows) and task measured (columns); nan for tasks that had not begun.
 
     Arguments:
         table: readings, one row each, with the columns of :class:`Reading`.
-        column: "value", or another number of the reading.
+        measure: name of the measure.
+        column: "value", or another numeric column.
 
     >>> rows = [("a", "a", "js", 0.1), ("b", "a", "js", 0.3), ("b", "b", "js", 0.2)]
     >>> matrix(pd.DataFrame(rows, columns=["after", "task", "measure", "value"]), "js").to_numpy()
@@ -82,7 +84,7 @@ def matrix(table: pd.DataFrame, measure: str, column: str = "value") -> pd.DataF
 
 
 def averages(table: pd.DataFrame) -> pd.DataFrame:
-    r"""Means over the tasks so far: a row for each task learned and measure, in the order of the table.
+    r"""Return means over the tasks so far: a row for each task learned and measure, in the order of the table.
 
     The standard error is :math:`\sqrt{\sum_k s_k^2} / K`: tasks have rows of their own, real and generated, so the
     errors of log-linear ratios are independent of each other. It says how far other samples of the same models would
@@ -104,7 +106,7 @@ def _error_of_mean(errors: pd.Series) -> float:
 
 
 def forgetting(table: pd.DataFrame, measure: str) -> pd.Series:
-    """How much worse each task's samples have become since it was learned, positive whichever way a measure counts."""
+    """Return how much worse each task's samples have become since it was learned; a loss is always positive."""
     found = matrix(table, measure)
     sign = -1.0 if higher_is_better(measure) else 1.0
     lost = {name: sign * float(found[name].iloc[-1] - found.at[name, name]) for name in found.columns}

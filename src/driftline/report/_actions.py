@@ -16,14 +16,14 @@ from driftline.report._verdicts import Verdict, carriers
 
 __all__ = ["Action", "actions", "worth"]
 
-_FEW = 0.1  # share of the rows that weights must be worth to retrain with them
-_LEAST = 100.0  # and so many rows
-_OFF = 0.2  # mean of the weights away from 1: they miss that part of the original
+_FEW = 0.1  # least share of effective rows to retrain with weights
+_LEAST = 100.0  # least number of effective rows to do so
+_OFF = 0.2  # distance of the weights' mean from 1: the part of the original that they miss
 
 
 @dataclass(frozen=True)
 class Action:
-    """One step: what, why, and the command if there is one."""
+    """Step to take: what, why, and the command if there is one."""
 
     title: str
     text: str
@@ -31,7 +31,7 @@ class Action:
 
 
 def worth(record: Record) -> str:
-    """What the weights are worth for retraining: ``"good"``, ``"poor"`` or ``"unknown"``."""
+    """Rate the weights for retraining: ``"good"``, ``"poor"`` or ``"unknown"``."""
     size, ratio = record.effective_sample_size, record.diagnostics.get("mean_ratio", math.nan)
     if not math.isfinite(size) or record.rows == 0:
         return "unknown"
@@ -41,7 +41,7 @@ def worth(record: Record) -> str:
 
 
 def actions(history: History, found: Verdict, path: str, now: Mapping[str, Any]) -> list[Action]:
-    """What to do, the first step first."""
+    """Return the steps to take, the first step first."""
     last = history.last
     if last is None:
         return [Action("Wait", "The first verdict comes with the next complete window.")]
@@ -79,7 +79,8 @@ def _look(last: Record, now: Mapping[str, Any]) -> Action:
         )
     names = joined([named(p.column) for p in parts])
     missing = [p.column for p in parts if float((now.get(p.column) or {}).get("missing") or 0.0) > 0.05]
-    hint = f" {joined([named(name) for name in missing])} has missing values now." if missing else ""
+    verb = "has" if len(missing) == 1 else "have"
+    hint = f" {joined([named(name) for name in missing])} {verb} missing values now." if missing else ""
     return Action(
         f"Look at {names}",
         "Compare then and now above. A changed unit, a broken sensor or join, or a new category is mended at the "

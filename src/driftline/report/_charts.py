@@ -7,43 +7,51 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from driftline._wording import between, measure, number, percent, precise, unit
+from driftline._wording import between, counted, measure, number, percent, precise, unit
 from driftline.alarms import Signal
 from driftline.inference import Estimate
 from driftline.monitor import Record
 from driftline.report._histories import History, is_abrupt, window_name
-from driftline.report._plots import Frame, Series, Size, frame, svg
-from driftline.report._svg import Markup, path, px, tag
+from driftline.report._plots import Frame, Series, Size, frame
+from driftline.report._svg import Markup, drawing, path, px, tag
 from driftline.report._timelines import segments, thinned
 from driftline.report._verdicts import level
 
 __all__ = [
-    "NARROW", "WIDE", "divergence_chart", "drift_frame", "gathered", "scale_note", "step_chart", "step_frame",
-    "step_note", "weights_chart",
-]  # fmt: skip
+    "NARROW",
+    "WIDE",
+    "divergence_chart",
+    "drift_frame",
+    "gathered",
+    "scale_note",
+    "step_chart",
+    "step_frame",
+    "step_note",
+    "weights_chart",
+]
 
 WIDE = Size(860, 300, points=260, dots=130, across=11, up=5)
 NARROW = Size(400, 250, points=110, dots=60, across=6, up=5)
-_NEAR = 9.0  # pixels between markers that can be told apart
+_NEAR = 9.0  # least pixels between two markers
 
 
 def gathered(history: History, size: Size) -> str:
-    """What a chart leaves out where windows are many; empty if it shows each of them."""
+    """Say what a chart leaves out if there are many windows; empty if it shows each of them."""
     if len(history.records) > size.points:
         return (
-            f"{len(history.records):,} windows are too many to draw one by one: of neighbours the line keeps the "
-            "least and the largest value, a band the widest interval. Marks are where alarms began."
+            f"{len(history.records):,} windows are too many to draw one by one: of each group of neighbours, the line "
+            "keeps the smallest and the largest value, the band the widest interval. Marks are where alarms began."
         )
     return "Marks are where alarms began." if len(history.measured) > size.dots and history.runs(Signal.ALARM) else ""
 
 
 def scale_note(history: History) -> str:
-    """What to know about the vertical axis of the divergence; empty if it is an ordinary one."""
+    """Describe the vertical scale of the divergence; empty if it is linear."""
     return _bent(drift_frame(history, WIDE))
 
 
 def step_note(history: History) -> str:
-    """The same for the steps."""
+    """Describe the vertical scale of the steps; empty if it is linear."""
     return _bent(step_frame(history, WIDE))
 
 
@@ -54,7 +62,7 @@ def _bent(place: Frame) -> str:
 
 
 def divergence_chart(history: History, size: Size, ident: str) -> Markup:
-    """The divergence with band, limits and markers; skipped windows are grey, and the line breaks there."""
+    """Draw the divergence with band, limits and markers; skipped windows are grey, and the line breaks there."""
     series, place = _drift_series(history), drift_frame(history, size)
     records, points = history.records, place.timeline.places
     limits = [
@@ -66,28 +74,41 @@ def divergence_chart(history: History, size: Size, ident: str) -> Markup:
         for p, r in zip(points, records, strict=True)
         if r.status == "original"
     ]
-    return svg(
-        size, ident, f"{measure(history.kind)} over time", _told(history),
-        place.grid(), place.skipped(records), _tolerance(place, history.settings.tolerance), *limits,
-        place.band(series), place.line(series), *began, _markers(place, series), _strip(place, history),
-        place.axis(), place.hits(series),
-    )  # fmt: skip
+    layers = [
+        place.grid(),
+        place.skipped(records),
+        _tolerance(place, history.settings.tolerance),
+        *limits,
+        place.band(series),
+        place.line(series),
+        *began,
+        _markers(place, series),
+        _strip(place, history),
+        place.axis(),
+        place.hits(series),
+    ]
+    return drawing(size.width, size.height, ident, f"{measure(history.kind)} over time", _described(history), layers)
 
 
 def step_chart(history: History, size: Size, ident: str) -> Markup:
-    """How far each window lies from the one before."""
+    """Draw how far each window lies from the one before."""
     records, series, place = history.records, _step_series(history), step_frame(history, size)
     values = [v for v in series.values if math.isfinite(v)]
     most = f"The largest step is {number(max(values))} nats." if values else "No step has been measured."
-    return svg(
-        place.size, ident, "KL(current‖previous window) over time", most,
-        place.grid(), place.skipped(records), place.band(series), place.line(series), _markers(place, series),
-        place.axis(), place.hits(series),
-    )  # fmt: skip
+    layers = [
+        place.grid(),
+        place.skipped(records),
+        place.band(series),
+        place.line(series),
+        _markers(place, series),
+        place.axis(),
+        place.hits(series),
+    ]
+    return drawing(place.size.width, place.size.height, ident, "KL(current‖previous window) over time", most, layers)
 
 
 def weights_chart(history: History, size: Size, ident: str) -> Markup:
-    """The effective sample size of the weights, as a share of the rows."""
+    """Draw the effective sample size of the weights, as a share of the rows."""
     records, nothing = history.records, math.nan
     shares = [r.effective_sample_size / r.rows if r.status == "measured" and r.rows else nothing for r in records]
     says = [
@@ -99,12 +120,17 @@ def weights_chart(history: History, size: Size, ident: str) -> Markup:
     size = Size(size.width, 0.62 * size.height, size.points, size.dots, size.across, 4)
     place = frame(history, size, (0.0, 100.0), 100.0, "% of the rows")
     last = history.last
-    told = "" if last is None else f"At the end {number(last.effective_sample_size, 0)} of {last.rows:,} rows."
-    return svg(
-        size, ident, "Effective sample size of the weights over time", told,
-        place.grid(), place.skipped(records), place.filled(series), place.line(series), _markers(place, series),
-        place.axis(), place.hits(series),
-    )  # fmt: skip
+    words = "" if last is None else f"At the end {number(last.effective_sample_size, 0)} of {last.rows:,} rows."
+    layers = [
+        place.grid(),
+        place.skipped(records),
+        place.filled(series),
+        place.line(series),
+        _markers(place, series),
+        place.axis(),
+        place.hits(series),
+    ]
+    return drawing(size.width, size.height, ident, "Effective sample size of the weights over time", words, layers)
 
 
 def _step_series(history: History) -> Series:
@@ -116,7 +142,7 @@ def _step_series(history: History) -> Series:
 
 
 def step_frame(history: History, size: Size) -> Frame:
-    """Axes that hold the steps."""
+    """Return axes that hold the steps."""
     series = _step_series(history)
     size = Size(size.width, 0.62 * size.height, size.points, size.dots, size.across, 4)
     return frame(history, size, _reach(series), _typical(series, [history.settings.tolerance]), "nats")
@@ -134,10 +160,10 @@ def _drift_series(history: History) -> Series:
 
 
 def drift_frame(history: History, size: Size) -> Frame:
-    """Axes that hold the divergence, its limits and the tolerance."""
+    """Return axes that hold the divergence, its limits and the tolerance."""
     series, limits = _drift_series(history), [r.alarm_limit for r in history.records]
     typical = [v for v in limits if math.isfinite(v)]
-    # limits of a noisy window may lie far beyond all else: they are cut
+    # a noisy window's limits may lie far beyond everything else: they are cut off
     values = [*_reach(series), history.settings.tolerance, *([median(typical)] if typical else [])]
     return frame(
         history, size, values, _typical(series, [*limits, history.settings.tolerance]), unit(history.kind).strip()
@@ -157,7 +183,7 @@ def _reach(series: Series) -> list[float]:
 
 
 def _typical(series: Series, others: Sequence[float]) -> float:
-    """The size most values have; what lies far beyond it bends the scale."""
+    """Return the size that most values have; values far beyond it bend the scale."""
     sizes = [abs(v) for v in series.values if math.isfinite(v)]
     limits = [v for v in others if math.isfinite(v)]
     return max(median(sizes) if sizes else 0.0, median(limits) if limits else 0.0)
@@ -182,7 +208,7 @@ def _tolerance(place: Frame, tolerance: float) -> Markup:
 
 
 def _broken(place: Frame, values: list[float], name: str) -> list[Markup]:
-    """A line that ends where there is no value; of a single window a dash as wide as the window."""
+    """Draw a line that breaks where there is no value; a single window gives a dash as wide as the window."""
     found = []
     for part in segments(place.records, values):
         if len(part) == 1:
@@ -203,7 +229,7 @@ class _Mark:
 
 
 def _markers(place: Frame, series: Series) -> Markup:
-    """Each window if they are few; otherwise where a signal began, and windows without neighbours."""
+    """Mark each window if they are few; otherwise those where an alarm began, and those without neighbours."""
     found = []
     alone = {part[0] for part in segments(place.records, series.values) if len(part) == 1}
     few = sum(math.isfinite(v) for v in series.values) <= place.size.dots
@@ -239,7 +265,7 @@ def _shape(mark: _Mark) -> Markup:
 
 
 def _strip(place: Frame, history: History) -> Markup:
-    """When alarms and warnings stood, as a strip along the axis: alarms twice as high as warnings."""
+    """Show when alarms and warnings stood, as a strip along the axis: alarms twice as high as warnings."""
     found, spans = [], {r.window: span for r, span in zip(place.records, place.timeline.spans, strict=True)}
     for signal, height in ((Signal.WARNING, 3.5), (Signal.ALARM, 7.0)):
         for first, last in history.runs(signal):
@@ -251,14 +277,15 @@ def _strip(place: Frame, history: History) -> Markup:
     return tag("g", *found)
 
 
-def _told(history: History) -> str:
-    """The chart in words, for those who cannot see it."""
+def _described(history: History) -> str:
+    """Describe the chart in words, for those who cannot see it."""
     measured = history.measured
     if not measured:
         return "No window has been measured yet."
     top = max(measured, key=lambda r: r.drift.value if r.drift is not None else -math.inf)
     last, name, alarms = measured[-1], unit(history.kind), history.runs(Signal.ALARM)
-    text = f"{len(measured)} windows. Highest in {window_name(top, history.settings)}: {_said(top.drift, name)}. "
+    text = f"{counted(len(measured), 'window')}. "
+    text += f"Highest in {window_name(top, history.settings)}: {_said(top.drift, name)}. "
     text += f"Last, {window_name(last, history.settings)}: {_said(last.drift, name)}."
     began = ", ".join(window_name(first, history.settings) for first, _ in alarms[:10])
     return text + (f" Alarms began in: {began}{' and later' if len(alarms) > 10 else ''}." if alarms else " No alarm.")

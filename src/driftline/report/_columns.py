@@ -15,16 +15,16 @@ from driftline.report._svg import Markup, esc, key, px, tag
 
 __all__ = ["columns"]
 
-_BAR = 400.0  # width in which bars are drawn, stretched to what there is
+_BAR = 400.0  # width in which bars are drawn; the page stretches it
 _KEPT = (
-    "For these pictures the run keeps, of the original, the shares of its rows in each bin, names and shares of "
-    "frequent categories, the share of missing values, mean and standard deviation; no row of it. The outer bins, a "
-    "little apart, are open: they hold all that lies beyond."
+    "For these pictures the run keeps the original's shares of rows in each bin, names and shares of frequent "
+    "categories, share of missing values, mean and standard deviation, but none of its rows. The outer bins, a little "
+    "apart, are open: they hold everything beyond."
 )
 
 
 def columns(history: History, now: Mapping[str, Any], ident: str) -> Markup:
-    """Which columns moved, and how."""
+    """Show which columns moved, and how."""
     last = history.last
     if last is None:
         return ""
@@ -39,13 +39,18 @@ def columns(history: History, now: Mapping[str, Any], ident: str) -> Markup:
     rest = 1.0 - sum(p.share for p in last.columns if math.isfinite(p.share))
     others = f"All other columns together: {percent(rest)}." if rest > 0.0005 else ""
     return tag(
-        "section", title, tag("p", esc(about), class_="soft"), _bars(history),
-        tag("p", esc(others), class_="caption") if others else "", _then_and_now(history, now, ident), class_="card",
-    )  # fmt: skip
+        "section",
+        title,
+        tag("p", esc(about), class_="soft"),
+        _bars(history),
+        tag("p", esc(others), class_="caption") if others else "",
+        _then_and_now(history, now, ident),
+        class_="card",
+    )
 
 
 def _bars(history: History) -> Markup:
-    """Bars with error bars and their numbers, as a table."""
+    """Draw bars with error bars and their numbers, as a table."""
     last = history.last
     assert last is not None
     ends = [v for p in last.columns for v in (p.contribution.value, p.contribution.low, p.contribution.high)]
@@ -87,8 +92,8 @@ def _then_and_now(history: History, now: Mapping[str, Any], ident: str) -> Marku
     if not figures:
         kept = "no histograms of these columns" if then and now else "no histograms, since it keeps no summaries"
         return title + tag("p", esc(f"This run has {kept}."), class_="soft")
-    legend = tag("ul", key(_swatch("then"), "then: the original"), key(_swatch("now"), "now: the last measured window"),
-                 class_="legend")  # fmt: skip
+    keys = [key(_swatch("then"), "then: the original"), key(_swatch("now"), "now: the last measured window")]
+    legend = tag("ul", *keys, class_="legend")
     pictures = tag("div", *figures, class_="histograms")
     return "".join([title, legend, pictures, tag("p", esc(_KEPT), class_="caption second")])
 

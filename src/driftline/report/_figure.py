@@ -30,7 +30,7 @@ from driftline.report._verdicts import Verdict, level, verdict
 __all__ = ["draw", "write_png"]
 
 _BLUE, _VERMILION, _ORANGE = COLORS[0], COLORS[1], COLORS[3]
-_DOTS = 200  # windows that have a dot each
+_DOTS = 200  # most windows that get a dot each
 _TITLE = {
     "alarm": "#a34700",
     "warning": "#7d5600",
@@ -45,22 +45,22 @@ def write_png(path: str | os.PathLike[str], run: Run, original: str | None = Non
     """Write a run as one PNG: divergence with band, limits and alarms, steps, and the columns that moved.
 
     Arguments:
-        path: of the file; what is there is replaced, as a whole or not at all.
-        run: from :attr:`driftline.Monitor.run` or :func:`driftline.monitor.read_run`.
-        original: which one; the first of the run if None.
+        path: path of the file; an existing one is replaced, as a whole or not at all.
+        run: run from :attr:`driftline.Monitor.run` or :func:`driftline.monitor.read_run`.
+        original: name of the original; the first of the run if None.
     """
     found = histories(run, original)
     if not found or not found[0].records:
         raise ReportError("no window is complete yet, so there is nothing to draw")
     data = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a name in a script the font has not
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the font lacks the script of a name
         draw(found[0], run.source).savefig(data, format="png", dpi=150)
     write_whole(path, data.getvalue())
 
 
 def draw(history: History, source: str = "") -> Figure:
-    """The figure of one original's way."""
+    """Draw the history of one original."""
     judged = verdict(history)
     last = history.last
     parts = [] if last is None else list(last.columns)
@@ -82,8 +82,8 @@ def draw(history: History, source: str = "") -> Figure:
 
 
 def _footnote(figure: Figure, judged: Verdict, source: str) -> None:
-    told = "" if judged.trust == "good" else textwrap.shorten(judged.trust_sentence, 150, placeholder=" …") + "\n"
-    text = f"{told}driftline, {shortened(source, 110)}" if source else f"{told}driftline"
+    doubt = "" if judged.trust == "good" else textwrap.shorten(judged.trust_sentence, 150, placeholder=" …") + "\n"
+    text = f"{doubt}driftline, {shortened(source, 110)}" if source else f"{doubt}driftline"
     figure.supxlabel(text, x=0.01, ha="left", fontsize=8, color="#5a626b", parse_math=False)
 
 
@@ -92,7 +92,7 @@ def _dates(places: Sequence[float], line: Timeline) -> list[Any]:
 
 
 def _frame(axes: Axes, history: History, line: Timeline) -> None:
-    """Skipped windows grey, the same horizontal axis for all."""
+    """Set the horizontal axis, the same for all panels, and shade skipped windows."""
     plain(axes)
     low, high = _dates([line.low, line.high], line)
     axes.set_xlim(low, high)
@@ -107,7 +107,7 @@ def _frame(axes: Axes, history: History, line: Timeline) -> None:
 
 
 def _series(axes: Axes, history: History, line: Timeline, estimates: list[Estimate | None]) -> None:
-    """Values with their band, broken where nothing was measured."""
+    """Draw values with their band, broken where nothing was measured."""
     values = [math.nan if e is None else e.value for e in estimates]
     x = _dates(line.places, line)
     few = sum(map(math.isfinite, values)) <= _DOTS
@@ -140,11 +140,9 @@ def _drift(axes: Axes, history: History, line: Timeline) -> None:
         at = [i for i, r in enumerate(records) if r.signal == signal and math.isfinite(_value(estimates[i]))]
         if not few:
             at = [i for i in at if i == 0 or records[i - 1].signal != signal]
-        axes.scatter(
-            [x[i] for i in at], [_value(estimates[i]) for i in at], marker=marker, s=26, zorder=4, linewidths=1.2,
-            color=color if signal == Signal.ALARM else "white", edgecolors="none" if signal == Signal.ALARM else color,
-            label=str(signal) if at else None,
-        )  # fmt: skip
+        fill, edge = (color, "none") if signal == Signal.ALARM else ("white", color)
+        style = {"marker": marker, "linewidths": 1.2, "color": fill, "edgecolors": edge}
+        _mark(axes, x, estimates, at, label=str(signal) if at else None, **style)
     _vertical(axes, drift_frame(history, WIDE).y)
     began = [i for i, r in enumerate(records) if r.status == "original"]
     axes.plot(
@@ -152,12 +150,16 @@ def _drift(axes: Axes, history: History, line: Timeline) -> None:
     )
     band = next((f", {level(e)} interval" for e in estimates if e is not None), "")
     axes.set_title(f"{measure(kind)} [{unit(kind).strip() or 'no unit'}]{band}", loc="left", fontsize=9.5)
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.985), fontsize=8, frameon=False, ncols=5, borderaxespad=0.0,
-                columnspacing=1.2, handlelength=1.8)  # fmt: skip
+    room = {"borderaxespad": 0.0, "columnspacing": 1.2, "handlelength": 1.8}
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.985), fontsize=8, frameon=False, ncols=5, **room)
+
+
+def _mark(axes: Axes, x: list[Any], estimates: list[Estimate | None], at: list[int], **style: Any) -> None:
+    axes.scatter([x[i] for i in at], [_value(estimates[i]) for i in at], s=26, zorder=4, **style)
 
 
 def _limit(axes: Axes, history: History, line: Timeline, values: list[float], label: str, **style: Any) -> None:
-    """A line that breaks where nothing was decided; of a single window as wide as the window."""
+    """Draw a line that breaks where nothing was decided; a single window's line is as wide as the window."""
     for part in segments(history.records, values):
         places = list(line.spans[part[0]]) if len(part) == 1 else [line.places[i] for i in part]
         heights = [values[i] for i in part] * (3 - min(len(part), 2))
@@ -170,7 +172,7 @@ def _value(estimate: Estimate | None) -> float:
 
 
 def _vertical(axes: Axes, scale: Scale) -> None:
-    """The same scale as on the page."""
+    """Set the same scale as on the page."""
     if math.isfinite(scale.bend):
         axes.set_yscale("asinh", linear_width=scale.bend)
         ticks = value_ticks(scale, 6)
@@ -185,15 +187,7 @@ def _steps(axes: Axes, history: History, line: Timeline) -> None:
     _series(axes, history, line, estimates)
     x = _dates(line.places, line)
     at = [i for i, r in enumerate(history.records) if is_abrupt(r) and math.isfinite(_value(estimates[i]))]
-    axes.scatter(
-        [x[i] for i in at],
-        [_value(estimates[i]) for i in at],
-        marker="^",
-        s=26,
-        color=_VERMILION,
-        edgecolors="white",
-        zorder=4,
-    )
+    _mark(axes, x, estimates, at, marker="^", color=_VERMILION, edgecolors="white")
     _vertical(axes, step_frame(history, WIDE).y)
     axes.set_title("step: KL(current‖previous window) [nats]", loc="left", fontsize=9.5)
     axes.set_xlabel(line.label, fontsize=8)

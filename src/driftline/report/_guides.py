@@ -1,4 +1,4 @@
-"""Guides: the settings of a run, and how its numbers are to be read."""
+"""Guides: the settings of a run, and how to read its numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MEANING = {
 
 
 def settings(run: Run) -> Markup:
-    """What defines the run."""
+    """List the settings that define the run."""
     pairs = [("source", run.source), ("tracker file", run.path), ("created", run.created)]
     for key, value in run.settings.to_dict().items():
         if value is not None and value != []:
@@ -30,15 +30,15 @@ def settings(run: Run) -> Markup:
 
 
 def guide(run: Run) -> Markup:
-    """How the numbers are to be read."""
+    """Explain how to read the numbers."""
     chosen = run.settings
     length = cadence(chosen)
-    told = [
+    entries = [
         ("divergence", _divergence(chosen)),
         (
             "interval",
             f"Holds the true value in {percent(chosen.level)} of cases, with the noise of all windows on the way. "
-            "What the model cannot express it does not know.",
+            "It does not cover what the model cannot express.",
         ),
         (
             "tolerance",
@@ -47,13 +47,14 @@ def guide(run: Run) -> Markup:
         ),
         (
             "alarm",
-            "Raised where the value is higher than chance makes of drift at the tolerance. A stream that stays there "
-            f"raises a false one in {number(chosen.run_length)} windows on average. The limit lies above the "
-            "tolerance by the noise of that window. An abrupt change from one window to the next raises an alarm too.",
+            "Raised where the value is higher than chance would explain for drift at the tolerance. A stream that "
+            f"stays there raises a false one in {number(chosen.run_length)} windows on average. The limit lies above "
+            "the tolerance by the noise of that window. An abrupt change from one window to the next raises an alarm "
+            "too.",
         ),
         (
             "share",
-            "A column's part in the drift. Of columns that depend on each other it says which explain the drift, not "
+            "A column's part in the drift. For columns that depend on each other, it says which explain the drift, not "
             "which caused it.",
         ),
         (
@@ -62,7 +63,7 @@ def guide(run: Run) -> Markup:
             "so that the original itself need not be kept.",
         ),
     ]
-    return _folded("How to read the numbers", told)
+    return _folded("How to read the numbers", entries)
 
 
 def _divergence(chosen: Settings) -> str:
@@ -73,8 +74,8 @@ def _divergence(chosen: Settings) -> str:
             f", {_MEANING[kind]}. One normal column that moves by 1 standard deviation is 0.5 nats away, by 2 it is 2"
         )
     return (
-        f"{text}. 0 is no drift. Noise is subtracted, so that without drift the value scatters around 0 and may be a "
-        "little negative."
+        f"{text}. 0 means no drift. Noise is subtracted, so that without drift the value scatters around 0 and may be "
+        "a little negative."
     )
 
 

@@ -1,4 +1,4 @@
-"""Then and now: a column's histogram at the original and in the last window, from what the run keeps of them."""
+"""Then and now: a column's histogram at the original and in the last window, from the summaries in the run."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 from driftline._wording import named, number, percent
 from driftline.report._scales import steps
-from driftline.report._svg import Markup, esc, px, tag
+from driftline.report._svg import Markup, drawing, esc, px, tag
 
 __all__ = ["changed", "histogram"]
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 420.0, 176.0, 40.0, 414.0, 8.0, 136.0
 _ROW = 24.0
-_CONSTANT = 1e-9  # of the mean: a standard deviation that is rounding
-_MOST = 8  # categories that are drawn
-_LONGEST = 17  # characters of a category
-_GAP = 7.0  # pixels between bins with two ends and those without, and the missing ones
+_CONSTANT = 1e-9  # share of the mean below which a standard deviation is only rounding
+_MOST = 8  # most categories drawn
+_LONGEST = 17  # most characters of a category's name
+_GAP = 7.0  # pixels between closed and open bins, and before the missing values
 
 
 def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What happened to a column, in a sentence."""
+    """Say what happened to a column, in a sentence."""
     parts = []
     if then.get("kind") == "numeric":
         before, after, spread = (_float(m.get(k)) for m, k in ((then, "mean"), (now, "mean"), (then, "std")))
@@ -46,7 +46,7 @@ def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def histogram(column: str, then: Mapping[str, Any], now: Mapping[str, Any], ident: str) -> Markup:
-    """The drawing; empty if the two cannot be compared."""
+    """Draw a column then and now; empty if the two cannot be compared."""
     if then.get("kind") != now.get("kind"):
         return ""
     if then.get("kind") == "numeric":
@@ -71,7 +71,7 @@ class _Bin:
 
 
 def _bins(then: Mapping[str, Any], now: Mapping[str, Any], right: float) -> list[_Bin]:
-    """Equal bins side by side; the two without an outer end stand a little apart."""
+    """Place equal bins side by side; the two open ones stand a little apart."""
     before, after = list(then["shares"]), list(now["shares"])
     width = (right - _LEFT - 2.0 * _GAP) / len(before)
     found = []
@@ -107,7 +107,7 @@ def _y(share: float, top: float) -> float:
 
 
 def _levels(top: float) -> Markup:
-    """Some horizontal lines with their shares."""
+    """Draw horizontal lines with their shares."""
     found = []
     for share in steps(0.0, top, 4)[1:]:
         y = _y(share, top)
@@ -130,7 +130,7 @@ def _pair(b: _Bin, top: float) -> Markup:
 
 
 def _outlines(bins: Sequence[_Bin], top: float) -> list[Markup]:
-    """The tops of the bins as steps, broken where bins stand apart."""
+    """Draw the tops of the bins as steps, broken where bins stand apart."""
     found = []
     for kind in ("then", "now"):
         d, end = "", -math.inf
@@ -144,7 +144,7 @@ def _outlines(bins: Sequence[_Bin], top: float) -> list[Markup]:
 
 
 def _ends(bins: Sequence[_Bin], edges: Sequence[float]) -> list[Markup]:
-    """Numbers below some edges; bins of whole numbers, which end halfway between them, are named by their first."""
+    """Write numbers below edges; bins of integers, which end halfway between two, are named by their first integer."""
     places = [*(b.first for b in bins[1:-1]), bins[-2].last]
     whole = all(edge % 1.0 == 0.5 for edge in edges)
     single = whole and len(edges) > 1 and edges[1] - edges[0] == 1.0
@@ -163,7 +163,7 @@ def _edge(value: float) -> str:
 
 
 def _categories(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, float, float]]:
-    """Name, share then, share now; with other and missing ones where there are any."""
+    """Return name, share then and share now of each category, with other and missing values if there are any."""
     after = dict(zip(map(str, now.get("values", ())), now.get("shares", ()), strict=False))
     pairs = [
         (str(v), _float(s), _float(after.get(str(v), 0.0)))
@@ -207,9 +207,4 @@ def _categorical(column: str, then: Mapping[str, Any], now: Mapping[str, Any], i
 def _svg(
     column: str, then: Mapping[str, Any], now: Mapping[str, Any], ident: str, height: float, inside: list[Markup]
 ) -> Markup:
-    return tag(
-        "svg", tag("title", esc(f"{column}, then and now"), id=f"{ident}-t"),
-        tag("desc", esc(changed(then, now)), id=f"{ident}-d"), *inside,
-        viewBox=f"0 0 {px(_WIDTH)} {px(height)}", role="img",
-        aria_labelledby=f"{ident}-t", aria_describedby=f"{ident}-d",
-    )  # fmt: skip
+    return drawing(_WIDTH, height, ident, f"{column}, then and now", changed(then, now), inside)

@@ -13,22 +13,22 @@ from driftline.monitor import Original, Record, Run, Settings
 
 __all__ = ["History", "ReportError", "doubts", "histories", "is_abrupt"]
 
-_RECENT = 10  # windows after which a doubted step is no longer held against an estimate
-_WEIGHTS = 0.03  # of what weights should be worth; heavy tails cost some of it, but not that much
+_RECENT = 10  # windows after which a doubted step no longer counts against an estimate
+_WEIGHTS = 0.03  # least share of the effective rows expected; heavy tails cost some of them, but not that many
 
 
 class ReportError(ValueError):
-    """There is nothing to report on by that name, or no file to write it to."""
+    """Original that is not in the run, run without windows to draw, or file that cannot be written."""
 
 
 @dataclass(frozen=True)
 class History:
-    """One original's way.
+    """History of one original.
 
     Attributes:
         original: the original.
         records: all of its Records, in order.
-        settings: of the run.
+        settings: settings of the run.
         alone: whether it is the only original of the run.
     """
 
@@ -39,27 +39,27 @@ class History:
 
     @property
     def measured(self) -> tuple[Record, ...]:
-        """Those with an estimate."""
+        """Records with an estimate."""
         return tuple(r for r in self.records if r.status == "measured" and r.drift is not None)
 
     @property
     def last(self) -> Record | None:
-        """The last one with an estimate."""
+        """Last Record with an estimate."""
         return next((r for r in reversed(self.records) if r.status == "measured" and r.drift is not None), None)
 
     @property
     def kind(self) -> str:
-        """The divergence that the alarm looks at."""
+        """Divergence that the alarm looks at."""
         last = self.last
         return self.settings.divergences[0] if last is None else next(iter(last.divergences))
 
     @property
     def signal(self) -> Signal:
-        """What stands after the last window."""
+        """Signal that stands after the last window."""
         return self.records[-1].signal if self.records else Signal.NORMAL
 
     def runs(self, signal: Signal) -> list[tuple[Record, Record]]:
-        """First and last window of each time that a signal stood."""
+        """Return the first and the last window of each period in which a signal stood."""
         found = []
         for stood, group in groupby(self.records, key=lambda r: r.signal):
             if stood == signal:
@@ -69,23 +69,23 @@ class History:
 
     @property
     def since(self) -> Record | None:
-        """The window that brought the signal which stands now."""
+        """Window that brought the signal that stands now."""
         runs = self.runs(self.signal)
         return runs[-1][0] if runs else None
 
     @property
     def doubted(self) -> tuple[Record, ...]:
-        """Of the last measured windows, those whose step the estimator had reasons not to trust."""
+        """Recent windows whose step the estimator had reasons not to trust."""
         return tuple(r for r in self.measured[-_RECENT:] if r.doubts)
 
 
 def is_abrupt(record: Record) -> bool:
-    """Whether the step to this window was beyond its limit."""
+    """Say whether the step to this window was beyond its limit."""
     return record.step is not None and record.step.value > record.step_limit
 
 
 def doubts(record: Record) -> list[str]:
-    """Reasons not to trust an estimate, in words."""
+    """Return reasons not to trust an estimate, in words."""
     found = list(record.doubts)
     drift = record.drift
     if drift is not None and not math.isfinite(drift.value):
@@ -99,7 +99,7 @@ def doubts(record: Record) -> list[str]:
 
 
 def _contradicted(record: Record) -> bool:
-    """Whether the weights speak of a far larger drift than the divergence: of normals, D nats leave exp(-2 D)."""
+    """Say whether the weights imply far more drift than the divergence: normals D nats apart leave exp(-2 D)."""
     kind, drift = next(iter(record.divergences.items()), ("", None))
     if drift is None or kind not in ("kl", "reverse_kl") or not record.rows:
         return False
@@ -107,7 +107,7 @@ def _contradicted(record: Record) -> bool:
 
 
 def histories(run: Run, original: str | None = None) -> list[History]:
-    """One for each original of a run, in the order they joined, or the one that is named."""
+    """Return a history for each original of a run, in the order they joined, or only the one named."""
     names = [original.name for original in run.originals]
     if original is not None and original not in names:
         known = ", ".join(repr(name) for name in names) or "none yet"
@@ -121,7 +121,7 @@ def histories(run: Run, original: str | None = None) -> list[History]:
 
 
 def window_name(record: Record, settings: Settings) -> str:
-    """How a sentence calls a window: ``the week of 3 Mar 2014 (window 9)``, or ``window 9``."""
+    """Name a window in a sentence: ``the week of 3 Mar 2014 (window 9)``, or ``window 9``."""
     at, every = moment(record.start), settings.every or ""
     if at is None:
         return f"window {record.window:,}"

@@ -27,9 +27,9 @@ def write_report(path: str | os.PathLike[str], run: Run, original: str | None = 
     """Write a run as one HTML file that opens offline: verdict, charts, columns, what to do.
 
     Arguments:
-        path: of the file; what is there is replaced, as a whole or not at all.
-        run: from :attr:`driftline.Monitor.run` or :func:`driftline.monitor.read_run`.
-        original: only this one; all of the run's if None, the first in front.
+        path: path of the file; an existing one is replaced, as a whole or not at all.
+        run: run from :attr:`driftline.Monitor.run` or :func:`driftline.monitor.read_run`.
+        original: name of the only original to show; all of the run if None, the first in front.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -44,7 +44,7 @@ def write_report(path: str | os.PathLike[str], run: Run, original: str | None = 
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write so that the path holds either the old file or the whole new one; :class:`ReportError` if it cannot."""
+    """Write so that the path holds either the old file or the whole new one; raise :class:`ReportError` on failure."""
     try:
         with replacing(path) as file:
             file.write(data)
@@ -53,7 +53,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def render(run: Run, original: str | None = None) -> str:
-    """The page as text."""
+    """Return the page as text."""
     found = [(history, verdict(history)) for history in histories(run, original)]
     title = found[0][1].short if found else "nothing watched yet"
     head = (
@@ -105,7 +105,7 @@ def _panels(run: Run, found: list[tuple[History, Verdict]]) -> list[Markup]:
 
 
 def _switches(many: int) -> str:
-    """Which tab shows which panel; on paper all are shown."""
+    """Return style rules by which each tab shows its panel; on paper all are shown."""
     rules = []
     for k in range(many if many > 1 else 0):
         rules.append(f"#t{k}:checked ~ #p{k} {{ display: block; }}")

@@ -13,12 +13,19 @@ from driftline.report._scales import Scale, buckets, scale_for, value_ticks
 from driftline.report._svg import Markup, area, esc, path, px, tag
 from driftline.report._timelines import Timeline, envelope, segments, thinned, timeline
 
-__all__ = ["Frame", "Series", "Size", "frame", "svg"]
+__all__ = ["Frame", "Series", "Size", "frame"]
 
 
 @dataclass(frozen=True)
 class Size:
-    """Of a drawing: pixels, how many groups of windows it can show, up to how many windows have a dot, ticks."""
+    """Size of a drawing.
+
+    Attributes:
+        width, height: size in pixels.
+        points: most groups of windows that it can show.
+        dots: most windows that get a dot each.
+        across, up: ticks of the horizontal and the vertical axis.
+    """
 
     width: float
     height: float
@@ -30,7 +37,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Series:
-    """One value a window with its interval (nan where there is none), its mark, and what it says when pointed at."""
+    """Values of windows with their intervals (nan where there are none), marks, and texts shown when pointed at."""
 
     values: list[float]
     low: list[float]
@@ -41,7 +48,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Frame:
-    """Where things go."""
+    """Axes of a drawing over time, and the pixels of windows and values in it."""
 
     size: Size
     records: tuple[Record, ...]
@@ -53,25 +60,25 @@ class Frame:
 
     @property
     def right(self) -> float:
-        """Of the plot."""
+        """Right edge of the plot, in pixels."""
         return self.size.width - 12.0
 
     @property
     def bottom(self) -> float:
-        """Of the plot."""
+        """Bottom edge of the plot, in pixels."""
         return self.size.height - 42.0
 
     @cached_property
     def x(self) -> Scale:
-        """The horizontal scale."""
+        """Horizontal scale."""
         return Scale(self.timeline.low, self.timeline.high, self.left + 6.0, self.right - 6.0)
 
     def within(self, value: float) -> float:
-        """The height of a value, cut at the top."""
+        """Return the height of a value, cut off at the top of the plot."""
         return max(self.y(value), self.top)
 
     def grid(self) -> Markup:
-        """Horizontal lines with their numbers, and the unit above them."""
+        """Draw horizontal lines with their numbers, and the unit above them."""
         found = [tag("text", esc(self.unit), x=self.left - 8, y=11.0, class_="unit", text_anchor="start", dx=-36)]
         for value, label in value_ticks(self.y, self.size.up):
             y = self.y(value)
@@ -81,7 +88,7 @@ class Frame:
         return tag("g", *found)
 
     def axis(self) -> Markup:
-        """The horizontal axis."""
+        """Draw the horizontal axis."""
         found = [tag("path", d=f"M{px(self.left)} {px(self.bottom)}H{px(self.right)}", class_="axis")]
         for value, label in self.timeline.ticks(self.size.across):
             x = self.x(value)
@@ -96,7 +103,7 @@ class Frame:
         return tag("g", *found)
 
     def skipped(self, records: Sequence[Record]) -> Markup:
-        """Windows in which nothing was measured, shaded; neighbours as one."""
+        """Shade windows in which nothing was measured, neighbours as one."""
         found: list[tuple[float, float]] = []
         for record, (a, b) in zip(records, self.timeline.spans, strict=True):
             if record.status != "skipped":
@@ -113,17 +120,17 @@ class Frame:
         return [(self.x(self.timeline.places[i]), self.y(values[i])) for i in positions]
 
     def groups(self, part: list[int]) -> int:
-        """Into how many groups of neighbours a part of the windows is gathered."""
+        """Return the number of groups of neighbours into which a part of the windows is gathered."""
         return math.ceil(len(part) / math.ceil(len(self.records) / self.size.points))
 
     def line(self, series: Series) -> Markup:
-        """The values, broken where windows were skipped."""
+        """Draw the values, broken where windows were skipped."""
         parts = segments(self.records, series.values)
         kept = [thinned(part, series.values, self.groups(part)) for part in parts if len(part) > 1]
         return tag("g", *(tag("path", d=path(self._points(part, series.values)), class_="line") for part in kept))
 
     def band(self, series: Series) -> Markup:
-        """The intervals; of a group of windows the widest reach."""
+        """Draw the intervals; a group of windows has the widest reach of its windows."""
         ends = [
             v if math.isfinite(v) and math.isfinite(w) else math.nan
             for v, w in zip(series.low, series.high, strict=True)
@@ -141,7 +148,7 @@ class Frame:
         return tag("g", *found)
 
     def filled(self, series: Series) -> Markup:
-        """The region below the line."""
+        """Fill the region below the line."""
         zero = self.y(0.0)
         found = []
         for part in segments(self.records, series.values):
@@ -150,17 +157,14 @@ class Frame:
         return tag("g", *found)
 
     def hits(self, series: Series) -> Markup:
-        """Invisible regions that say what is there when pointed at."""
+        """Draw invisible regions that show their numbers when pointed at."""
         found = []
         for group in buckets(len(self.records), self.size.points):
             a, b = self.timeline.spans[group[0]][0], self.timeline.spans[group[-1]][1]
             said = series.says[group[0]] if len(group) == 1 else _together(series, self.records, group, self.unit)
-            found.append(
-                tag(
-                    "rect", tag("title", esc(said)), x=self.x(a), y=self.top, class_="hit",
-                    width=max(self.x(b) - self.x(a), 1.0), height=self.bottom - self.top,
-                )
-            )  # fmt: skip
+            x, width, height = self.x(a), max(self.x(b) - self.x(a), 1.0), self.bottom - self.top
+            title = tag("title", esc(said))
+            found.append(tag("rect", title, x=x, y=self.top, class_="hit", width=width, height=height))
         return tag("g", *found)
 
 
@@ -173,16 +177,7 @@ def _together(series: Series, records: Sequence[Record], group: range, unit: str
 
 
 def frame(history: History, size: Size, values: Sequence[float], typical: float, unit: str) -> Frame:
-    """The frame in which all those values have room."""
+    """Return the frame in which all those values have room."""
     place = timeline(history.records, history.settings)
     bottom = size.height - 42.0
     return Frame(size, history.records, place, scale_for(values, typical, bottom, Frame.top), unit)
-
-
-def svg(size: Size, ident: str, title: str, told: str, *layers: Markup) -> Markup:
-    """Layers on top of each other, the first at the bottom, with a name and their content in words."""
-    return tag(
-        "svg", tag("title", esc(title), id=f"{ident}-t"), tag("desc", esc(told), id=f"{ident}-d"), *layers,
-        viewBox=f"0 0 {px(size.width)} {px(size.height)}", role="img",
-        aria_labelledby=f"{ident}-t", aria_describedby=f"{ident}-d",
-    )  # fmt: skip

@@ -11,7 +11,7 @@ from driftline._wording import MONTHS, number
 
 __all__ = ["Scale", "Tick", "buckets", "scale_for", "short", "steps", "time_ticks", "value_ticks", "window_ticks"]
 
-_FAR = 40.0  # largest over typical value, from which on a linear scale would hide the rest
+_FAR = 40.0  # ratio of the largest to the typical value above which a linear scale would hide the rest
 _HOURS = (1, 2, 3, 6, 12)
 _DAYS = (1, 2, 7, 14)
 _MONTHS_APART = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
@@ -33,13 +33,13 @@ class Scale:
         return value if math.isinf(self.bend) else math.asinh(value / self.bend)
 
     def __call__(self, value: float) -> float:
-        """The pixel of a number."""
+        """Return the pixel of a number."""
         low, high = self._bent(self.low), self._bent(self.high)
         return self.first + (self.last - self.first) * (self._bent(value) - low) / (high - low)
 
 
 def scale_for(values: Sequence[float], typical: float, first: float, last: float) -> Scale:
-    """A scale that holds 0 and all values; bent where some lie far beyond the typical size.
+    """Return a scale that holds 0 and all values; bent if some lie far beyond the typical size.
 
     >>> scale_for([0.1, 0.4], 0.1, 100.0, 0.0).bend, scale_for([0.1, 1e6], 0.1, 100.0, 0.0).bend
     (inf, 0.1)
@@ -56,7 +56,7 @@ def scale_for(values: Sequence[float], typical: float, first: float, last: float
 
 
 def steps(low: float, high: float, most: int) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten within the range, at most so many.
+    """Return multiples of 1, 2 or 5 times a power of ten that cut the range into at most ``most`` steps.
 
     >>> steps(0.0, 0.93, 5)
     [0.0, 0.2, 0.4, 0.6, 0.8]
@@ -71,19 +71,19 @@ def steps(low: float, high: float, most: int) -> list[float]:
 
 
 def value_ticks(scale: Scale, most: int) -> list[Tick]:
-    """Ticks of a vertical axis."""
+    """Return the ticks of a vertical axis."""
     if math.isinf(scale.bend):
         places = steps(scale.low, scale.high, most)
         return [(v, short(v)) for v in places]
     first, last = math.floor(math.log10(scale.bend)), math.floor(math.log10(scale.high))
     every = max(1, math.ceil((last - first + 1) / max(most - 1, 1)))
     decades = [10.0**k for k in range(first, last + 1, every)]
-    near = 0.07 * abs(scale.last - scale.first)  # of 0, where its label would cover the other
+    near = 0.07 * abs(scale.last - scale.first)  # pixels from 0 within which two labels would overlap
     return [(0.0, "0"), *((v, short(v)) for v in decades if abs(scale(v) - scale(0.0)) > near)]
 
 
 def short(value: float) -> str:
-    """A number for an axis.
+    """Format a number for an axis.
 
     >>> short(0.05), short(250000.0), short(3e6)
     ('0.05', '250k', '3M')
@@ -97,12 +97,12 @@ def short(value: float) -> str:
 
 
 def window_ticks(low: float, high: float, most: int) -> list[Tick]:
-    """Ticks at whole windows."""
+    """Return ticks at whole windows."""
     return [(v, f"{v:,.0f}") for v in steps(math.ceil(low), math.floor(high), most) if v == round(v)]
 
 
 def time_ticks(low: float, high: float, most: int) -> list[Tick]:
-    """Ticks at round times of UTC; seconds since 1970. The first tick and each new year or day say so.
+    """Return ticks at round UTC times, in seconds since 1970; the first label and each in a new year or day names it.
 
     >>> [label for _, label in time_ticks(0.0, 86400.0 * 365, 4)]
     ['Jan 1970', 'Apr', 'Jul', 'Oct', 'Jan 1971']
@@ -154,7 +154,7 @@ def _utc(seconds: float) -> datetime:
 
 
 def buckets(length: int, most: int) -> list[range]:
-    """Neighbours gathered so that at most so many groups are left, of nearly equal size.
+    """Gather neighbours into at most ``most`` groups of nearly equal size.
 
     >>> buckets(5, 2)
     [range(0, 3), range(3, 5)]

@@ -51,7 +51,7 @@ def symbol(outcome: str) -> Markup:
 
 
 def opening(history: History, found: Verdict, steps: list[Action], ident: str) -> Markup:
-    """The verdict and, at a glance, the numbers behind it."""
+    """Show the verdict and, at a glance, the numbers behind it."""
     badge = tag("span", symbol(found.outcome), esc(found.label), class_="badge")
     follow = ""
     if steps:
@@ -63,7 +63,7 @@ def opening(history: History, found: Verdict, steps: list[Action], ident: str) -
 
 
 def _headline(found: Verdict) -> Markup:
-    """The sentence, its beginning in bold."""
+    """Show the sentence, its beginning in bold."""
     first, colon, rest = found.sentence.partition(": ")
     return tag("h1", tag("strong", esc(first + colon)), esc(rest)) if colon else tag("h1", esc(first))
 
@@ -83,15 +83,15 @@ def _tiles(history: History, found: Verdict) -> Markup:
         top = last.columns[0]
         tiles.append((named(top.column, 22), f"moved most: {percent(top.share)} of the drift"))
     if math.isfinite(size) and last.rows:
-        tiles.append((percent(size / last.rows), f"of the rows is what the weights are worth ({number(size, 0)})"))
+        tiles.append((percent(size / last.rows), f"of the rows are effective with the weights ({number(size, 0)})"))
     trust = {"good": "Yes", "care": "With care", "poor": "No"}[found.trust]
     tiles.append((trust, "can the estimate be trusted?"))
-    return tag("div", *(tag("div", tag("b", esc(b)), tag("small", esc(s)), class_="tile") for b, s in tiles),
-               class_="tiles")  # fmt: skip
+    shown = (tag("div", tag("b", esc(big)), tag("small", esc(small)), class_="tile") for big, small in tiles)
+    return tag("div", *shown, class_="tiles")
 
 
 def _both(draw: Drawing, history: History, ident: str, noted: bool = False) -> Markup:
-    """A chart for wide pages and one for narrow ones, of which the style shows one; a note says what is left out."""
+    """Draw a chart for wide pages and one for narrow ones; the style shows one, a note says what it leaves out."""
     sizes = (("wide", WIDE), ("narrow", NARROW))
     parts = []
     for name, size in sizes:
@@ -120,7 +120,7 @@ def _legend(history: History) -> Markup:
 
 
 def course(history: History, ident: str) -> Markup:
-    """Divergence over time, and the steps it is made of."""
+    """Show the divergence over time, and the steps it is made of."""
     if not history.records:
         return ""
     title, chart = tag("h2", "How far the data has moved"), _both(divergence_chart, history, f"{ident}-d", noted=True)
@@ -140,38 +140,49 @@ def course(history: History, ident: str) -> Markup:
         f"{step_note(history)}"
     )
     return tag(
-        "section", title, tag("p", esc(about), class_="soft"), _legend(history), chart,
-        tag("p", esc(notes), class_="caption"), tag("h3", "Step by step", class_="second"),
-        tag("p", esc(steps), class_="soft"), _both(step_chart, history, f"{ident}-s"), class_="card",
-    )  # fmt: skip
+        "section",
+        title,
+        tag("p", esc(about), class_="soft"),
+        _legend(history),
+        chart,
+        tag("p", esc(notes), class_="caption"),
+        tag("h3", "Step by step", class_="second"),
+        tag("p", esc(steps), class_="soft"),
+        _both(step_chart, history, f"{ident}-s"),
+        class_="card",
+    )
 
 
 def _others(history: History) -> str:
-    """The last window in further measures."""
+    """Describe the last window in further measures."""
     last = history.last
     others = [] if last is None else list(last.divergences.items())[1:]
-    told = [
+    words = [
         f"{measure(kind)} {precise(e)}{unit(kind)}" + (f" ({between(e)})" if between(e) else "") for kind, e in others
     ]
-    return f"In other measures the last window reads {joined(told)}." if told else ""
+    return f"In other measures the last window has {joined(words)}." if words else ""
 
 
 def weights(history: History, ident: str) -> Markup:
-    """What the weights back to the original are worth."""
+    """Show what the weights back to the original are worth."""
     last = history.last
     if last is None or not any(math.isfinite(r.effective_sample_size) for r in history.measured):
         return ""
     size, rows = last.effective_sample_size, last.rows
     known = math.isfinite(size) and rows > 0
-    told = f"Now {number(size, 0)} of {counted(rows, 'row')} ({percent(size / rows)}): " if known else "This is "
+    now = f"Now {number(size, 0)} of {counted(rows, 'row')} ({percent(size / rows)}): " if known else "This is "
     return tag(
-        "section", tag("h2", "What the weights are worth"), tag("p", esc(_WEIGHTS), class_="soft"),
-        tag("p", esc(told + _WORTH[worth(last)])), _both(weights_chart, history, f"{ident}-e"), class_="card",
-    )  # fmt: skip
+        "section",
+        tag("h2", "What the weights are worth"),
+        tag("p", esc(_WEIGHTS), class_="soft"),
+        tag("p", esc(now + _WORTH[worth(last)])),
+        _both(weights_chart, history, f"{ident}-e"),
+        class_="card",
+    )
 
 
 def act(steps: list[Action], ident: str) -> Markup:
-    """What to do."""
+    """List the steps to take."""
     items = []
     for step in steps:
         command = tag("pre", tag("code", esc(step.command))) if step.command else ""

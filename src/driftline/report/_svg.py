@@ -5,14 +5,14 @@ from __future__ import annotations
 import html
 import re
 
-__all__ = ["Markup", "area", "esc", "key", "path", "px", "tag"]
+__all__ = ["Markup", "area", "drawing", "esc", "key", "path", "px", "tag"]
 
 Markup = str  # text that is already markup; anything else goes through `esc` first
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def esc(text: object) -> Markup:
-    """Any text as content or attribute; characters that no page may hold are replaced.
+    """Escape any text for content or an attribute; characters that no page may hold are replaced.
 
     >>> esc('<b>"')
     '&lt;b&gt;&quot;'
@@ -21,12 +21,12 @@ def esc(text: object) -> Markup:
 
 
 def px(value: float) -> str:
-    """A coordinate, to a tenth of a pixel."""
+    """Format a coordinate to a tenth of a pixel."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def tag(name: str, *children: Markup, **attributes: object) -> Markup:
-    """An element; attributes are escaped, children are markup. ``class_`` is class, ``a_b`` is a-b, None is left out.
+    """Write an element, escaping attributes but not children; ``class_`` is class, ``a_b`` is a-b, None is left out.
 
     >>> tag("text", esc("a < b"), x=1.25, class_="tick")
     '<text x="1.2" class="tick">a &lt; b</text>'
@@ -42,7 +42,7 @@ def tag(name: str, *children: Markup, **attributes: object) -> Markup:
 
 
 def path(points: list[tuple[float, float]]) -> str:
-    """A line through points; one point alone is a short dash."""
+    """Return a line through points; a single point gives a short dash."""
     if len(points) == 1:
         (x, y), *_ = points
         return f"M{px(x - 2)} {px(y)}H{px(x + 2)}"
@@ -50,12 +50,26 @@ def path(points: list[tuple[float, float]]) -> str:
 
 
 def area(lower: list[tuple[float, float]], upper: list[tuple[float, float]]) -> str:
-    """The region between two lines; of a single point a thin bar."""
+    """Return the region between two lines; a single point gives a thin bar."""
     if len(lower) == 1:
         lower, upper = [(x + d, y) for x, y in lower for d in (-2, 2)], [(x + d, y) for x, y in upper for d in (-2, 2)]
     return path(lower + upper[::-1]) + "Z"
 
 
+def drawing(width: float, height: float, ident: str, title: str, words: str, layers: list[Markup]) -> Markup:
+    """Put layers on top of each other, the first at the bottom, under a title and a description in words."""
+    return tag(
+        "svg",
+        tag("title", esc(title), id=f"{ident}-t"),
+        tag("desc", esc(words), id=f"{ident}-d"),
+        *layers,
+        viewBox=f"0 0 {px(width)} {px(height)}",
+        role="img",
+        aria_labelledby=f"{ident}-t",
+        aria_describedby=f"{ident}-d",
+    )
+
+
 def key(shape: Markup, words: str) -> Markup:
-    """An entry of a legend."""
+    """Write an entry of a legend."""
     return tag("li", tag("svg", shape, viewBox="0 0 26 14", aria_hidden="true"), esc(words))

@@ -11,19 +11,19 @@ from driftline.report._svg import Markup, esc, tag
 
 __all__ = ["notes", "windows"]
 
-_LAST = 12  # windows in the table
+_LAST = 12  # most windows in the table
 _MOST_NOTES = 100
-_MOST_PLACES = 8  # windows named for one note
+_MOST_PLACES = 8  # most windows named for one note
 
 
 def windows(history: History) -> Markup:
-    """The last windows as a table."""
+    """Show the last windows as a table."""
     shown = history.records[-_LAST:][::-1]
     if not shown:
         return ""
     by_time = any(record.start for record in shown)
-    names = ["window", "begins", "rows", f"divergence{_in(unit(history.kind))}", "interval", "step [nats]", "signal",
-             "weights worth", "moved most"]  # fmt: skip
+    names = ["window", "begins", "rows", f"divergence{_in(unit(history.kind))}", "interval"]
+    names += ["step [nats]", "signal", "weights worth", "moved most"]
     numbers = ("rows", "divergence", "step", "weights worth")
     head = [tag("th", esc(n), scope="col", class_="n" if n.startswith(numbers) else None) for n in names]
     body = [_cells(record) for record in shown]
@@ -32,9 +32,9 @@ def windows(history: History) -> Markup:
         for cells in body:
             cells.pop(1)
     table = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *(tag("tr", *cells) for cells in body)))
-    told = f"The newest first; the tracker file holds all {counted(len(history.records), 'window')}."
+    about = f"The newest first; the tracker file holds all {counted(len(history.records), 'window')}."
     scroll = tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="The last windows")
-    return tag("section", tag("h2", "The last windows"), tag("p", esc(told), class_="soft"), scroll, class_="card")
+    return tag("section", tag("h2", "The last windows"), tag("p", esc(about), class_="soft"), scroll, class_="card")
 
 
 def _in(name: str) -> str:
@@ -60,7 +60,7 @@ def _cells(record: Record) -> list[Markup]:
 
 
 def notes(history: History) -> Markup:
-    """What was noted about windows: the same note once, with the windows it was made for; the latest first."""
+    """List what was noted about windows: equal notes once, with their windows; the latest first."""
     places: dict[str, list[int]] = {}
     for record in history.records:
         for note in (*record.doubts, *record.notes):
@@ -73,24 +73,19 @@ def notes(history: History) -> Markup:
     items = []
     if late:
         came = [r.window for r in history.records if r.late_rows]
-        items.append(
-            tag(
-                "li",
-                esc(
-                    f"{counted(late, 'row')} came after their window had been closed and were left out: {_list(came)}."
-                ),
-            )
-        )
+        its, was = ("its", "was") if late == 1 else ("their", "were")
+        text = f"{counted(late, 'row')} came after {its} window had been closed and {was} left out: {_list(came)}."
+        items.append(tag("li", esc(text)))
     ordered = sorted(places.items(), key=lambda item: -item[1][-1])
     items += [tag("li", tag("strong", esc(_list(where))), esc(f": {note}")) for note, where in ordered[:_MOST_NOTES]]
     if len(ordered) > _MOST_NOTES:
         items.append(tag("li", esc(f"and {len(ordered) - _MOST_NOTES:,} earlier notes, which the tracker file holds")))
-    told = tag("small", esc(f"{counted(len(places) + bool(late), 'kind')} of them"))
-    return tag("details", tag("summary", "Notes on windows ", told), tag("ul", *items, class_="notes"))
+    kinds = tag("small", esc(f"{counted(len(places) + bool(late), 'kind')} of them"))
+    return tag("details", tag("summary", "Notes on windows ", kinds), tag("ul", *items, class_="notes"))
 
 
 def _list(numbers: Sequence[int]) -> str:
-    """``window 3``, ``windows 3, 5 to 9 and 12``, ``windows 3, 5, ... (40 in all)``."""
+    """Name windows: ``window 3``, ``windows 3, 5 to 9, 12``, ``windows 3, 5, … 99 (40 in all)``."""
     runs: list[list[int]] = []
     for n in numbers:
         if runs and n == runs[-1][-1] + 1:

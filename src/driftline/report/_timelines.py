@@ -18,13 +18,13 @@ _UNITS = {"s": "second", "min": "minute", "h": "hour", "d": "day", "w": "week", 
 
 @dataclass(frozen=True)
 class Timeline:
-    """The horizontal axis.
+    """Horizontal axis of a chart.
 
     Attributes:
         by_time: whether places are seconds since 1970 (UTC), not numbers of windows.
-        places: of the windows, the middle of each.
-        spans: from where to where each reaches.
-        label: of the axis.
+        places: middle of each window.
+        spans: start and end of each window.
+        label: label of the axis.
     """
 
     by_time: bool
@@ -34,23 +34,23 @@ class Timeline:
 
     @property
     def low(self) -> float:
-        """Where it begins."""
+        """Start of the axis."""
         return min(a for a, _ in self.spans)
 
     @property
     def high(self) -> float:
-        """Where it ends."""
+        """End of the axis."""
         return max(b for _, b in self.spans)
 
     def ticks(self, most: int) -> list[Tick]:
-        """Places with names."""
+        """Return about ``most`` ticks with their labels."""
         if self.by_time:
             return time_ticks(self.low, self.high, most)
         return window_ticks(self.low, self.high, most)
 
 
 def cadence(settings: Settings) -> str:
-    """How long a window is: ``5,000 rows``, ``a week``, ``15 minutes``."""
+    """Describe the length of a window: ``5,000 rows``, ``a week``, ``15 minutes``."""
     found = re.fullmatch(r"([0-9]+)([a-z]+)", settings.every or "")
     if found is None:
         return f"{settings.window:,} rows"
@@ -59,7 +59,7 @@ def cadence(settings: Settings) -> str:
 
 
 def timeline(records: Sequence[Record], settings: Settings) -> Timeline:
-    """By time if every window knows its own, by number otherwise; at least one window is needed."""
+    """Place windows by time if every one has its times, by number otherwise; at least one window is needed."""
     spans = []
     for record in records:
         start, end = moment(record.start), moment(record.end)
@@ -74,7 +74,7 @@ def timeline(records: Sequence[Record], settings: Settings) -> Timeline:
 
 
 def segments(records: Sequence[Record], values: Sequence[float]) -> list[list[int]]:
-    """Windows with a value that follow each other, as lists of positions; a window without one ends a list."""
+    """Return consecutive windows with a value, as lists of indices; a window without a value ends a list."""
     found: list[list[int]] = []
     for i, value in enumerate(values):
         if not math.isfinite(value):
@@ -88,7 +88,7 @@ def segments(records: Sequence[Record], values: Sequence[float]) -> list[list[in
 
 
 def thinned(positions: list[int], values: Sequence[float], most: int) -> list[int]:
-    """Of each group of neighbours the first, the least, the largest and the last: a line looks the same with these.
+    """Keep the first, smallest, largest and last of each group of neighbours, so that a line looks the same.
 
     >>> thinned(list(range(100)), [0.0] * 50 + [9.0] + [0.0] * 49, 4)
     [0, 24, 25, 49, 50, 51, 74, 75, 99]
@@ -105,7 +105,7 @@ def thinned(positions: list[int], values: Sequence[float], most: int) -> list[in
 def envelope(
     positions: list[int], low: Sequence[float], high: Sequence[float], most: int
 ) -> list[tuple[int, int, float, float]]:
-    """First and last position of each group of neighbours, with the least low and the largest high among them."""
+    """Return the first and last index of each group of neighbours, with their smallest low and largest high."""
     found = []
     for group in buckets(len(positions), most):
         part = [positions[k] for k in group]

@@ -1,4 +1,4 @@
-"""Verdict: a run told in a sentence: whether to worry, since when, how far, by which columns, and how sure that is."""
+"""Verdict: a run in one sentence: whether to worry, since when, how far, by which columns, and how sure that is."""
 
 from __future__ import annotations
 
@@ -13,30 +13,33 @@ from driftline.report._histories import History, doubts, window_name
 
 __all__ = ["Verdict", "carriers", "distance", "level", "verdict", "whence"]
 
-_APART = 6.0  # standard deviations of one normal column, from which on hardly a row could be from either time
-_WORTH_NAMING = 0.1  # share of a column that is named in a sentence
+_APART = 6.0  # shift of one normal column, in standard deviations, at which hardly any row could come from both times
+_WORTH_NAMING = 0.1  # least share of a column to be named in a sentence
 _MOST_NAMED = 3
-_ROUGH = 5.0  # tolerances (or limits, if larger) that an interval may reach up to and still speak of no drift
-_LEAST_ROUGH = 0.5  # nats, one standard deviation of one column
+_ROUGH = 5.0  # tolerances (warning limits if the tolerance is 0) beyond which an interval around 0 is too rough
+_LEAST_ROUGH = 0.5  # the same in nats, at least: one standard deviation of one column
 _LABELS = {
-    "blind": "Undecided", "normal": "No alarm", "unsure": "No alarm, but unsure", "warning": "Warning",
+    "blind": "Undecided",
+    "normal": "No alarm",
+    "unsure": "No alarm, but unsure",
+    "warning": "Warning",
     "alarm": "Alarm",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a person needs who reads nothing else.
+    """Everything that a person needs who reads nothing else.
 
     Attributes:
         outcome: ``"waiting"`` (nothing measured yet), ``"blind"`` (nothing could be decided), ``"normal"``,
             ``"unsure"`` (no alarm, but the estimate is in doubt or too rough to rule drift out), ``"warning"`` or
             ``"alarm"``.
-        label: the outcome in a word or two.
-        short: a title.
-        sentence: all of it in one sentence.
+        label: outcome in a word or two.
+        short: title.
+        sentence: outcome, distance, columns and trust in one sentence.
         trust: ``"good"``, ``"care"`` (an earlier step is in doubt) or ``"poor"`` (the last one is).
-        trust_sentence: why.
+        trust_sentence: reason for that trust.
     """
 
     outcome: str
@@ -48,7 +51,7 @@ class Verdict:
 
 
 def verdict(history: History) -> Verdict:
-    """The verdict on one original's way."""
+    """Judge the history of one original."""
     last = history.last
     if last is None or last.drift is None:
         return _waiting(history)
@@ -64,18 +67,18 @@ def verdict(history: History) -> Verdict:
 
 
 def whence(history: History) -> str:
-    """From what drift is measured, in a sentence."""
+    """Name the original that drift is measured from, in a sentence."""
     name = history.original.name
     return "its original" if history.alone or name == "original" else f"the original {named(name)}"
 
 
 def level(estimate: Estimate) -> str:
-    """``95 %``, on one line."""
+    """Format the confidence level: ``95 %``, on one line."""
     return f"{100.0 * estimate.level:.4g}\xa0%"
 
 
 def distance(estimate: Estimate, kind: str) -> str:
-    """A divergence in plain words; empty if there are none for it."""
+    """Describe a divergence in plain words; empty if there are none for it."""
     moved = shift(estimate.value, kind)
     if math.isnan(moved):
         return ""
@@ -91,7 +94,7 @@ def distance(estimate: Estimate, kind: str) -> str:
 
 
 def carriers(record: Record) -> list[Moved]:
-    """The columns that carry most of a drift: at most three, the first in any case if it is sure to have moved."""
+    """Return the columns that carry most of a drift: at most three that surely moved, the first whatever its share."""
     found: list[Moved] = []
     for part in record.columns:
         sure = not math.isfinite(part.contribution.low) or part.contribution.low > 0.0
@@ -128,7 +131,7 @@ def _all(skipped: int) -> str:
 
 
 def _opening(history: History, outcome: str) -> str:
-    """The outcome and since when it stands."""
+    """Say the outcome and since when it stands."""
     since, settings = history.since, history.settings
     if outcome in ("alarm", "warning") and since is not None:
         return f"{outcome.capitalize()} since {window_name(since, settings)}"
@@ -143,7 +146,7 @@ def _opening(history: History, outcome: str) -> str:
 
 
 def _rough(history: History, drift: Estimate) -> bool:
-    """Whether the interval holds no drift as well as far more than is tolerated."""
+    """Say whether the interval holds no drift as well as far more than is tolerated."""
     last = history.last
     limit = math.nan if last is None else last.warning_limit
     quiet = limit if math.isfinite(limit) and history.settings.tolerance <= 0.0 else history.settings.tolerance
@@ -151,7 +154,7 @@ def _rough(history: History, drift: Estimate) -> bool:
 
 
 def _columns(record: Record) -> str:
-    """Which columns carry it, for the sentence."""
+    """Say which columns carry the drift, for the sentence."""
     parts = carriers(record)
     if not record.columns:
         return "which columns carry it is not known"
@@ -165,7 +168,7 @@ def _columns(record: Record) -> str:
 
 
 def _how_far(history: History, last: Record) -> str:
-    """How far, with interval and plain words."""
+    """Say how far the data is, with interval and plain words."""
     drift, kind, bound = last.drift, history.kind, history.settings.tolerance
     assert drift is not None
     span = between(drift)
@@ -173,18 +176,13 @@ def _how_far(history: History, last: Record) -> str:
     reading = f"{precise(drift)}{unit(kind)}{span} from {whence(history)}"
     if math.isfinite(drift.low) and drift.low <= 0.0 and drift.value <= max(bound, 0.0):
         if _rough(history, drift):
-            return (
-                f"the data reads {reading}, which says little: it may lie up to {number(drift.high)}{unit(kind)} away"
-            )
-        return f"the data reads {reading}, which is within what chance makes of no drift"
+            return f"the data is {reading}, which says little: it may lie up to {number(drift.high)}{unit(kind)} away"
+        return f"the data is {reading}, which chance alone can explain"
     words = distance(drift, kind)
     place = ""
     if history.signal == Signal.NORMAL and math.isfinite(drift.std_error):
-        over = drift.value > bound
-        tolerated = f"{number(bound)}{unit(kind)}"
-        place = (
-            f"beyond the tolerance of {tolerated}, but not surely" if over else f"within the tolerance of {tolerated}"
-        )
+        tolerance = f"the tolerance of {number(bound)}{unit(kind)}"
+        place = f"beyond {tolerance}, but not significantly" if drift.value > bound else f"within {tolerance}"
     return ", ".join(filter(None, [f"the data is {reading}", place, words]))
 
 
@@ -194,7 +192,7 @@ def _sentence(history: History, last: Record, opening: str, trust: str) -> str:
     parts = [f"{opening}: {_how_far(history, last)}"]
     if history.signal == Signal.ALARM and last.reason.startswith("back below"):
         parts[0] += ", and back below the limits in the last window"
-    elif history.signal == Signal.ALARM and not drift.value > last.alarm_limit:  # not the divergence, something else
+    elif history.signal == Signal.ALARM and not drift.value > last.alarm_limit:  # the divergence did not raise it
         parts.append(f"the alarm is about this: {last.reason}")
     if not (math.isfinite(drift.low) and drift.low <= 0.0):
         parts.append(_columns(last))
@@ -217,7 +215,7 @@ def _trust(history: History, last: Record) -> tuple[str, str]:
             f"The estimate needs care: {len(doubted):,} of the latest steps {were} of {first}, and later estimates "
             "build on earlier ones."
         )
-    return "good", "Nothing speaks against trusting the estimate."
+    return "good", "Nothing casts doubt on the estimate."
 
 
 def _short(history: History, last: Record, opening: str) -> str:
@@ -226,5 +224,5 @@ def _short(history: History, last: Record, opening: str) -> str:
     opening = opening.split(",")[0] if opening.startswith("No alarm now") else opening
     text = f"{opening}: {precise(drift)}{unit(history.kind) or ' ' + measure(history.kind)} from {whence(history)}"
     parts = carriers(last) if not drift.low <= 0.0 else []
-    mostly = "mostly" if sum(p.share for p in parts) > 0.5 else "first of all"
+    mostly = "mostly" if sum(p.share for p in parts) > 0.5 else "led by"
     return f"{text}, {mostly} {joined([named(p.column, 24) for p in parts])}" if parts else text

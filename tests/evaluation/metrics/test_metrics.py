@@ -23,7 +23,7 @@ def test_fid_is_the_frechet_distance(seed):
 
 
 def test_fid_of_gaussians_with_diagonal_covariances():
-    """Closed form: the sum of squared differences of means and of standard deviations."""
+    """The closed form is the sum of squared differences of means and of standard deviations."""
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((200_000, 3)), 0.5 + 2.0 * rng.standard_normal((200_000, 3))
     assert fid(x, y) == pytest.approx(3 * 0.25 + 3 * 1.0, abs=6 * 3 * 4 / np.sqrt(200_000))
@@ -57,8 +57,8 @@ def test_kid_is_repeatable_and_leaves_the_global_generator_alone():
     assert kid(x, y, size=100, random_state=1) != first
 
 
-def test_kid_of_like_samples_is_zero_on_average():
-    """Unbiased: over draws of both samples its mean is within three standard errors of 0."""
+def test_kid_of_samples_from_one_distribution_is_zero_on_average():
+    """It is unbiased: over draws of both samples its mean is within three standard errors of 0."""
     values = [kid(*np.random.default_rng(s).standard_normal((2, 200, 4)), subsets=1, size=200).mean for s in range(100)]
     assert abs(np.mean(values)) < 3 * np.std(values) / 10
 
@@ -76,7 +76,7 @@ def test_curve_is_the_definition():
     np.testing.assert_allclose(swapped[0][::-1], recall, atol=1e-6)
 
 
-def test_prd_tells_lost_modes_from_bad_samples():
+def test_prd_distinguishes_lost_modes_from_bad_samples():
     rng = np.random.default_rng(0)
     modes = 10 * rng.standard_normal((10, 5))
     real = np.concatenate([m + rng.standard_normal((200, 5)) for m in modes])
@@ -107,7 +107,7 @@ def test_duplicates_are_within_reach_of_each_other():
     for offset in (0.0, 100.0):
         found = neighbours(x + offset, x + offset)
         assert found.precision == found.recall == found.coverage == 1.0
-        assert found.density == pytest.approx(4.0)  # twenty rows, k = 5
+        assert found.density == pytest.approx(4.0)  # twenty equal rows, k = 5
 
 
 def test_fid_does_not_depend_on_where_zero_is():

@@ -1,4 +1,4 @@
-"""Precision and recall for distributions: which share of one could come from the other."""
+"""Precision and recall for distributions: the share of one that could come from the other."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Floats = npt.NDArray[np.float64]
 
 
 class PRD(NamedTuple):
-    """The curve, (angles,) each, and its two summaries.
+    """Precision and recall along the curve, (angles,) each, and two summaries of it.
 
     Attributes:
-        precision, recall: pairs that can be had at once; recall falls as precision grows.
-        f_8: largest F-score that weighs recall eight times, near 1 when all of real is covered.
-        f_1_8: largest F-score that weighs precision eight times, near 1 when all generated samples are real enough.
+        precision, recall: pairs attainable at once; recall falls as precision grows.
+        f_8: largest F-score that weighs recall eight times, near 1 when all real samples are covered.
+        f_1_8: largest F-score that weighs precision eight times, near 1 when all generated samples are realistic.
     """
 
     precision: Floats
@@ -33,10 +33,10 @@ class PRD(NamedTuple):
 def prd(
     real: Any, generated: Any, *, clusters: int = 20, angles: int = 1001, runs: int = 10, random_state: int = 0
 ) -> PRD:
-    """The curve of the two samples' shares in clusters of both together, averaged over runs of k-means.
+    """Compute the curve from the shares of both samples in their joint clusters, averaged over runs of k-means.
 
-    Reference: Sajjadi et al., *Assessing generative models via precision and recall*, 2018. Samples of different sizes
-    are cut to the smaller, at random, since clusters would otherwise follow the larger one.
+    Reference: Sajjadi et al., *Assessing generative models via precision and recall*, 2018. The larger
+    sample is cut to the size of the smaller, at random, since clusters would otherwise follow it.
 
     Arguments:
         real, generated: features (n, D) and (m, D).
@@ -68,7 +68,7 @@ def prd(
 
 
 def curve(real: Floats, generated: Floats, angles: int = 1001) -> tuple[Floats, Floats]:
-    r"""Precision and recall of two discrete distributions for slopes from 0 to infinity.
+    r"""Compute precision and recall of two discrete distributions for slopes from 0 to infinity.
 
     .. math::
         \alpha(\lambda) = \sum_\omega \min(\lambda p(\omega), q(\omega)), \quad \beta(\lambda) = \alpha(\lambda)/\lambda

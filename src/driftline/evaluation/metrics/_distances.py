@@ -21,7 +21,7 @@ class KID(NamedTuple):
 
 
 class _Identity(nn.Module):
-    """Features are what comes in; torchmetrics asks for their number."""
+    """Features that are already computed; torchmetrics asks for their number."""
 
     def __init__(self, num_features: int) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class _Identity(nn.Module):
 
 
 def fid(real: Any, generated: Any) -> float:
-    r"""Fréchet distance of the Gaussians with the samples' means and covariances.
+    r"""Compute the Fréchet distance of the Gaussians with the samples' means and covariances.
 
     .. math:: \|\mu_r-\mu_g\|^2 + \mathrm{tr}(\Sigma_r+\Sigma_g-2(\Sigma_r\Sigma_g)^{1/2})
 
@@ -47,7 +47,7 @@ def fid(real: Any, generated: Any) -> float:
     12.0
     """
     rows, fakes = _both(real, generated)
-    # the sums of squares it keeps lose the spread of features that lie far from 0
+    # torchmetrics keeps sums of squares, which lose the spread of features far from 0
     centre = 0.5 * (rows.mean(0) + fakes.mean(0))
     measure = _torchmetrics()[0](_Identity(rows.shape[1])).set_dtype(torch.float64)
     measure.update(rows - centre, real=True)
@@ -56,13 +56,14 @@ def fid(real: Any, generated: Any) -> float:
 
 
 def kid(real: Any, generated: Any, *, subsets: int = 100, size: int = 1000, random_state: int = 0) -> KID:
-    r"""Squared maximum mean discrepancy of the kernel :math:`(x^\top y/D+1)^3`, over random subsets.
+    r"""Compute the squared maximum mean discrepancy of the kernel :math:`(x^\top y/D+1)^3`, over random subsets.
 
     Reference: Bińkowski et al., *Demystifying MMD GANs*, 2018.
 
     Arguments:
         real, generated: features (n, D) and (m, D).
-        subsets, size: how many subsets of how many rows; at most as many as the smaller sample has.
+        subsets: number of subsets.
+        size: rows of each subset, at most those of the smaller sample.
 
     >>> import numpy as np
     >>> x, y = np.random.default_rng(0).standard_normal((2, 500, 3))
@@ -73,13 +74,13 @@ def kid(real: Any, generated: Any, *, subsets: int = 100, size: int = 1000, rand
         raise ValueError(f"subsets={subsets} and size={size}: need at least 1 subset of 2 rows")
     rows, fakes = _both(real, generated)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*will save all extracted features")  # they are here anyway
+        warnings.filterwarnings("ignore", message=".*will save all extracted features")  # they are in memory anyway
         measure = _torchmetrics()[1](
             _Identity(rows.shape[1]), subsets=subsets, subset_size=min(size, len(rows), len(fakes))
         )
     measure.update(rows, real=True)
     measure.update(fakes, real=False)
-    with torch.random.fork_rng(devices=[]):  # its subsets come from the global generator
+    with torch.random.fork_rng(devices=[]):  # subsets are drawn with the global generator
         torch.manual_seed(random_state)
         mean, std = measure.compute()
     return KID(float(mean), float(std))
