@@ -31,7 +31,7 @@ def test_config_is_below_the_command_line(copy, said):
         ("tolerance = true", "must be a number"),
         ("columns = [1, 2]", "must be names"),
         ("fail-on = 'sometimes'", "choose from alarm, warning, never"),
-        ("warm-up = 1\nwarm_up = 2", "there twice"),
+        ("warm-up = 1\nwarm_up = 2", "given twice"),
         ("window = ", "bad.toml: Invalid value"),
         ("[watch]\nwindow = 5", "'watch' is not an option"),
         ("window = 300\nlevel = 2", "--level 2.0 must lie between 0 and 1"),
@@ -75,7 +75,7 @@ def test_a_report_that_cannot_be_written_is_refused_at_once(copy, said, monkeypa
     assert "is a folder" in said()[1]
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert run([*command, "other.html"]) == 2
-    assert "nothing may be written to" in said()[1]
+    assert "cannot be written to" in said()[1]
     assert not Path("new.driftline").exists()
 
 
