@@ -14,7 +14,7 @@ def test_a_shift_is_what_the_divergence_of_two_normals_says(kind, distance):
     density = np.exp(-0.5 * (x - distance) ** 2) / math.sqrt(2.0 * math.pi)
     log_r = -0.5 * x**2 + 0.5 * (x - distance) ** 2
     value = float((density * terms(log_r, kind)).sum() * (x[1] - x[0]))
-    # what is left is quadrature and, for js, a table of every tenth of a standard deviation
+    # the error comes from quadrature and, for js, from a table in steps of a tenth of a standard deviation
     assert shift(value, kind) == pytest.approx(distance, rel=0.01)
 
 
@@ -27,7 +27,7 @@ def test_shift_at_the_bounds():
 
 def test_numbers_of_any_size():
     assert [number(v) for v in (0.0, 1e6, 1e12, math.inf)] == ["0", "1,000,000", "1.00e12", "beyond all numbers"]
-    assert number(-0.0001, 2) == "0.00"  # no minus before nothing
+    assert number(-0.0001, 2) == "0.00"  # no minus before zero
     assert percent(0.0001) == "under 0.1\xa0%"
 
 

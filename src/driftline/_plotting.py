@@ -1,4 +1,4 @@
-"""How figures look here: made without pyplot, so that no global state of matplotlib's is touched."""
+"""Style of all figures, which are made without pyplot so that matplotlib's global state is left alone."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from matplotlib.figure import Figure
 
 __all__ = ["COLORS", "canvas", "plain"]
 
-# Okabe and Ito's colours, told apart by most colour-blind readers; the yellow one is too light for a line
+# Okabe and Ito's colours, which most colour-blind readers can distinguish; their yellow is too light for a line
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#000000", "#7F7F7F")
 
 
 def canvas(rows: int, columns: int, *, width: float, height: float) -> tuple[Figure, Any]:
-    """A figure that lays itself out, and its axes, always as an array (rows, columns); sizes in inches."""
+    """Return a figure that lays itself out, and its axes, always as an array (rows, columns); sizes in inches."""
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
 def plain(axes: Axes, size: float = 9.0) -> None:
-    """No frame where there is no axis, a light grid, text of one size."""
+    """Remove the frame where there is no axis, add a light grid, set text in one size."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="#e4e4e4", linewidth=0.6)
     axes.set_axisbelow(True)

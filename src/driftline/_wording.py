@@ -34,12 +34,16 @@ __all__ = [
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MEASURES = {
-    "reverse_kl": ("KL(current‖original)", " nats"), "kl": ("KL(original‖current)", " nats"),
-    "js": ("Jensen-Shannon divergence", " nats"), "hellinger": ("squared Hellinger distance", ""),
-    "pearson": ("Pearson χ²", ""), "neyman": ("Neyman χ²", ""), "total_variation": ("total variation", ""),
-}  # fmt: skip
-_LARGE = 1e9  # from here on with an exponent
-_SMALL = 5e-5  # below, a divergence is 0 for any purpose
+    "reverse_kl": ("KL(current‖original)", " nats"),
+    "kl": ("KL(original‖current)", " nats"),
+    "js": ("Jensen-Shannon divergence", " nats"),
+    "hellinger": ("squared Hellinger distance", ""),
+    "pearson": ("Pearson χ²", ""),
+    "neyman": ("Neyman χ²", ""),
+    "total_variation": ("total variation", ""),
+}
+_LARGE = 1e9  # from here on, numbers have an exponent
+_SMALL = 5e-5  # below this, a divergence is 0 for any purpose
 
 
 class Interval(Protocol):
@@ -51,29 +55,29 @@ class Interval(Protocol):
 
     @property
     def std_error(self) -> float:
-        """Its standard error."""
+        """Standard error of the value."""
 
     @property
     def low(self) -> float:
-        """Lower end."""
+        """Lower end of the interval."""
 
     @property
     def high(self) -> float:
-        """Upper end."""
+        """Upper end of the interval."""
 
 
 def measure(kind: str) -> str:
-    """The name of a divergence as the literature has it."""
+    """Return the name of a divergence in the literature."""
     return _MEASURES.get(kind, (kind, ""))[0]
 
 
 def unit(kind: str) -> str:
-    """`` nats``, or nothing for a divergence without unit."""
+    """Return `` nats``, or an empty string for a divergence without a unit."""
     return _MEASURES.get(kind, (kind, ""))[1]
 
 
 def number(value: float, decimals: int | None = None) -> str:
-    """Three digits, or so many decimals; a real minus sign, thousands apart.
+    """Write a number with three digits or the given decimals, a real minus sign, and commas between thousands.
 
     >>> number(0.84321), number(-0.00312), number(1234567.8), number(1e-7), number(float("nan"))
     ('0.843', '−0.00312', '1,234,568', '0', 'unknown')
@@ -102,7 +106,7 @@ def counted(value: int, noun: str, plural: str = "") -> str:
 
 
 def fixed(value: float) -> str:
-    """Three decimals, or fewer where a value is large.
+    """Write a value with three decimals, or fewer if it is large.
 
     >>> fixed(0.12345), fixed(17.333), fixed(2345.6), fixed(float("nan"))
     ('0.123', '17.33', '2,346', '–')
@@ -124,7 +128,7 @@ def whole(rows: float) -> str:
 
 
 def percent(share: float) -> str:
-    r"""A share in percent, with a digit more where it is small; number and sign stay on one line.
+    r"""Write a share in percent, with one more digit if it is small; number and sign stay on one line.
 
     >>> percent(0.6234), percent(0.004), percent(0.0), percent(1.0)
     ('62\xa0%', '0.4\xa0%', '0\xa0%', '100\xa0%')
@@ -138,7 +142,7 @@ def percent(share: float) -> str:
 
 
 def _decimals(estimate: Interval) -> int | None:
-    """So many that the error bar has about two digits."""
+    """Return the number of decimals that gives the error bar about two digits; None without an error bar."""
     width = estimate.std_error
     if not math.isfinite(width) or width <= 0.0:
         return None
@@ -148,7 +152,7 @@ def _decimals(estimate: Interval) -> int | None:
 
 
 def precise(estimate: Interval) -> str:
-    """The value, with as many digits as its error bar supports.
+    """Write the value with as many digits as its error bar supports.
 
     >>> from driftline.inference import Estimate
     >>> precise(Estimate(0.84321, 0.02, 0.80, 0.88, 0.95)), precise(Estimate(0.84321, float("nan"), 0, 0, 0.95))
@@ -158,7 +162,7 @@ def precise(estimate: Interval) -> str:
 
 
 def between(estimate: Interval) -> str:
-    """``0.804 to 0.882``; empty if there is no interval."""
+    """Write the interval, as in ``0.804 to 0.882``; empty if there is none."""
     if not (math.isfinite(estimate.low) and math.isfinite(estimate.high)):
         return ""
     decimals = _decimals(estimate)
@@ -166,9 +170,9 @@ def between(estimate: Interval) -> str:
 
 
 def _js_of(distance: float) -> float:
-    """The Jensen-Shannon divergence of two normals so many standard deviations apart, by quadrature."""
+    """Return the Jensen-Shannon divergence of two unit normals this far apart, by quadrature."""
     x = np.linspace(-8.0, 8.0 + distance, 4001)
-    # the midpoint's weight of each, one in logs, so that far tails keep their digits
+    # densities in logs, so that far tails keep their digits
     one, other = -0.5 * x**2, -0.5 * (x - distance) ** 2
     middle = np.logaddexp(one, other) - math.log(2.0)
     inside = 0.5 * (np.exp(one) * (one - middle) + np.exp(other) * (other - middle))
@@ -176,9 +180,9 @@ def _js_of(distance: float) -> float:
 
 
 def shift(value: float, kind: str) -> float:
-    """By how many standard deviations one normal column would have to move to be this divergence away.
+    """Return how many standard deviations one normal column would have to move to be this divergence away.
 
-    ``inf`` where the divergence has reached its bound, ``nan`` where it is no number or of an unknown kind.
+    ``inf`` if the divergence has reached its bound, ``nan`` if it is not a number or its kind is unknown.
 
     >>> shift(0.5, "reverse_kl"), round(shift(shift(0.0, "js"), "js"), 3), shift(1.0, "hellinger")
     (1.0, 0.0, inf)
@@ -199,7 +203,7 @@ def shift(value: float, kind: str) -> float:
 
 
 def named(name: str, longest: int = 40) -> str:
-    """A name for a sentence: shortened in the middle, in quotes unless it is one plain word.
+    """Write a name for a sentence: shortened in the middle, in quotes unless it is one plain word.
 
     >>> named("price"), named("unit price"), named("x" * 60, 9)
     ('price', '“unit price”', 'xxxx…xxxx')
@@ -211,18 +215,18 @@ def named(name: str, longest: int = 40) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """Without its middle, if it is longer than that."""
+    """Cut out the middle of a text that is too long."""
     half = longest // 2
     return text if len(text) <= longest else f"{text[:half]}…{text[-half:]}"
 
 
 def joined(parts: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Join parts as in a sentence: ``a``, ``a and b``, ``a, b and c``."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
 
 
 def moment(text: str | None) -> datetime | None:
-    """An ISO 8601 time in UTC, where naive ones are; None if it is none."""
+    """Parse an ISO 8601 time into UTC, taking naive times as UTC; None if it cannot be parsed."""
     if text is None:
         return None
     try:
@@ -233,14 +237,14 @@ def moment(text: str | None) -> datetime | None:
 
 
 def day(at: datetime, clock: bool = False) -> str:
-    """``3 Mar 2014``, with the time of day if wanted or if it is not midnight."""
+    """Write a date, as in ``3 Mar 2014``, with the time of day if asked for or if it is not midnight."""
     text = f"{at.day} {MONTHS[at.month - 1]} {at.year}"
     seconds = f":{at.second:02}" if at.second else ""
     return f"{text} {at.hour:02}:{at.minute:02}{seconds}" if clock or at.hour or at.minute or at.second else text
 
 
 def clean(text: str) -> str:
-    """Names and values come out of files: nothing in them may steer the terminal.
+    """Replace control characters: names and values come from files, and must not steer the terminal.
 
     >>> clean("red\\x1b[31m alert")
     'red�[31m alert'

@@ -1,4 +1,4 @@
-"""The demo: what is built into the orders is in them, and the monitor finds it."""
+"""The demo: the orders hold the drift built into them, and the monitor finds it."""
 
 import io
 from dataclasses import replace
@@ -16,8 +16,8 @@ from driftline.tables import TableEncoder
 
 
 def test_demo_tells_its_story(tmp_path):
-    shop = Shop(orders=1500, weeks=7, break_after=30, seed=1000)  # on the Wednesday of week 4
-    for _ in range(2):  # over an earlier demo, too
+    shop = Shop(orders=1500, weeks=7, break_after=30, seed=1000)  # the break is on the Wednesday of week 4
+    for _ in range(2):  # the second time over an earlier demo
         console = Console(file=io.StringIO(), width=100)
         records = run(tmp_path / "demo", shop, console)
     assert [r.window for r in records] == list(range(7))
@@ -61,7 +61,7 @@ def test_weeks_are_the_same_each_time_and_calendar_weeks():
 
 @pytest.mark.parametrize("seed", [1000, 1001, 1002])
 def test_the_drift_that_is_built_in_is_there(seed):
-    """Closed form against a static estimate that sees both weeks; the model can express this ratio."""
+    """Compare the closed form with a static estimate that sees both weeks; the model can express this ratio."""
     shop = Shop(orders=8000, seed=seed)
     first, last = shop.week(0), shop.week(25)
     encoder = TableEncoder.fit(first, time_column="ordered_at")

@@ -1,4 +1,4 @@
-"""The monitor: what it says, that it goes on as if it had never stopped, and what it keeps."""
+"""The monitor: it reports drift, goes on as if it had never stopped, and keeps only what it must."""
 
 import json
 import logging
@@ -44,6 +44,12 @@ def frame(rng, rows=500, shift=0.0, share=0.3, **more):
     )
 
 
+def days(rows, rng):
+    """Return a frame for each day from 1 January that has rows, all of them at noon."""
+    times = [f"2026-01-{1 + day:02}T12:00:00" for day in range(len(rows))]
+    return [frame(rng, n).with_columns(pl.Series("ts", [at] * n)) for at, n in zip(times, rows, strict=True) if n]
+
+
 def plain(records):
     return [replace(record, seconds=0.0) for record in records]
 
@@ -53,7 +59,7 @@ def watched(path, source, **settings):
         return list(monitor.watch(source))
 
 
-def test_drift_is_measured_and_told():
+def test_drift_is_measured_and_reported():
     rng, alarms, seen = np.random.default_rng(0), [], []
     frames = [frame(rng, 2000, shift=0.0 if t < 4 else 0.5) for t in range(8)]
     with Monitor(window=2000, tolerance=0.02, on_record=seen.append, on_alarm=alarms.append) as monitor:
@@ -63,7 +69,7 @@ def test_drift_is_measured_and_told():
     assert seen == records
     assert alarms == [records[4]]  # when it rises, not while it stands
     drift = records[-1].drift
-    assert abs(drift.value - 0.125) < 4 * drift.std_error  # of a unit normal by 0.5, the rest did not move
+    assert abs(drift.value - 0.125) < 4 * drift.std_error  # a unit normal moved by 0.5, the rest did not move
     assert records[-1].columns[0].column == "amount"
     assert records[-1].columns[0].share > 0.8
     assert records[4].step.value > 0.05 > records[5].step.value
@@ -77,10 +83,10 @@ def test_a_quiet_stream_stays_quiet():
     rng = np.random.default_rng(1)
     with Monitor(window=1000, tolerance=0.0, run_length=1000) as monitor:
         records = list(monitor.watch(frame(rng, 1000) for _ in range(40)))
-    # one false alarm in 1000 windows is promised: one in these 39 has a chance of 4 %, two hardly any
+    # one false alarm in 1000 windows is promised: one in these 39 has a chance of 4 %, two almost none
     assert sum(r.signal == Signal.ALARM for r in records) <= 1
     inside = [r.drift.low <= 0.0 <= r.drift.high for r in records[1:]]
-    assert np.mean(inside) > 0.5  # readings share the original's noise, so not 95 % in one run
+    assert np.mean(inside) > 0.5  # all estimates share the original's noise, so it is not 95 % in one run
 
 
 @pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame, pa.table])
@@ -112,20 +118,19 @@ def test_going_on_gives_the_same_numbers(tmp_path):
 class _Mortal(sqlite3.Connection):
     """A connection whose process dies at a chosen statement, in one of three ways.
 
-    Only SQLite changes what is on the disk, so a kill at any other moment leaves what a kill before the next statement
-    leaves.
+    Only SQLite changes the disk, so a kill at any other moment has the effect of a kill before the next statement.
     """
 
-    statements, way, amount = 0, "", 0  # statements before death, its way, what that depends on
+    statements, way, amount = 0, "", 0  # statements before death, its way, and the size of that
 
     def _live(self):
         if _Mortal.statements > 0:
             _Mortal.statements -= 1
         elif self.way == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        elif self.way == "within":  # after so many of SQLite's own instructions
+        elif self.way == "within":  # after ``amount`` of SQLite's own instructions
             self.set_progress_handler(lambda: os.kill(os.getpid(), signal.SIGKILL), self.amount)
-        else:  # in the middle of a write that makes a file longer than so many bytes
+        else:  # in the middle of a write that makes a file longer than ``amount`` bytes
             resource.setrlimit(resource.RLIMIT_FSIZE, (self.amount, self.amount))
 
     def execute(self, *args):
@@ -146,7 +151,7 @@ def _watch_and_die(path, source, settings, death):
 
 
 def _deaths(kills, seed):
-    """Statements, ways and amounts: opening the file takes 13 to 20 statements, a window 8, in a run of 4 or fewer."""
+    """Yield statements, ways and amounts: opening takes 13 to 20 statements, a window 8, in a run of 4 or fewer."""
     rng = np.random.default_rng(seed)
     for kill in range(kills):
         way = ("write", "within", "before")[kill % 3]
@@ -155,7 +160,7 @@ def _deaths(kills, seed):
 
 
 def _killed_often(tmp_path, source, settings, kills, seed):
-    """Records and state after so many kills and a last run to the end, and the signals that killed."""
+    """Return Records and state after these kills and a last run to the end, and the signals that killed."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
         ["driftline.monitor._monitor", "jsonschema", "pandas", "polars", "pyarrow.parquet", "pytest"]
@@ -177,7 +182,7 @@ def _rows_csv(tmp_path, rng, windows):
 
 
 def _days_parquet(tmp_path, rng, windows):
-    """Days in several files, rows of a day out of order, some of them late, one day empty."""
+    """Write days in several files, rows of a day out of order, some of them late, one day empty."""
     hours = np.sort(rng.uniform(0, 24 * windows, 400 * windows)) + rng.exponential(0.5, 400 * windows)
     hours = hours[(hours < 24 * 5) | (hours > 24 * 6)]
     table = frame(rng, len(hours)).with_columns(
@@ -260,11 +265,10 @@ def test_a_commit_that_fails_loses_nothing(tmp_path, monkeypatch):
 
 
 def test_a_short_window_is_not_stepped_through():
-    """A holiday with few rows is skipped; what follows is compared with the day before, and reads no drift."""
+    """A holiday with few rows is skipped; the next day is compared with the day before it, and shows no drift."""
     rng, away = np.random.default_rng(0), 0
     for _ in range(10):
-        rows = [frame(rng, n).with_columns(pl.Series("ts", [f"2026-01-0{1 + i}T12:00:00"] * n))
-                for i, n in enumerate([1000, 1000, 15, 1000, 1000])]  # fmt: skip
+        rows = days([1000, 1000, 15, 1000, 1000], rng)
         with Monitor(time_column="ts", every="1d", tolerance=0.0) as monitor:
             records = list(monitor.watch(rows, flush=True))
         assert [r.status for r in records] == ["original", "measured", "skipped", "measured", "measured"]
@@ -349,22 +353,18 @@ def test_schema_changes(tmp_path):
         watched(tmp_path / "run", [changed])
     assert read_run(tmp_path / "run") == before
     (record,) = watched(tmp_path / "run", [changed], schema="lenient")
-    told = " ".join(record.notes)
-    assert "income" in told
-    assert "extra" in told
-    assert "'cash'" in told
+    notes = " ".join(record.notes)
+    assert "income" in notes
+    assert "extra" in notes
+    assert "'cash'" in notes
     assert record.status == "measured"
     assert record.signal == Signal.ALARM
 
 
 def test_windows_that_cannot_be_measured():
     rng = np.random.default_rng(0)
-    days = [2, 500, 500, 0, 0, 5, 500]
-    rows = [
-        frame(rng, n).with_columns(pl.Series("ts", [f"2026-01-0{1 + i}T12:00:00"] * n)) for i, n in enumerate(days) if n
-    ]
     with Monitor(time_column="ts", every="1d") as monitor:
-        records = list(monitor.watch(rows, flush=True))
+        records = list(monitor.watch(days([2, 500, 500, 0, 0, 5, 500], rng), flush=True))
     assert [r.status for r in records] == ["original", "measured", "skipped", "skipped", "measured"]
     assert [r.rows for r in records] == [500, 500, 0, 5, 500]
     assert "2 rows before" in records[0].notes[0]
@@ -372,7 +372,7 @@ def test_windows_that_cannot_be_measured():
     assert "too few" in records[3].notes[-1]
 
 
-def test_rows_that_wait_are_told(caplog):
+def test_rows_that_wait_are_logged(caplog):
     rng = np.random.default_rng(0)
     with Monitor(window=300) as monitor, caplog.at_level(logging.INFO, logger="driftline"):
         assert len(list(monitor.watch([frame(rng, 700)]))) == 2

@@ -34,7 +34,7 @@ def test_the_bound_in_closed_form():
 
 @pytest.mark.parametrize("kind", ["reverse_kl", "kl", "js", "hellinger", "total_variation"])
 def test_the_bound_is_below_the_truth(kind):
-    """Of two Bernoulli laws whose first sample had no ones: in hardly any of 2000 trials is the bound above it."""
+    """Two Bernoulli laws, the first sample without ones: in hardly any of 2000 trials is the bound above the truth."""
     rng, p, q, above, tried = np.random.default_rng(0), 0.002, 0.05, 0, 0
     chances = np.array([q, 1 - q])
     truth = float(chances @ terms(np.log([p, 1 - p]) - np.log(chances), kind))
@@ -63,7 +63,7 @@ def test_new_values_are_an_alarm_and_rare_ones_are_not():
     with Monitor(window=500) as monitor:
         records = list(monitor.watch(_table(rng, 500, share) for share in (0.0, 0.0, 0.002, 0.002, 1.0, 1.0)))
     assert [r.signal == Signal.ALARM for r in records] == [False] * 4 + [True] * 2
-    assert "y changed: 100% of the rows are what no row was at first" in records[4].reason
+    assert "y changed: 100% of the rows have a value that no row had at first" in records[4].reason
     with Monitor(window=500, warm_up=10) as monitor:
         records = list(monitor.watch(_table(rng, 500, share) for share in (0.0, 0.0, 1.0)))
     assert records[-1].signal == Signal.NORMAL

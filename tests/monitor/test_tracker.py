@@ -1,4 +1,4 @@
-"""The tracker file: all or nothing, one writer, readers at any time, nothing damaged is taken, nothing left behind."""
+"""The tracker file: all or nothing, one writer, readers at any time, no damage accepted, nothing left behind."""
 
 import json
 import math
@@ -27,9 +27,17 @@ RUN = {"created": "2026-01-01", "source": "a.csv", "settings": Settings(window=1
 def record(window, **parts):
     drift = Estimate(0.1 * window, 0.01, 0.0, 0.2, 0.95)
     return Record(
-        window=window, original="original", status="measured", rows=100, first_row=100 * window,
-        divergences={"reverse_kl": drift}, step=drift, columns=(Moved("age", 0.7, drift),), notes=("late",), **parts,
-    )  # fmt: skip
+        window=window,
+        original="original",
+        status="measured",
+        rows=100,
+        first_row=100 * window,
+        divergences={"reverse_kl": drift},
+        step=drift,
+        columns=(Moved("age", 0.7, drift),),
+        notes=("late",),
+        **parts,
+    )
 
 
 def filled(path, windows=3, size=20_000):
@@ -88,7 +96,7 @@ def test_the_lock_of_another_process(tmp_path):
     channel, other = context.Pipe()
     process = context.Process(target=_hold, args=(tmp_path / "run", other))
     process.start()
-    other.close()  # so that a process that ends too early is an error here
+    other.close()  # so that recv fails if the process ends too early
     assert channel.recv() == "ready"
     with pytest.raises(TrackerError, match="another process"):
         Tracker(tmp_path / "run")
@@ -109,7 +117,7 @@ def test_what_is_overwritten_is_gone(tmp_path):
 
 
 def test_writers_zero_what_they_delete_and_wait_for_the_disk(tmp_path):
-    """These are defaults of some builds of SQLite, and not of others."""
+    """Some builds of SQLite have these defaults, and others do not."""
     with Tracker(tmp_path / "run") as tracker:
         assert tracker._database.execute("PRAGMA secure_delete").fetchone() == (1,)
         assert tracker._database.execute("PRAGMA synchronous").fetchone() == (2,)
@@ -158,7 +166,10 @@ def test_a_file_that_is_gone_is_noticed(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda path: path.write_text("hello, this is a text and no database at all" * 30), "not a driftline tracker"),
+        (
+            lambda path: path.write_text("hello, this is a text and not a database at all" * 30),
+            "not a driftline tracker",
+        ),
         (lambda path: path.mkdir(), "directory"),
         (lambda path: sqlite3.connect(path).execute("CREATE TABLE t (x)").connection.close(), "not a driftline"),
     ],

@@ -1,4 +1,4 @@
-"""The views: what is shown fits, says signals in words, and nothing in a file can steer the terminal."""
+"""The views: they fit the terminal, say signals in words, and nothing in a file can steer the terminal."""
 
 import io
 import json
@@ -34,10 +34,19 @@ def record(t, value=0.5, signal=Signal.ALARM, **parts):
         Moved("age", 0.002, estimate(0)),
     )
     known = {
-        "rows": 5000, "first_row": 5000 * t, "start": f"2025-01-{1 + t:02d}T00:00:00+00:00", "columns": columns,
-        "divergences": {"reverse_kl": estimate(value)}, "step": estimate(0.003), "signal": signal, "seconds": 0.2,
-        "effective_sample_size": 2345.6, "original": "original", "status": "measured", "reason": "because",
-    }  # fmt: skip
+        "original": "original",
+        "status": "measured",
+        "rows": 5000,
+        "first_row": 5000 * t,
+        "start": f"2025-01-{1 + t:02d}T00:00:00+00:00",
+        "divergences": {"reverse_kl": estimate(value)},
+        "step": estimate(0.003),
+        "signal": signal,
+        "reason": "because",
+        "columns": columns,
+        "effective_sample_size": 2345.6,
+        "seconds": 0.2,
+    }
     return Record(window=t, **{**known, **parts})
 
 
@@ -109,16 +118,15 @@ def test_lines():
     console = Console(file=io.StringIO(), width=80)
     with Lines(HEAD, console) as view:
         view.columns(["amount"], {"id": "a counter"})
-        late = "12 rows came after their window was closed, and were left out"  # said by the Record itself
+        late = "12 rows came after their window was closed, and were left out"  # the Record itself says so
         view.add(record(7, late_rows=12, notes=("amount: 3 values are infinite", late)))
         view.note("something else")
     lines = console.file.getvalue().splitlines()
     assert lines[0] == "watching orders/*.parquet, 26 files, windows of 1w by ordered_at, tracker run.driftline"
     assert lines[2] == "left out id: a counter"
-    assert lines[3].split("  ") == [
-        "window 7", "2025-01-08", "5,000 rows", "drift 0.500 [0.480, 0.520]", "step 0.003", "ALARM",
-        "payment 62%, amount 30%",
-    ]  # fmt: skip
+    assert lines[3] == (
+        "window 7  2025-01-08  5,000 rows  drift 0.500 [0.480, 0.520]  step 0.003  ALARM  payment 62%, amount 30%"
+    )
     assert lines[4:] == [
         "  window 7: amount: 3 values are infinite",
         "  window 7: 12 rows came after their window was closed, and were left out",
@@ -174,7 +182,7 @@ def test_sparkline_fits(values, width):
 
 
 @given(st.floats())
-@example(0.0625)  # half of the last digit shown: 0.062, which is 0.0005 away but for rounding
+@example(0.0625)  # half of the last digit: shown as 0.062, which is 0.0005 away apart from rounding
 def test_numbers_are_short(value):
     text = fixed(value)
     assert text == "–" or abs(float(text.replace(",", "")) - value) <= max(5.001e-4, 1e-3 * abs(value))

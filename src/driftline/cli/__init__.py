@@ -12,12 +12,11 @@ __all__ = ["main", "run"]
 
 
 def main() -> None:
-    """Entry point; the command needs the [monitor] extra."""
-    # before PyTorch is loaded: beside other work on the machine, threads that wait for each other cost many times what
-    # they gain
+    """Run the command as the shell called it, and exit; it needs the [monitor] extra."""
+    # before PyTorch is loaded: on a busy machine, threads that wait for each other cost many times what they gain
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal that lacks a character shows another, and goes on
+        if hasattr(stream, "reconfigure"):  # where the encoding lacks a character, print another and go on
             stream.reconfigure(errors="replace")
     try:
         interruptible()
@@ -25,12 +24,12 @@ def main() -> None:
     except KeyboardInterrupt as interrupt:  # while modules are loaded
         sys.exit(code_of(interrupt))
     except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (nobody reads any more; Python flushes once again at its end)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (nobody reads any more, but Python flushes it when it ends)
         sys.exit(141)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The command with these arguments; its exit code: 0, 1 if ``--fail-on`` was met, 2 for bad input."""
+    """Run the command with these arguments; return 0, 1 if ``--fail-on`` was met, or 2 for bad input."""
     try:
         from driftline.cli._commands import call
     except ModuleNotFoundError as error:

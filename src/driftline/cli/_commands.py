@@ -1,4 +1,4 @@
-"""The commands: what each takes, says in its help, and calls."""
+"""The commands: their arguments, their help, and the functions they call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["app", "call"]
 app = typer.Typer(name="driftline", rich_markup_mode="rich", no_args_is_help=True, pretty_exceptions_enable=False)
 original = typer.Typer(rich_markup_mode="rich")
 _FURTHER = (
-    "Further originals to measure drift from: seasons, model versions.\n\n"
+    "Further originals to measure drift from, such as seasons or model versions.\n\n"
     "Example: driftline original add run.driftline --name model-2"
 )
 app.add_typer(original, name="original", help=_FURTHER)
@@ -26,7 +26,7 @@ app.add_typer(original, name="reference", help=_FURTHER, hidden=True)  # its nam
 
 
 def call(arguments: Sequence[str]) -> int:
-    """The command with these arguments; its exit code."""
+    """Run the command with these arguments; return its exit code."""
     command = typer.main.get_command(app)
     given = list(arguments) or ["--help"]
     try:
@@ -52,14 +52,14 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", help="Say which version this is.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """How far is the data now from where it began? Without keeping where it began.
 
     Example: driftline watch orders.csv --window 5000 --tracker run.driftline
 
-    Exit codes: 0; 1 if --fail-on was met; 2 bad input; 130 stopped by Ctrl-C, 143 by SIGTERM.
+    Exit codes: 0; 1 if --fail-on was met; 2 for bad input; 130 if stopped by Ctrl-C, 143 by SIGTERM.
     """
 
 
@@ -101,15 +101,15 @@ def watch(
     original: f.Original = None,
     config: f.Config = None,
 ) -> int:
-    """Watch a table that grows: one line a window says how far it has moved from the first one, and which columns.
+    """Watch a growing table: one line per window says how far it has moved from the first, and which columns moved.
 
     Example: driftline watch orders.csv --window 5000 --tracker run.driftline
 
-    Example: driftline watch 'logs/*.parquet' --time-column ts --every 1d --lateness 2h --fail-on alarm
+    Example: driftline watch 'logs/*.parquet' --time-column ts --every 1d --fail-on alarm
 
     Example: tail -f rows.jsonl | driftline watch - --window 1000 --json
 
-    Settings of a run stay in its tracker file and need not be repeated.
+    The settings of a run are kept in its tracker file and need not be repeated.
     """
     from driftline.cli._watch import watch as watched
 
@@ -117,16 +117,17 @@ def watch(
 
 
 Tracker = Annotated[
-    str, typer.Argument(help="A tracker file, such as run.driftline.", metavar="TRACKER", show_default=False)
+    str, typer.Argument(help="Tracker file, such as run.driftline.", metavar="TRACKER", show_default=False)
 ]
-OneFile = Annotated[str, typer.Argument(help="A file, folder or pattern.", metavar="FILE", show_default=False)]
+OneFile = Annotated[str, typer.Argument(help="File, folder or pattern.", metavar="FILE", show_default=False)]
 OneOriginal = Annotated[
-    str | None, typer.Option("--original", help="Which one, if there are several.", metavar="NAME", show_default=False)
+    str | None,
+    typer.Option("--original", help="Name of the original, if there are several.", metavar="NAME", show_default=False),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 OfFormat = Annotated[
     str | None,
-    typer.Option("--format", help="Of the file, if its name does not tell.", metavar="FORMAT", show_default=False),
+    typer.Option("--format", help=f"{f.FORMATS}, if the name does not show it.", metavar="FORMAT", show_default=False),
 ]
 
 
@@ -135,12 +136,15 @@ OfFormat = Annotated[
 def report(
     tracker: Tracker,
     out: Annotated[
-        str | None, typer.Option(help="The page. (default: report.html)", metavar="FILE", show_default=False)
+        str | None,
+        typer.Option(
+            help="Page to write. (default: report.html, or none with --png)", metavar="FILE", show_default=False
+        ),
     ] = None,
-    png: Annotated[str | None, typer.Option(help="A figure, too.", metavar="FILE", show_default=False)] = None,
+    png: Annotated[str | None, typer.Option(help="Figure to write.", metavar="FILE", show_default=False)] = None,
     original: OneOriginal = None,
 ) -> int:
-    """Write what has been found as one HTML page that opens offline, for people who missed the meeting.
+    """Write the findings as one HTML page that opens offline, for people who missed the meeting.
 
     Example: driftline report run.driftline --out monday.html --png monday.png
     """
@@ -156,11 +160,13 @@ def report(
 def weights(
     tracker: Tracker,
     file: OneFile,
-    out: Annotated[str, typer.Option(help="Where to; its ending says the format.", metavar="FILE", show_default=False)],
+    out: Annotated[
+        str, typer.Option(help="File to write; its suffix decides the format.", metavar="FILE", show_default=False)
+    ],
     original: OneOriginal = None,
     format: OfFormat = None,
 ) -> int:
-    """Append log_ratio and weight to the rows of a file: with these weights, current rows stand for the original.
+    """Append log_ratio and weight to the rows of a file: with these weights, current rows stand in for the original.
 
     Example: driftline weights run.driftline today.csv --out weighted.parquet
     """
@@ -177,13 +183,13 @@ def inspect(
     tracker: Tracker,
     against: Annotated[
         str | None,
-        typer.Option(help="Look for the rows of this file in the tracker file.", metavar="FILE", show_default=False),
+        typer.Option(help="File whose rows are looked for in the tracker file.", metavar="FILE", show_default=False),
     ] = None,
     arrays: Annotated[bool, typer.Option("--arrays", help="List every array of the estimator's state.")] = False,
     json: AsJson = False,
     format: OfFormat = None,
 ) -> int:
-    """Show all that a tracker file holds. With --against, prove that no row of a file is in it (exit code 1: some are).
+    """Show everything in a tracker file. With --against, prove that no row of a file is in it (exit code 1 if any is).
 
     Example: driftline inspect run.driftline --against first-week.csv
     """
@@ -196,8 +202,10 @@ def inspect(
 @clearly
 def compare(
     context: typer.Context,
-    a: Annotated[str, typer.Argument(help="The original: a file, folder or pattern.", metavar="A", show_default=False)],
-    b: Annotated[str, typer.Argument(help="What is compared with it.", metavar="B", show_default=False)],
+    a: Annotated[str, typer.Argument(help="Original: a file, folder or pattern.", metavar="A", show_default=False)],
+    b: Annotated[
+        str, typer.Argument(help="File, folder or pattern to compare with it.", metavar="B", show_default=False)
+    ],
     columns: f.Columns = None,
     drop: f.Drop = None,
     numeric: f.Numeric = None,
@@ -212,11 +220,11 @@ def compare(
     seed: f.Seed = None,
     format: OfFormat = None,
     json: AsJson = False,
-    fail_on: Annotated[FailOn, typer.Option(help="End with exit code 1 on such a signal.")] = FailOn.NEVER,
+    fail_on: Annotated[FailOn, typer.Option(help=f.FAIL_ON)] = FailOn.NEVER,
 ) -> int:
-    """How far is one file from another? Divergences with intervals, and the columns that differ. Nothing is kept.
+    """Measure how far one file is from another: divergences with intervals, columns that differ. Nothing is kept.
 
-    alarm: the whole interval lies beyond the tolerance; warning: a part of it does.
+    alarm: the whole interval lies beyond the tolerance; warning: part of it does.
 
     Example: driftline compare train.parquet today.parquet --tolerance 0.05 --fail-on alarm
     """
@@ -239,9 +247,10 @@ def compare(
 @clearly
 def original_add(
     tracker: Tracker,
-    name: Annotated[str, typer.Option(help="What to call it.", metavar="NAME", show_default=False)],
+    name: Annotated[str, typer.Option(help="Name of the new original.", metavar="NAME", show_default=False)],
     file: Annotated[
-        str | None, typer.Argument(help="Its rows. (default: the current window)", metavar="FILE", show_default=False)
+        str | None,
+        typer.Argument(help="File with its rows. (default: the current window)", metavar="FILE", show_default=False),
     ] = None,
     format: OfFormat = None,
 ) -> int:
@@ -258,7 +267,7 @@ def original_add(
 @original.command("list")
 @clearly
 def original_list(tracker: Tracker) -> int:
-    """List the originals, and how far each is away now.
+    """List the originals, and how far the data is from each now.
 
     Example: driftline original list run.driftline
     """
@@ -271,12 +280,12 @@ def original_list(tracker: Tracker) -> int:
 @app.command()
 @clearly
 def demo(
-    folder: Annotated[str, typer.Option(help="Where to write orders, tracker file and report.")] = "driftline-demo",
-    weeks: Annotated[int, typer.Option(min=3, max=52, help="How long the shop is watched.")] = 26,
-    orders: Annotated[int, typer.Option(min=500, help="In an average week.")] = 5000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the orders.")] = 0,
+    folder: Annotated[str, typer.Option(help="Folder for the orders, tracker file and report.")] = "driftline-demo",
+    weeks: Annotated[int, typer.Option(min=3, max=52, help="Weeks to watch.")] = 26,
+    orders: Annotated[int, typer.Option(min=500, help="Orders in an average week.")] = 5000,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the orders.")] = 0,
 ) -> int:
-    """Watch half a year of a made-up web shop, with seasons and a break, and write the report; half a minute.
+    """Watch half a year of a made-up web shop, with seasons and a break, and write the report. Takes half a minute.
 
     Example: driftline demo --weeks 30
     """

@@ -1,4 +1,4 @@
-"""The demo: half a year of a web shop's orders watched weekly, a report, what was built in beside what was said."""
+"""The demo: half a year of a web shop's orders, watched weekly, a report, and the findings beside the truth."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["built_in", "run", "said", "write_orders"]
 
 
 def run(folder: str | Path, shop: Shop, console: Console) -> list[Record]:
-    """Write the orders, watch them, write the report, compare; returns the Records."""
+    """Write the orders, watch them, write the report, compare it with the truth; return the Records."""
     began, place = time.monotonic(), Path(folder)
     orders = place / "orders"
     rows = write_orders(shop, orders)
     say(console, f"{rows:,} orders of a web shop that does not exist, {shop.weeks} weeks, are in {orders}.", "")
     tracker = place / "run.driftline"
     for old in (tracker, *(Path(f"{tracker}{end}") for end in ("-wal", "-shm", ".lock"))):
-        old.unlink(missing_ok=True)  # of an earlier demo
+        old.unlink(missing_ok=True)  # from an earlier demo
     with Monitor(tracker, time_column="ordered_at", every="1w", tolerance=0.1) as monitor:
         kind = Screen if console.is_terminal else Lines
         with kind(heading(monitor.settings, str(orders), str(tracker), rows), console) as view:
@@ -53,9 +53,9 @@ def _name(week: int) -> str:
 
 
 def write_orders(shop: Shop, folder: Path) -> int:
-    """A Parquet file a week; returns how many orders there are."""
+    """Write a Parquet file per week; return the number of orders."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("week-*.parquet"):  # of an earlier demo
+    for old in folder.glob("week-*.parquet"):  # from an earlier demo
         old.unlink()
     rows = 0
     for week in range(shop.weeks):
@@ -66,7 +66,7 @@ def write_orders(shop: Shop, folder: Path) -> int:
 
 
 def built_in(shop: Shop) -> str:
-    """What the orders hold, by construction."""
+    """Say which drift the orders hold, by construction."""
     last = shop.weeks - 1
     if shop.break_week > last:
         return f"Built in: seasons only, {shop.drift(last):.2f} nats of drift in the last week."
@@ -78,7 +78,7 @@ def built_in(shop: Shop) -> str:
 
 
 def said(shop: Shop, records: Sequence[Record]) -> str:
-    """What the monitor made of it."""
+    """Say what the monitor found in them."""
     measured = [r for r in records if r.status == "measured"]
     alarms = [r for r in measured if r.signal == Signal.ALARM]
     last = measured[-1]

@@ -1,4 +1,4 @@
-"""How a command ends: bad input is a line and a 2, Ctrl-C a 130, SIGTERM a 143, a reader who has left a quiet 141."""
+"""Ends of a command: 2 and one line for bad input, 130 for Ctrl-C, 143 for SIGTERM, a quiet 141 if nobody reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPTIONS = (
     "persistence|warm_up|model|divergences|level|top|seed|format|poll|summaries|name"
 )
 _VALUE = r"'[^']*'|-?(?:\d[\d.e+-]*|inf|nan)|None|True|False|\([^()]*\)|\[[^\[\]]*\]"
-# name=value, where it stands alone: in a path or a quoted name it is somebody else's
+# name=value where it stands alone: inside a path or a quoted name it does not mean an option
 _GIVEN = re.compile(rf"(?<![\w/'\"-])({_OPTIONS})=({_VALUE})(?:, not ({_VALUE}))?(?![^\s,;:.)])")
 _PHRASES = (
     (re.compile(rf"(^|: )({_OPTIONS})(?=: no column |: '[^']*' is unknown| is empty)"), r"\1--\2"),
@@ -41,11 +41,11 @@ _PHRASES = (
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM: as Ctrl-C, but for the exit code."""
+    """Interrupt by SIGTERM: like Ctrl-C, apart from the exit code."""
 
 
 def interruptible() -> None:
-    """From now on SIGTERM ends things as Ctrl-C does: in order."""
+    """Let SIGTERM end the command in order, as Ctrl-C does."""
 
     def stop(*_: object) -> NoReturn:
         raise _Terminated
@@ -54,12 +54,12 @@ def interruptible() -> None:
 
 
 def code_of(interrupt: KeyboardInterrupt) -> int:
-    """The exit code of a command that was stopped."""
+    """Return the exit code of a command that was stopped."""
     return 143 if isinstance(interrupt, _Terminated) else 130
 
 
 def in_options(text: str) -> str:
-    """What the library says about its arguments, said about options.
+    """Rewrite a message about arguments of the library as one about options of the command.
 
     >>> in_options("column 'age' is text: convert it, or choose schema='lenient'")
     "column 'age' is text: convert it, or choose --schema lenient"
@@ -94,14 +94,14 @@ def _option(found: re.Match[str]) -> str:
 
 
 def complain(text: str) -> None:
-    """One line on standard error."""
-    from driftline._wording import clean  # not before it is needed: it takes a second
+    """Print one line on standard error."""
+    from driftline._wording import clean  # imported only if needed: it takes a second
 
     print(f"driftline: {clean(in_options(text))}", file=sys.stderr, flush=True)
 
 
 def clearly(command: Callable[P, int]) -> Callable[P, int]:
-    """A command whose errors are lines, and whose result is an exit code."""
+    """Wrap a command: its errors become lines, and its result is an exit code."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> int:
@@ -133,6 +133,6 @@ def clearly(command: Callable[P, int]) -> Callable[P, int]:
 
 
 def _hush() -> None:
-    """Nobody reads standard output any more; Python would flush it once again at its end, and complain."""
+    """Discard standard output: nobody reads it any more, and Python would complain when it flushes it at its end."""
     with suppress(OSError, ValueError):  # not a real file: nothing will be flushed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

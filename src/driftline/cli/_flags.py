@@ -1,4 +1,4 @@
-"""The flags of ``driftline watch``, with their help. All default to None: what is not given comes from elsewhere."""
+"""Flags of ``driftline watch``, with their help. All default to None, so that files and defaults can fill them in."""
 
 from __future__ import annotations
 
@@ -11,18 +11,51 @@ from driftline.inference import DIVERGENCES
 from driftline.monitor import DATETIME_PARTS, MODELS
 
 __all__ = [
-    "Categorical", "Columns", "Config", "Datetime", "Divergences", "Drop", "Every", "Fail", "Flush", "Follow", "Format",
-    "Json", "Lateness", "Level", "Model", "Numeric", "Original", "Persistence", "Poll", "Replay", "Report",
-    "RunLength", "Schema", "Seed", "Source", "Summaries", "TimeColumn", "Tolerance", "Top", "Tracker", "WarmUp",
-    "Warning_", "Window",
-]  # fmt: skip
+    "FAIL_ON",
+    "FORMATS",
+    "Categorical",
+    "Columns",
+    "Config",
+    "Datetime",
+    "Divergences",
+    "Drop",
+    "Every",
+    "Fail",
+    "Flush",
+    "Follow",
+    "Format",
+    "Json",
+    "Lateness",
+    "Level",
+    "Model",
+    "Numeric",
+    "Original",
+    "Persistence",
+    "Poll",
+    "Replay",
+    "Report",
+    "RunLength",
+    "Schema",
+    "Seed",
+    "Source",
+    "Summaries",
+    "TimeColumn",
+    "Tolerance",
+    "Top",
+    "Tracker",
+    "WarmUp",
+    "Warning_",
+    "Window",
+]
 
 _WINDOWS, _COLUMNS, _ALARMS = "Windows", "Columns", "Alarms and estimates"
 _READING, _KEEPING = "Reading", "Results"
+FORMATS = "csv, tsv, parquet, arrow or jsonl"
+FAIL_ON = "Exit with code 1 on this signal or a worse one."
 
 
 def _one_of(known: tuple[str, ...]) -> Any:
-    """Completes one of these words, or the last of several."""
+    """Complete one of these words, or the last of several."""
 
     def complete(incomplete: str) -> list[str]:
         done, comma, begun = incomplete.rpartition(",")
@@ -44,27 +77,28 @@ def _flag(
 Source = Annotated[
     str | None,
     typer.Argument(
-        help="A file, a folder, a pattern in quotes ('data/*.parquet'), or - for standard input.",
+        help="File, folder, pattern in quotes ('data/*.parquet'), or - for standard input.",
         metavar="SOURCE",
         show_default=False,
     ),
 ]
-Window = Annotated[int | None, _flag("--window", _WINDOWS, "Rows in a window.", "ROWS")]
+Window = Annotated[int | None, _flag("--window", _WINDOWS, "Rows per window.", "ROWS")]
 TimeColumn = Annotated[
-    str | None, _flag("--time-column", _WINDOWS, "Column with the rows' times; with --every.", "COLUMN")
+    str | None, _flag("--time-column", _WINDOWS, "Column with the times of the rows; needs --every.", "COLUMN")
 ]
 Every = Annotated[str | None, _flag("--every", _WINDOWS, "Length of a window: 15min, 6h, 1d, 1w, 1mo.", "TIME")]
 Lateness = Annotated[
     str | None,
-    _flag("--lateness", _WINDOWS, "How long a window waits for rows out of order, such as 2h. (default: 0s)", "TIME"),
+    _flag("--lateness", _WINDOWS, "Time a window waits for rows out of order, such as 2h. (default: 0s)", "TIME"),
 ]
 Flush = Annotated[bool | None, _flag("--flush/--no-flush", _WINDOWS, "At the end, count the unfinished window too.")]
 
 Columns = Annotated[list[str] | None, _flag("--columns", _COLUMNS, "Watch only these. (default: all)", "A,B,...")]
 Drop = Annotated[list[str] | None, _flag("--drop", _COLUMNS, "Leave these out.", "A,B,...")]
-Numeric = Annotated[list[str] | None, _flag("--numeric", _COLUMNS, "Take these for numbers.", "A,B,...")]
+Numeric = Annotated[list[str] | None, _flag("--numeric", _COLUMNS, "Treat these as numbers.", "A,B,...")]
 Categorical = Annotated[
-    list[str] | None, _flag("--categorical", _COLUMNS, "Take these for categories, numbers too.", "A,B,...")
+    list[str] | None,
+    _flag("--categorical", _COLUMNS, "Treat these as categories, even if they hold numbers.", "A,B,..."),
 ]
 Datetime = Annotated[
     list[str] | None,
@@ -79,63 +113,86 @@ Datetime = Annotated[
 Schema = Annotated[
     str | None,
     _flag(
-        "--schema", _COLUMNS,
+        "--schema",
+        _COLUMNS,
         "strict: missing, new or retyped columns are errors; lenient: they are noted. (default: strict)",
-        "strict|lenient", ("strict", "lenient"),
+        "strict|lenient",
+        ("strict", "lenient"),
     ),
-]  # fmt: skip
+]
 
 Tolerance = Annotated[float | None, _flag("--tolerance", _ALARMS, "Drift that does not matter. (default: 0.1)", "NATS")]
 RunLength = Annotated[
-    float | None, _flag("--run-length", _ALARMS, "Windows between false alarms, on average. (default: 1000)", "WINDOWS")
+    float | None,
+    _flag("--run-length", _ALARMS, "Average number of windows between false alarms. (default: 1000)", "WINDOWS"),
 ]
 Warning_ = Annotated[
-    float | None, _flag("--warning", _ALARMS, "The same for warnings. (default: a tenth of it)", "WINDOWS")
+    float | None,
+    _flag(
+        "--warning",
+        _ALARMS,
+        "Average number of windows between false warnings. (default: a tenth of --run-length)",
+        "WINDOWS",
+    ),
 ]
 Persistence = Annotated[
     int | None,
-    _flag("--persistence", _ALARMS, "Windows in a row that raise an alarm, and end it. (default: 1)", "WINDOWS"),
+    _flag("--persistence", _ALARMS, "Windows in a row that raise or end an alarm. (default: 1)", "WINDOWS"),
 ]
 WarmUp = Annotated[
-    int | None, _flag("--warm-up", _ALARMS, "Windows at the start that only watch. (default: 0)", "WINDOWS")
+    int | None, _flag("--warm-up", _ALARMS, "Windows at the start that cannot raise an alarm. (default: 0)", "WINDOWS")
 ]
-Model = Annotated[str | None, _flag("--model", _ALARMS, f"{', '.join(MODELS)}. (default: auto)", "MODEL", MODELS)]
+Model = Annotated[
+    str | None,
+    _flag("--model", _ALARMS, f"Model of the log-ratio: {', '.join(MODELS)}. (default: auto)", "MODEL", MODELS),
+]
 Divergences = Annotated[
     list[str] | None,
     _flag(
-        "--divergences", _ALARMS, "The alarm looks at the first. (default: reverse_kl,js,kl)", "D,...",
+        "--divergences",
+        _ALARMS,
+        "Divergences to estimate; the alarm looks at the first. (default: reverse_kl,js,kl)",
+        "D,...",
         tuple(DIVERGENCES),
     ),
-]  # fmt: skip
-Level = Annotated[float | None, _flag("--level", _ALARMS, "Of intervals. (default: 0.95)", "LEVEL")]
-Top = Annotated[int | None, _flag("--top", _ALARMS, "Columns that a Record names. (default: 5)", "COUNT")]
-Seed = Annotated[int | None, _flag("--seed", _ALARMS, "Of anything drawn. (default: 0)", "SEED")]
+]
+Level = Annotated[float | None, _flag("--level", _ALARMS, "Confidence level of intervals. (default: 0.95)", "LEVEL")]
+Top = Annotated[int | None, _flag("--top", _ALARMS, "Number of columns that a Record names. (default: 5)", "COUNT")]
+Seed = Annotated[int | None, _flag("--seed", _ALARMS, "Random seed. (default: 0)", "SEED")]
 
 Format = Annotated[
     str | None,
     _flag(
-        "--format", _READING, "csv, tsv, parquet, arrow or jsonl, if the name does not tell.", "FORMAT",
+        "--format",
+        _READING,
+        f"{FORMATS}, if the name does not show it.",
+        "FORMAT",
         ("csv", "tsv", "parquet", "arrow", "jsonl"),
     ),
-]  # fmt: skip
+]
 Follow = Annotated[
     bool | None,
-    _flag("--follow/--no-follow", _READING, "At the end, wait for more; ends with the window that meets --fail-on."),
+    _flag("--follow/--no-follow", _READING, "At the end, wait for more rows; stop at the window that meets --fail-on."),
 ]
-Poll = Annotated[float | None, _flag("--poll", _READING, "How often to look for more. (default: 1)", "SECONDS")]
+Poll = Annotated[float | None, _flag("--poll", _READING, "Time between looks for more rows. (default: 1)", "SECONDS")]
 Replay = Annotated[
     bool | None,
-    _flag("--replay/--no-replay", _READING, "Standard input starts from the beginning again: skip what has been read."),
+    _flag(
+        "--replay/--no-replay", _READING, "Standard input starts again from the beginning: skip the rows already read."
+    ),
 ]
 
 Tracker = Annotated[
     str | None,
     _flag(
-        "--tracker", _KEEPING,
-        "The tracker file, such as run.driftline: made if it is not there; the same command goes on where it ended. "
-        "(default: nothing is kept)", "FILE", alias="--state",
+        "--tracker",
+        _KEEPING,
+        "Tracker file, such as run.driftline, created if it does not exist; repeat the command to go on where it "
+        "ended. (default: nothing is kept)",
+        "FILE",
+        alias="--state",
     ),
-]  # fmt: skip
+]
 Summaries = Annotated[
     bool | None,
     _flag("--summaries/--no-summaries", _KEEPING, "Keep histograms of the columns for reports. (default: yes)"),
@@ -143,12 +200,12 @@ Summaries = Annotated[
 Report = Annotated[
     str | None, _flag("--report", _KEEPING, "At the end, write a report: .html, or .png for a figure.", "FILE")
 ]
-Json = Annotated[bool | None, _flag("--json/--no-json", _KEEPING, "Print one Record of JSON a line, and nothing else.")]
-Fail = Annotated[FailOn | None, _flag("--fail-on", _KEEPING, "End with exit code 1 on such a signal. (default: never)")]
+Json = Annotated[bool | None, _flag("--json/--no-json", _KEEPING, "Print one JSON Record per line, and nothing else.")]
+Fail = Annotated[FailOn | None, _flag("--fail-on", _KEEPING, f"{FAIL_ON} (default: never)")]
 Original = Annotated[
-    str | None, _flag("--original", _KEEPING, "The original whose signal counts for --fail-on. (default: any)", "NAME")
+    str | None, _flag("--original", _KEEPING, "Original whose signal counts for --fail-on. (default: any)", "NAME")
 ]
 Config = Annotated[
     str | None,
-    _flag("--config", _KEEPING, "TOML file with any of these options; the command line goes before it.", "FILE"),
+    _flag("--config", _KEEPING, "TOML file with any of these options; the command line takes precedence.", "FILE"),
 ]

@@ -1,4 +1,4 @@
-"""``driftline inspect``, ``report`` and ``original``: what a tracker file holds, told and drawn."""
+"""``driftline inspect``, ``report`` and ``original``: the contents of a tracker file, in words and figures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["add_original", "list_originals", "show_inspection", "write_reports"]
 
 
 def write_reports(tracker: str, out: str | None, png: str | None, original: str | None) -> list[str]:
-    """The page, the figure, or both; their paths."""
+    """Write the page, the figure, or both; return their paths."""
     run = read_run(tracker)
     written = []
     if out is not None or png is None:
@@ -34,7 +34,7 @@ def write_reports(tracker: str, out: str | None, png: str | None, original: str 
 
 
 def add_original(tracker: str, name: str, path: str | None, format: str | None) -> str:
-    """A further original from a file, or the current window; in a sentence."""
+    """Add an original from a file or the current window; return a sentence about it."""
     with Monitor.open(tracker) as monitor:
         if path is None:
             record = monitor.add_original(name)
@@ -49,35 +49,33 @@ def add_original(tracker: str, name: str, path: str | None, format: str | None) 
 
 
 def list_originals(tracker: str, console: Console) -> None:
-    """The originals and how far each is away now."""
+    """Print the originals, and how far the data is from each now."""
     run = read_run(tracker)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for title in ("original", "since window", "rows", "drift [interval]", "signal"):
         table.add_column(Text(title), justify="left" if title in ("original", "signal") else "right", no_wrap=True)
     for original in run.originals:
         last = [r for r in run.of(original.name) if r.status != "skipped"][-1]
-        table.add_row(
-            Text(clean(original.name)), f"{original.window:,}", f"{original.rows:,}",
-            reading(last.drift), word(last),
-        )  # fmt: skip
+        since, rows = f"{original.window:,}", f"{original.rows:,}"
+        table.add_row(Text(clean(original.name)), since, rows, reading(last.drift), word(last))
     console.print(table)
 
 
 def show_inspection(
     tracker: str, against: str | None, format: str | None, as_lines: bool, arrays: bool, console: Console
 ) -> int:
-    """What is inside; with ``against``, whether rows of that file are. The exit code is 1 if some were left behind."""
+    """Print the contents, and whether rows of ``against`` are among them; return 1 if any were left behind, else 0."""
     found, inside = None, inspect(tracker)
     encoder = TableEncoder.from_dict(dict(inside.run.encoder))
     if against is not None:
         found = search(tracker, _encoded(encoder, against, format))
     if as_lines:
-        told: dict[str, Any] = {**as_json(inside), "columns": encoder.describe()}
+        contents: dict[str, Any] = {**as_json(inside), "columns": encoder.describe()}
         if found is not None:
-            told["against"] = {"file": against, **vars(found), "left_behind": found.left_behind}
-        console.file.write(json.dumps(told, ensure_ascii=False) + "\n")
+            contents["against"] = {"file": against, **vars(found), "left_behind": found.left_behind}
+        console.file.write(json.dumps(contents, ensure_ascii=False) + "\n")
     else:
-        _tell(inside, encoder, arrays, console)
+        _print(inside, encoder, arrays, console)
         if found is not None:
             say(console, _proof(found, against or "", inside))
     return int(found is not None and found.left_behind > 0)
@@ -94,13 +92,13 @@ def _proof(found: Found, path: str, inside: Inspection) -> str:
     looked = f"{rows} of {path}, encoded as the run encodes them, {were} looked for in all bytes"
     if found.left_behind:
         why = ", ".join(inside.originals_held)
-        told = f"; these originals have seen no window since they joined: {why}" if why else ""
-        return f"{looked}: {found.left_behind:,} ARE there, and not as rows of the current window{told}"
+        since = f"; these originals have seen no window since they joined: {why}" if why else ""
+        return f"{looked}: {found.left_behind:,} ARE there, and not as rows of the current window{since}"
     also = f" but {found.also_current:,} that are rows of the current window, too" if found.also_current else ""
     return f"{looked}: none is there{also}"
 
 
-def _tell(inside: Inspection, encoder: TableEncoder, arrays: bool, console: Console) -> None:
+def _print(inside: Inspection, encoder: TableEncoder, arrays: bool, console: Console) -> None:
     run = inside.run
     windows = run.records[-1].window + 1 if run.records else 0
     given = ", ".join(f"{k}={v}" for k, v in run.settings.to_dict().items() if v not in (None, []))
@@ -112,14 +110,14 @@ def _tell(inside: Inspection, encoder: TableEncoder, arrays: bool, console: Cons
         f"{counted(len(run.records), 'Record')} of {counted(windows, 'window')}; originals: {originals}",
     )
     console.print()
-    console.print(_table(("column", "kind", "what is kept about it"),
-                         [(d["column"], d["kind"], d["kept"]) for d in encoder.describe()]))  # fmt: skip
+    columns = [(d["column"], d["kind"], d["kept"]) for d in encoder.describe()]
+    console.print(_table(("column", "kind", "what is kept about it"), columns))
     console.print()
     console.print(_table(("part", "bytes"), [(name, f"{size:,}") for name, size in inside.parts.items()]))
     console.print()
     if arrays:
         each = [(a.name, "×".join(map(str, a.shape)) or "1", f"{a.bytes:,}", a.what) for a in inside.arrays]
-        console.print(_table(("array of the state", "shape", "bytes", "what it is"), each))
+        console.print(_table(("array of the state", "shape", "bytes", "meaning"), each))
     else:
         console.print(_table(("in the state", "arrays", "bytes"), _by_meaning(inside)))
     console.print()
@@ -132,7 +130,7 @@ def _tell(inside: Inspection, encoder: TableEncoder, arrays: bool, console: Cons
 
 
 def _by_meaning(inside: Inspection) -> list[tuple[str, ...]]:
-    """The state's arrays summed up by what they are, largest first."""
+    """Sum up the state's arrays by their meaning, largest first."""
     sums: dict[str, tuple[int, int]] = {}
     for array in inside.arrays:
         number, size = sums.get(array.what, (0, 0))
@@ -144,8 +142,8 @@ def _by_meaning(inside: Inspection) -> list[tuple[str, ...]]:
 def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for i, title in enumerate(titles):
-        table.add_column(title, justify="right" if title in ("bytes", "shape", "arrays") else "left", overflow="fold",
-                         no_wrap=i < len(titles) - 1)  # fmt: skip
+        number, last = title in ("bytes", "shape", "arrays"), i == len(titles) - 1
+        table.add_column(title, justify="right" if number else "left", overflow="fold", no_wrap=not last)
     for row in rows:
         table.add_row(*(Text(clean(cell)) for cell in row))
     return table

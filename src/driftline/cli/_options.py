@@ -1,4 +1,4 @@
-"""Options of ``driftline watch``: from the command line, from a TOML file below it, and checked."""
+"""Options of ``driftline watch``, checked: from the command line, or else from a TOML file."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["FailOn", "Plan", "listed", "names", "plan_of", "settings_of"]
 
 
 class FailOn(StrEnum):
-    """Which signal ends a command with 1."""
+    """Signal that ends a command with exit code 1."""
 
     ALARM = "alarm"
     WARNING = "warning"
     NEVER = "never"
 
     def met(self, signals: Iterable[str]) -> bool:
-        """Whether any of these signals is as bad.
+        """Say whether any of these signals is at least as bad.
 
         >>> FailOn.WARNING.met(["normal", "alarm"]), FailOn.ALARM.met(["warning"]), FailOn.NEVER.met(["alarm"])
         (True, False, False)
@@ -35,14 +35,14 @@ class FailOn(StrEnum):
 
 @dataclass(frozen=True)
 class Plan:
-    """What ``watch`` is asked to do.
+    """Task of ``driftline watch``.
 
     Attributes:
-        source: a file, folder, pattern, or ``"-"``.
-        settings: those that were given, of :class:`~driftline.monitor.Settings`; the others come from the
-            tracker file, or are defaults.
+        source: file, folder, pattern, or ``"-"``.
+        settings: given settings, as in :class:`~driftline.monitor.Settings`; the others come from the tracker file, or
+            are defaults.
         tracker: path of the tracker file; None keeps nothing.
-        original: the original whose signal counts for ``fail_on``; None: all of them.
+        original: original whose signal counts for ``fail_on``; None for all of them.
     """
 
     source: str
@@ -77,7 +77,7 @@ _WINDOWS = "say how long a window is: --window 5000 (rows), or --time-column ts 
 
 
 def names(values: Iterable[str] | None) -> tuple[str, ...] | None:
-    """Names from repeated, comma-separated options; one that holds a comma stands in double quotes.
+    """Split repeated, comma-separated options into names; a name with a comma stands in double quotes.
 
     >>> names(["a,b", '"c,d"']), names([]), names(None)
     (('a', 'b', 'c,d'), None, None)
@@ -89,7 +89,7 @@ def names(values: Iterable[str] | None) -> tuple[str, ...] | None:
 
 
 def listed(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """A command's parameters as typer has them, options that may be repeated as names, without what was not given.
+    """Return the parameters that were given to a command, with repeatable options as names.
 
     >>> listed({"columns": ["a,b"], "drop": [], "window": None, "top": 3})
     {'columns': ('a', 'b'), 'top': 3}
@@ -99,12 +99,12 @@ def listed(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the options that define a run."""
+    """Return those options that define a run."""
     return {name: value for name, value in given.items() if name in _SETTINGS}
 
 
 def plan_of(given: Mapping[str, Any], config: str | None = None) -> Plan:
-    """What was given on the command line, upon what the TOML file says.
+    """Plan what was given on the command line or else in the TOML file.
 
     >>> plan_of({"source": "a.csv", "window": 500}).settings
     {'window': 500}
@@ -132,7 +132,7 @@ def plan_of(given: Mapping[str, Any], config: str | None = None) -> Plan:
 
 
 def _check_report(path: Path) -> None:
-    """A report is written at the end, after hours perhaps: what would be in its way is said at the start."""
+    """Check at the start that a report can be written: this happens at the end, perhaps hours later."""
     if path.suffix.lower() not in (".html", ".htm", ".png"):
         raise ValueError(f"--report {path}: its name must end in .html, or in .png for a figure")
     if path.is_dir():
@@ -140,11 +140,11 @@ def _check_report(path: Path) -> None:
     if not path.parent.is_dir():
         raise ValueError(f"--report {path}: there is no folder {path.parent}")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise ValueError(f"--report {path}: nothing may be written to {path.parent}")
+        raise ValueError(f"--report {path}: the folder {path.parent} cannot be written to")
 
 
 def _configured(path: Path) -> dict[str, Any]:
-    """The values of a TOML file, by option."""
+    """Read the values of a TOML file, by option."""
     try:
         with path.open("rb") as file:
             data = tomllib.load(file)
@@ -158,13 +158,13 @@ def _configured(path: Path) -> dict[str, Any]:
         if kind is None:
             raise ValueError(f"{path}: {key!r} is not an option of driftline watch")
         if name in out:
-            raise ValueError(f"{path}: {name!r} is there twice")
+            raise ValueError(f"{path}: {name!r} is given twice")
         out[name] = _typed(value, kind, f"{path}: {key} = {value!r}")
     return out
 
 
 def _typed(value: Any, kind: str, what: str) -> Any:
-    """The value, if it is of that kind."""
+    """Return the value if it is of this kind; raise otherwise."""
     if kind == _NAMES:
         listed = names([value]) if isinstance(value, str) else value
         if isinstance(listed, list | tuple) and all(isinstance(name, str) for name in listed):

@@ -1,4 +1,4 @@
-"""``driftline watch``: a monitor, a view, and what is said at the end."""
+"""``driftline watch``: a monitor, a view, and closing remarks."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["watch"]
 
 
 def watch(plan: Plan, console: Console) -> int:
-    """Watch as planned; the exit code."""
-    if plan.tracker is None or not Path(plan.tracker).exists():  # before there is a file
+    """Watch as planned; return the exit code."""
+    if plan.tracker is None or not Path(plan.tracker).exists():  # before a file is created
         _check_original(plan.original, [FIRST])
     with Monitor(plan.tracker, **plan.settings) as monitor:
         past, stopped = monitor.records, 0
@@ -51,7 +51,7 @@ def watch(plan: Plan, console: Console) -> int:
 
 
 class _Reading:
-    """Records as they come; a plan that follows ends with the window that meets ``--fail-on``.
+    """Records as they come; with ``--follow``, they end with the window that meets ``--fail-on``.
 
     Attributes:
         ended: whether the source was read to its end.
@@ -89,7 +89,7 @@ def _check_original(original: str | None, names: list[str]) -> None:
 
 @contextmanager
 def _logged(view: View) -> Iterator[None]:
-    """What the library logs becomes notes of the view, or lines on standard error where output is for machines."""
+    """Turn the library's log into notes of the view, or lines on standard error if output is for machines."""
 
     class Notes(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -106,18 +106,17 @@ def _logged(view: View) -> Iterator[None]:
 
 
 def _standing(records: list[Record]) -> list[Record]:
-    """The last Record of every original: what stands if no window is new."""
+    """Return the last Record of every original: these stand if no window is new."""
     return list({record.original: record for record in records}.values())
 
 
 def _last_words(plan: Plan, monitor: Monitor, records: list[Record], new: bool, ended: bool) -> Iterator[str]:
-    """What is said after the table; for machines only what is not in the Records."""
+    """Yield the sentences after the table; for machines, only what the Records do not hold."""
     if not records:
         yield "no window was complete, so nothing was measured"
     elif not new:
         yield f"nothing new: {plan.tracker} has seen {counted(records[-1].window + 1, 'window')}"
-    late = getattr(monitor, "late", 0)
-    if late:
+    if late := monitor.late:
         were = "its window was closed and was" if late == 1 else "their window was closed and were"
         yield f"{counted(late, 'row')} came after {were} left out; no later window has been complete yet"
     if ended and monitor.waiting:

@@ -1,4 +1,4 @@
-"""``driftline weights`` writes scored rows, ``driftline compare`` prints what two files have to do with each other."""
+"""``driftline weights`` writes scored rows, ``driftline compare`` prints how far two files differ."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ADDED = ("log_ratio", "weight")
 
 
 def write_weights(tracker: str, path: str, out: str, original: str | None, format: str | None) -> int:
-    """The rows of a file with ``log_ratio`` and ``weight`` appended, batch by batch; how many there were."""
+    """Write the rows of a file with ``log_ratio`` and ``weight`` appended, batch by batch; return their number."""
     if Path(out).exists() and Path(path).exists() and os.path.samefile(out, path):
         raise ValueError(f"{out} is the file that is read: write to another one")
     rows = 0
@@ -49,13 +49,13 @@ def write_weights(tracker: str, path: str, out: str, original: str | None, forma
 def _writer(out: str) -> Writer:
     try:
         return open_writer(out)
-    except SourceError as error:  # --format is that of the rows that are read
+    except SourceError as error:  # --format is the format of the rows that are read, so it must not be recommended
         advice = "name it .csv, .parquet, .arrow or .jsonl"
         raise ValueError(str(error).replace("say format='csv', for example", advice)) from None
 
 
 def print_comparison(record: Record, a: str, b: str, console: Console) -> None:
-    """In the terminal."""
+    """Print a comparison in the terminal."""
     console.print(
         Text(
             f"{clean(b)} ({counted(record.rows, 'row')}) against {clean(a)} ({counted(record.first_row, 'row')})",
@@ -66,7 +66,7 @@ def print_comparison(record: Record, a: str, b: str, console: Console) -> None:
     if record.columns:
         moved = ((clean(m.column), m.share, m.contribution) for m in record.columns)
         console.print(_estimates("column", "share", moved))
-    console.print(Text(f"rows' worth: {whole(record.effective_sample_size)} of {record.rows:,}"))
+    console.print(Text(f"effective rows: {whole(record.effective_sample_size)} of {record.rows:,}"))
     for note in (*record.doubts, *record.notes):
         console.print(Text(f"· {clean(note)}", style="yellow"))
     console.print(

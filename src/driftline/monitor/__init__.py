@@ -1,4 +1,4 @@
-"""A drift monitor: tables arriving over time, one Record a window, one file that keeps no history."""
+"""A drift monitor for tables arriving over time: one Record per window, one file that keeps no history."""
 
 import lazy_loader
 

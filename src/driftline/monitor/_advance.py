@@ -1,4 +1,4 @@
-"""Where a run stands, and how a window moves it on: pure functions, ``state, window -> state, Records``."""
+"""The state of a run, and how a window advances it: pure functions, ``state, window -> state, Records``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from driftline._inputs import MIN_ROWS
 from driftline.alarms import AlarmMemory
 from driftline.estimators import ContinualDensityRatio, UntrustedEstimateWarning
 from driftline.fitting import FitDivergedError
-from driftline.monitor._judgement import judge
-from driftline.monitor._novelty import Novelty, constants, novelty
+from driftline.monitor._judgement import Judgement, judge
+from driftline.monitor._novelty import constants, novelty
 from driftline.monitor._records import Original, Record, Summaries
 from driftline.monitor._settings import Settings
 from driftline.sources import Batch, Cursor, Window
@@ -34,6 +34,7 @@ __all__ = [
     "begin",
     "complete",
     "digest",
+    "fit_encoder",
     "grouped",
     "named",
     "too_few",
@@ -44,16 +45,21 @@ FIRST = "original"
 
 
 class TooFewRowsError(ValueError):
-    """A first window that columns cannot be watched from."""
+    """The first window has too few rows for its columns to be watched."""
 
 
 @dataclass(frozen=True)
 class RunState:
-    """All that the next window needs.
+    """Everything the next window needs.
 
     Attributes:
-        windows: windows so far, skipped ones counted.
-        cursor: where to go on reading.
+        settings: settings of the run.
+        encoder: encoder of the columns, frozen at the first window.
+        estimator: estimator with the state of its recursion.
+        originals: originals, in the order they joined.
+        alarms: memory of each original's alarm, by name.
+        windows: number of windows so far, including skipped ones.
+        cursor: cursor of the first unread row.
         now: histograms of the last measured window.
     """
 
@@ -76,42 +82,53 @@ class _Named(NamedTuple):
 
 
 def named(encoder: TableEncoder, values: Floats) -> Any:
-    """Encoded rows with the names of their columns, as estimators take them from data frames."""
+    """Return encoded rows with the names of their columns, as estimators take them from data frames."""
     return _Named(values, encoder.names)
 
 
 def grouped(encoder: TableEncoder) -> dict[str, list[str]]:
-    """Names of the encoded columns that belong together, by raw column."""
+    """Return the names of the encoded columns that belong together, by raw column."""
     names = encoder.names
     return {raw: [names[j] for j in at] for raw, at in encoder.groups.items()}
 
 
 def digest(values: Floats) -> str:
-    """Of encoded rows: tells windows apart without telling anything of their rows."""
+    """Return a digest of encoded rows: it identifies a window without revealing any of its rows."""
     return hashlib.blake2b(np.ascontiguousarray(values).tobytes(), digest_size=16).hexdigest()
 
 
 def too_few(rows: int, settings: Settings, encoder: TableEncoder, constant: Mapping[str, float]) -> str:
-    """Why so many rows cannot be a window; empty if they can.
+    """Say why this many rows cannot make a window; empty if they can.
 
-    A step through a window with fewer than five rows for a parameter would spoil all that come after it.
+    A step through a window with fewer than five rows per parameter would spoil all steps after it.
     """
     columns = sum(name not in constant for name in encoder.names)
     least = max(MIN_ROWS, 5 * columns * (2 if settings.model in ("auto", "quadratic") else 1))
-    told = f"{rows} rows are too few, at least {least} are needed for {columns} encoded columns that vary"
-    return told if rows < least else ""
+    reason = f"{rows} rows are too few, at least {least} are needed for {columns} encoded columns that vary"
+    return reason if rows < least else ""
+
+
+def fit_encoder(rows: Batch | Window, settings: Settings, time_column: str | None = None) -> TableEncoder:
+    """Decide from the first rows, and from the settings, how columns are encoded from now on."""
+    return TableEncoder.fit(
+        rows.table,
+        columns=settings.columns,
+        drop=settings.drop,
+        numeric=settings.numeric,
+        categorical=settings.categorical,
+        datetime=settings.datetime,
+        time_column=time_column,
+        schema=settings.schema,
+        untyped=rows.untyped,
+    )
 
 
 def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tuple[RunState, Record]:
-    """The first window: columns are encoded as it has them from now on, and drift is measured from it."""
+    """Begin a run: the first window decides how columns are encoded, and drift is measured from it."""
     began = time.perf_counter()
-    if window.table.num_rows < MIN_ROWS:  # nothing can be told about columns from so few
+    if window.table.num_rows < MIN_ROWS:  # so few rows do not even show what kind a column is
         raise TooFewRowsError(f"the first window has {window.table.num_rows} rows, at least {MIN_ROWS} are needed")
-    encoder = TableEncoder.fit(
-        window.table, columns=settings.columns, drop=settings.drop, numeric=settings.numeric,
-        categorical=settings.categorical, datetime=settings.datetime, time_column=settings.time_column,
-        schema=settings.schema, untyped=window.untyped,
-    )  # fmt: skip
+    encoder = fit_encoder(window, settings, settings.time_column)
     encoded = encoder.transform(window.table, untyped=window.untyped)
     constant = constants(encoder.names, encoded.values)
     reason = too_few(len(encoded.values), settings, encoder, constant)
@@ -123,28 +140,24 @@ def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tupl
     original = Original(FIRST, 0, window.table.num_rows, window.end, then, constant)
     state = RunState(settings, encoder, estimator, (original,), {FIRST: AlarmMemory()}, cursor=window.cursor, now=then)
     record = _record(
-        window, 0, FIRST, "original", (*notes, *_remarks(window), *encoded.notes), time.perf_counter() - began,
-        digest=digest(encoded.values), reason="drift is measured from this window on",
-    )  # fmt: skip
+        window,
+        0,
+        FIRST,
+        "original",
+        notes=(*notes, *_remarks(window), *encoded.notes),
+        seconds=time.perf_counter() - began,
+        digest=digest(encoded.values),
+        reason="drift is measured from this window on",
+    )
     return state, record
 
 
 def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple[RunState, list[Record]]:
-    """The next window, seen from every original."""
-    began, names = time.perf_counter(), [original.name for original in state.originals]
-    index, remarks = state.windows, [*notes, *_remarks(window)]
-    moved_on = replace(state, windows=index + 1, cursor=window.cursor)
-
-    def skip(why: Sequence[str]) -> tuple[RunState, list[Record]]:
-        seconds = time.perf_counter() - began
-        return moved_on, [
-            _record(window, index, name, "skipped", (*remarks, *why), seconds, signal=state.alarms[name].signal,
-                    reason=f"nothing was measured: {state.alarms[name].signal} stands")
-            for name in names
-        ]  # fmt: skip
-
+    """Take the next window, and measure how far it is from every original."""
+    began, remarks = time.perf_counter(), [*notes, *_remarks(window)]
+    after = replace(state, windows=state.windows + 1, cursor=window.cursor)
     if window.table.num_rows == 0:
-        return skip(() if remarks else ("no rows",))
+        return after, _skipped(state, window, remarks or ["no rows"], began)
     table = complete(window, state.encoder)
     absent = [c.name for c in state.encoder.columns if c.name not in window.table.column_names]
     if window.sparse and absent:
@@ -153,45 +166,73 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
     remarks += encoded.notes
     reason = too_few(len(encoded.values), state.settings, state.encoder, state.originals[0].constant)
     if reason:
-        return skip((f"{reason}: the next window is compared with the one before",))
-    estimator = copy.copy(state.estimator)  # shallow: a step replaces what it changes
-    rows = named(state.encoder, encoded.values)
+        remarks.append(f"{reason}: the next window is compared with the one before")
+        return after, _skipped(state, window, remarks, began)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UntrustedEstimateWarning)  # they are in info_, and become doubts
-            estimator.partial_fit(dict.fromkeys(names, rows))
+        estimator = _stepped(state, encoded.values)
     except FitDivergedError as error:
-        return skip((f"the fit failed, the next window is compared with the one before: {error}",))
-    groups = grouped(state.encoder)
-    judged = {
-        original.name: judge(
-            estimator, original.name, state.settings, state.alarms[original.name], groups,
-            _novelty(state, original, estimator, encoded.values),
-        )
-        for original in state.originals
-    }  # fmt: skip
+        remarks.append(f"the fit failed, the next window is compared with the one before: {error}")
+        return after, _skipped(state, window, remarks, began)
+    judged = {original.name: _judged(state, original, estimator, encoded.values) for original in state.originals}
     now = state.encoder.summarise(table, untyped=window.untyped) if state.settings.summaries else {}
-    seconds, mark = time.perf_counter() - began, digest(encoded.values)
+    common: dict[str, Any] = {
+        "notes": remarks,
+        "seconds": time.perf_counter() - began,
+        "digest": digest(encoded.values),
+    }
     records = [
-        _record(window, index, n, "measured", remarks, seconds, digest=mark, **found.parts)
-        for n, found in judged.items()
+        _record(window, state.windows, name, "measured", **common, **found.parts) for name, found in judged.items()
     ]
-    alarms = {n: found.alarm for n, found in judged.items()}
-    return replace(moved_on, estimator=estimator, alarms=alarms, now=now), records
+    alarms = {name: found.alarm for name, found in judged.items()}
+    return replace(after, estimator=estimator, alarms=alarms, now=now), records
 
 
-def _novelty(state: RunState, original: Original, estimator: ContinualDensityRatio, values: Floats) -> Novelty | None:
-    settings, lag = state.settings, estimator.info_.originals[original.name].lag
-    return novelty(
-        original.constant, original.rows, state.encoder.names, values,
-        kind=settings.divergences[0], run_length=settings.run_length, lag=lag,
-    )  # fmt: skip
+def _skipped(state: RunState, window: Window, notes: Sequence[str], began: float) -> list[Record]:
+    seconds = time.perf_counter() - began
+    signals = {original.name: state.alarms[original.name].signal for original in state.originals}
+    return [
+        _record(
+            window,
+            state.windows,
+            name,
+            "skipped",
+            notes=notes,
+            seconds=seconds,
+            signal=signal,
+            reason=f"nothing was measured: {signal} stands",
+        )
+        for name, signal in signals.items()
+    ]
+
+
+def _stepped(state: RunState, values: Floats) -> ContinualDensityRatio:
+    estimator = copy.copy(state.estimator)  # shallow: a step replaces what it changes
+    rows = named(state.encoder, values)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)  # they are in info_, and become doubts
+        estimator.partial_fit({original.name: rows for original in state.originals})
+    return estimator
+
+
+def _judged(state: RunState, original: Original, estimator: ContinualDensityRatio, values: Floats) -> Judgement:
+    settings = state.settings
+    new_values = novelty(
+        original.constant,
+        original.rows,
+        state.encoder.names,
+        values,
+        kind=settings.divergences[0],
+        run_length=settings.run_length,
+        lag=estimator.info_.originals[original.name].lag,
+    )
+    alarm, groups = state.alarms[original.name], grouped(state.encoder)
+    return judge(estimator, original.name, settings, alarm, groups, new_values)
 
 
 def add_original(
     state: RunState, name: str, table: pa.Table | None, *, untyped: bool = False
 ) -> tuple[RunState, Record]:
-    """A further original: the rows of a table, or of the current window if there is none."""
+    """Add an original: the rows of a table, or those of the current window if there is no table."""
     if not name or not isinstance(name, str):
         raise ValueError(f"name={name!r} must be a non-empty string")
     if name in state.alarms:
@@ -211,16 +252,22 @@ def add_original(
     estimator.add_original(named(state.encoder, values), name=name)
     index = state.windows - 1
     record = Record(
-        window=index, original=name, status="original", rows=len(values), first_row=0, notes=notes,
-        reason="drift is measured from these rows on", digest=digest(values),
-    )  # fmt: skip
+        window=index,
+        original=name,
+        status="original",
+        rows=len(values),
+        first_row=0,
+        notes=notes,
+        reason="drift is measured from these rows on",
+        digest=digest(values),
+    )
     original = Original(name, index, len(values), None, then, constant)
     alarms = {**state.alarms, name: AlarmMemory()}
     return replace(state, estimator=estimator, originals=(*state.originals, original), alarms=alarms), record
 
 
 def complete(rows: Batch | Window, encoder: TableEncoder) -> pa.Table:
-    """Where values are missing by their column not being there, as in JSON lines, a column without any is there."""
+    """Add absent columns as missing values, in sources such as JSON lines where a row may leave a column out."""
     table = rows.table
     if rows.sparse:
         for column in encoder.columns:
@@ -236,9 +283,18 @@ def _remarks(window: Window) -> list[str]:
 
 
 def _record(
-    window: Window, index: int, original: str, status: str, notes: Sequence[str], seconds: float, **parts: Any
+    window: Window, index: int, original: str, status: str, *, notes: Sequence[str], seconds: float, **parts: Any
 ) -> Record:
     return Record(
-        window=index, original=original, status=status, rows=window.table.num_rows, first_row=window.first_row,
-        start=window.start, end=window.end, late_rows=window.late_rows, notes=tuple(notes), seconds=seconds, **parts,
-    )  # fmt: skip
+        window=index,
+        original=original,
+        status=status,
+        rows=window.table.num_rows,
+        first_row=window.first_row,
+        start=window.start,
+        end=window.end,
+        late_rows=window.late_rows,
+        notes=tuple(notes),
+        seconds=seconds,
+        **parts,
+    )

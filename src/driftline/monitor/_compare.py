@@ -1,4 +1,4 @@
-"""Two tables held against each other: static estimation, as a Record."""
+"""Comparison of two tables by static estimation, as a Record."""
 
 from __future__ import annotations
 
@@ -9,23 +9,19 @@ from functools import partial
 from driftline.alarms import Signal
 from driftline.estimators import DensityRatio
 from driftline.inference import Estimate
-from driftline.monitor._advance import complete, grouped, named
+from driftline.monitor._advance import complete, fit_encoder, grouped, named
 from driftline.monitor._judgement import moved, noting, plain
 from driftline.monitor._records import Record
 from driftline.monitor._settings import Settings
 from driftline.sources import Batch
-from driftline.tables import TableEncoder
 
 __all__ = ["compare"]
 
 
 def compare(original: Batch, current: Batch, settings: Settings, name: str = "original") -> Record:
-    """How far the current rows are from the original ones; alarm if the whole interval lies beyond the tolerance."""
+    """Measure how far current rows are from original ones; alarm if the whole interval lies beyond the tolerance."""
     began = time.perf_counter()
-    encoder = TableEncoder.fit(
-        original.table, columns=settings.columns, drop=settings.drop, numeric=settings.numeric,
-        categorical=settings.categorical, datetime=settings.datetime, schema=settings.schema, untyped=original.untyped,
-    )  # fmt: skip
+    encoder = fit_encoder(original, settings)
     then = encoder.transform(original.table, untyped=original.untyped)
     now = encoder.transform(complete(current, encoder), untyped=current.untyped)
     ratio, doubts = DensityRatio(model=settings.model, random_state=settings.seed), list[str]()
@@ -37,15 +33,26 @@ def compare(original: Batch, current: Batch, settings: Settings, name: str = "or
     columns = noting(doubts, partial(moved, ratio.attribution, settings, grouped(encoder)))
     signal, reason = _judged(found[settings.divergences[0]], settings.tolerance)
     return Record(
-        window=1, original=name, status="measured", rows=len(now.values), first_row=len(then.values), divergences=found,
-        signal=signal, reason=reason, warning_limit=settings.tolerance, alarm_limit=settings.tolerance, columns=columns,
-        effective_sample_size=ratio.info_.effective_sample_size, doubts=tuple(dict.fromkeys(doubts)), notes=now.notes,
+        window=1,
+        original=name,
+        status="measured",
+        rows=len(now.values),
+        first_row=len(then.values),
+        divergences=found,
+        signal=signal,
+        reason=reason,
+        warning_limit=settings.tolerance,
+        alarm_limit=settings.tolerance,
+        columns=columns,
+        effective_sample_size=ratio.info_.effective_sample_size,
+        doubts=tuple(dict.fromkeys(doubts)),
+        notes=now.notes,
         seconds=time.perf_counter() - began,
-    )  # fmt: skip
+    )
 
 
 def _judged(drift: Estimate, tolerance: float) -> tuple[Signal, str]:
-    """One look, no stream: the interval against the tolerance."""
+    """Compare the interval with the tolerance: this is a single look, not a stream."""
     percent = f"{100 * drift.level:.4g}% interval"
     if not math.isfinite(drift.low + drift.high):
         signal = Signal.WARNING if drift.value > tolerance else Signal.NORMAL

@@ -1,8 +1,8 @@
-"""What a tracker file holds, shown in full, so that one can see that no original's rows are in it.
+"""Contents of a tracker file, shown in full as evidence that no original's rows are in it.
 
 The file has two tables. Records hold numbers about windows; the parts are the run's description, its progress and the
-estimator's state, whose arrays are listed here one by one. Only arrays named ``window`` hold rows; their digest tells
-whose they are. And with the rows at hand, :func:`search` looks for them in the bytes of the file.
+estimator's state, whose arrays are listed here one by one. Only arrays named ``window`` hold rows; their digest shows
+whose they are. Given an original's rows, :func:`search` looks for them in the bytes of the file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MEANINGS = (
     ("step_log_ratio", "log-ratio of the last step for each of these rows"),
     ("uncertainty.score", "influence of each of these rows on the last step"),
     ("uncertainty.", "error bars of the coefficients, accumulated"),
-    ("evidence.", "sums that tell which features the model still needs"),
+    ("evidence.", "sums that show which features the model still needs"),
     ("module.", "weights of the network"),
     ("mean", "means of the encoded columns in the original"),
     ("scale", "standard deviations of the encoded columns in the original"),
@@ -49,7 +49,7 @@ _MEANINGS = (
 
 @dataclass(frozen=True)
 class Array:
-    """One array of the estimator's state."""
+    """An array of the estimator's state."""
 
     name: str
     shape: tuple[int, ...]
@@ -59,7 +59,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Held:
-    """Rows that the state holds: whose window, and whether these are the rows an original joined with."""
+    """Rows in the state: the original they are held for, their window, and whether it joined with them."""
 
     original: str
     rows: int
@@ -72,11 +72,14 @@ class Inspection:
     """Everything in a tracker file.
 
     Attributes:
-        bytes: of the file; ``log_bytes`` of the write-ahead log beside it, 0 unless a writer is at work.
+        run: the run it describes.
+        bytes: size of the file.
+        log_bytes: size of the write-ahead log beside it, 0 unless a writer is at work.
         parts: bytes of the Records and of each part.
-        arrays: of the estimator's state.
-        held: the rows in it.
-        free_pages: pages of the file without content; ``free_is_zero`` whether they hold zeros only.
+        arrays: arrays of the estimator's state.
+        held: rows in that state.
+        free_pages: number of pages without content.
+        free_is_zero: whether those pages hold only zeros.
     """
 
     run: Run
@@ -90,18 +93,18 @@ class Inspection:
 
     @property
     def originals_held(self) -> tuple[str, ...]:
-        """Originals whose own rows are in the file, since no window has come after they joined."""
+        """Originals whose own rows are in the file because no window has come since they joined."""
         return tuple(held.original for held in self.held if held.is_original)
 
 
 @dataclass(frozen=True)
 class Found:
-    """How many of the distinct rows looked for are in a tracker file's bytes.
+    """Result of a search for rows in the bytes of a tracker file.
 
     Attributes:
-        rows: distinct rows looked for.
-        found: those in the file.
-        also_current: of these, the ones that are also rows of the window which the file holds anyway.
+        rows: number of distinct rows looked for.
+        found: number of these that are in the file.
+        also_current: number of found rows that are also in the current window, which the file holds anyway.
     """
 
     rows: int
@@ -115,7 +118,7 @@ class Found:
 
 
 def inspect(path: str | os.PathLike[str]) -> Inspection:
-    """Look into a tracker file; a writer may be at work."""
+    """Read everything in a tracker file, even while a writer is at work."""
     with Tracker(path, readonly=True) as tracker:
         content = tracker.read()
     run, sizes = content.run(os.fspath(path)), content.sizes
@@ -147,11 +150,11 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
 def search(path: str | os.PathLike[str], blocks: Iterable[Floats]) -> Found:
     """Look for encoded rows (n, D) in the bytes of a tracker file and its log.
 
-    Rows are kept as they are, in double precision, so what is kept can be found, also in pages that are no longer used.
-    There, a row that lies across two pages which do not follow each other is missed; of a window, nearly all are found.
+    Rows are kept unchanged, in double precision, so kept rows can be found, even in pages that are no longer used.
+    There, a row that spans two pages which are not adjacent is missed, but nearly all rows of a window are found.
     """
     rows = np.unique(np.concatenate(list(blocks)), axis=0)
-    # medians and most frequent values are all zeros once encoded, and so are unused bytes: that row tells nothing
+    # medians and most frequent values are all zeros once encoded, as unused bytes are: finding that row proves nothing
     rows = np.ascontiguousarray(rows[rows.any(axis=1)])
     with Tracker(path, readonly=True) as tracker:
         content = tracker.read()
@@ -164,7 +167,7 @@ def search(path: str | os.PathLike[str], blocks: Iterable[Floats]) -> Found:
 
 
 def _occurring(rows: Floats, content: bytes) -> set[bytes]:
-    """Which rows occur in some bytes, at any offset: found by their most telling column, then compared in full."""
+    """Return the rows that occur in the bytes, at any offset: found by their most varied column, compared in full."""
     column = int(np.argmax([len(np.unique(values)) for values in rows.T]))
     wanted, width, found = {row.tobytes() for row in rows}, rows.shape[1] * 8, set()
     marks = np.unique(rows[:, column]).view(np.uint64)
@@ -177,9 +180,9 @@ def _occurring(rows: Floats, content: bytes) -> set[bytes]:
 
 
 def _bytes_of(path: str | os.PathLike[str]) -> list[bytes]:
-    """The bytes of a tracker file and its log: as they are, and page by page without what SQLite puts in front.
+    """Return the bytes of a tracker file and its log: as they are, and with the first four bytes of each page removed.
 
-    What is longer than a page goes on in the next ones, after four bytes that say which comes then.
+    Content longer than a page goes on in further pages, each of which begins with the number of the next: four bytes.
     """
     raw = Path(path).read_bytes()
     size = int.from_bytes(raw[16:18], "big")
@@ -188,7 +191,7 @@ def _bytes_of(path: str | os.PathLike[str]) -> list[bytes]:
     log = Path(f"{os.fspath(path)}-wal")
     if log.is_file():
         frames = log.read_bytes()
-        pages = range(32 + 24, len(frames), size + 24)  # a header of the log, and one of each page
+        pages = range(32 + 24, len(frames), size + 24)  # after the header of the log and that of each page
         found += [frames, b"".join(frames[k + 4 : k + size] for k in pages)]
     return found
 
@@ -213,7 +216,7 @@ def _held(original: str, window: torch.Tensor, run: Run) -> Held:
 
 
 def _free_pages(path: str | os.PathLike[str]) -> tuple[int, bool]:
-    """Pages without content, and whether what SQLite does not use of them is zero."""
+    """Count the pages without content, and say whether their bytes that SQLite does not use are zero."""
     with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as database:
         (size,) = database.execute("PRAGMA page_size").fetchone()
         (count,) = database.execute("PRAGMA freelist_count").fetchone()
@@ -224,7 +227,7 @@ def _free_pages(path: str | os.PathLike[str]) -> tuple[int, bool]:
 
 
 def _walk_free(data: bytes, size: int) -> bool:
-    """Trunk pages of the free list hold page numbers only, also outdated ones; leaves are all zeros, as overwritten."""
+    """Say whether trunk pages of the free list hold only page numbers, even outdated ones, and leaves only zeros."""
     trunk, pages = int.from_bytes(data[32:36], "big"), len(data) // size
     while trunk:
         page = data[(trunk - 1) * size : trunk * size]
@@ -237,7 +240,7 @@ def _walk_free(data: bytes, size: int) -> bool:
 
 
 def as_json(inspection: Inspection) -> dict[str, Any]:
-    """For ``inspect --json``."""
+    """Return what ``inspect --json`` prints."""
     return {
         "path": inspection.run.path,
         "created": inspection.run.created,

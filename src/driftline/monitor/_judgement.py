@@ -1,4 +1,4 @@
-"""One window judged from one original: estimates, the alarm's decision, the columns that moved."""
+"""Judgement of a window from one original: estimates, the alarm's decision, the columns that moved."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from driftline.monitor._novelty import Novelty
 from driftline.monitor._records import Moved
 from driftline.monitor._settings import Settings
 
-__all__ = ["Judgement", "alarm_from_dict", "alarm_to_dict", "judge", "moved", "noting", "plain"]
+__all__ = ["Judgement", "judge", "moved", "noting", "plain"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What goes into a Record, and the alarm's state after it."""
+    """Parts of a Record, and the alarm's memory after it."""
 
     parts: Mapping[str, Any]
     alarm: AlarmMemory
@@ -37,7 +37,7 @@ def judge(
     groups: Mapping[str, Sequence[str]],
     novelty: Novelty | None = None,
 ) -> Judgement:
-    """Ask the estimator everything a Record holds about an original, after its step to the window."""
+    """Ask the estimator for everything a Record holds about an original, after its step to the window."""
     about = estimator.info_.originals[original]
     doubts = list(about.warnings)
     divergences = {
@@ -71,7 +71,7 @@ def judge(
 
 
 def noting(doubts: list[str], ask: Callable[[], T]) -> T:
-    """Warnings become doubts."""
+    """Return the answer, and add its warnings to the doubts."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         answer = ask()
@@ -80,19 +80,19 @@ def noting(doubts: list[str], ask: Callable[[], T]) -> T:
 
 
 def _decide(alarm: AlarmMemory, settings: Settings, drift: Estimate, step: Estimate) -> tuple[AlarmMemory, Decision]:
-    """The alarm's decision; without error bars there is none to be had, but a reading beyond the tolerance warns."""
+    """Let the alarm decide; without error bars it cannot, but an estimate beyond the tolerance is a warning."""
     if math.isfinite(drift.std_error + step.std_error):
         return decide(alarm, settings.policy(), drift, step)
     alarm = alarm._replace(seen=alarm.seen + 1)
     stands, beyond = Signal(alarm.signal), drift.value > settings.tolerance and alarm.seen > settings.warm_up
     signal = Signal.WARNING if beyond and stands == Signal.NORMAL else stands
-    told = f"drift of {drift.value:.3g} nats has no error bar, too few rows for that: enlarge the window"
-    reason = told if beyond else "no error bar for this window, so nothing was decided"
+    unsure = f"drift of {drift.value:.3g} nats has no error bar, too few rows for that: enlarge the window"
+    reason = unsure if beyond else "no error bar for this window, so nothing was decided"
     return alarm, Decision(signal, reason, Look(drift.value, math.nan, math.nan), None)
 
 
 def _certain(alarm: AlarmMemory, decision: Decision, novelty: Novelty) -> tuple[AlarmMemory, Decision]:
-    """An alarm in any case, whatever the noise of the divergence."""
+    """Raise the alarm, whatever the noise of the divergence."""
     reason = f"{decision.reason}; {novelty}" if decision.signal == Signal.ALARM else str(novelty)
     return alarm._replace(signal=Signal.ALARM, calm=0), decision._replace(signal=Signal.ALARM, reason=reason)
 
@@ -100,10 +100,10 @@ def _certain(alarm: AlarmMemory, decision: Decision, novelty: Novelty) -> tuple[
 def moved(
     attribution: Callable[..., list[Attribution]], settings: Settings, groups: Mapping[str, Sequence[str]]
 ) -> tuple[Moved, ...]:
-    """The columns that an estimator's attribution names first."""
+    """Return the columns that an estimator's attribution names first."""
     try:
         parts = attribution(level=settings.level, groups=groups)
-    except ValueError:  # networks have no such parts
+    except ValueError:  # networks have no parts by column
         return ()
     return tuple(Moved(str(p.column), float(p.share), plain(p.contribution)) for p in parts[: settings.top])
 
@@ -113,16 +113,6 @@ def _number(value: float) -> float:
 
 
 def plain(estimate: Estimate) -> Estimate:
-    """As a Record keeps it, so that it equals what is read back."""
+    """Return an estimate as Records keep it, so that it equals the one read back."""
     numbers = (estimate.value, estimate.std_error, estimate.low, estimate.high, estimate.level)
     return Estimate(*(_number(number) for number in numbers))
-
-
-def alarm_to_dict(alarm: AlarmMemory) -> dict[str, Any]:
-    """For JSON."""
-    return {**alarm._asdict(), "signal": str(alarm.signal), "weights": list(alarm.weights)}
-
-
-def alarm_from_dict(data: Mapping[str, Any]) -> AlarmMemory:
-    """Back from JSON."""
-    return AlarmMemory(**{**data, "signal": Signal(data["signal"]), "weights": tuple(data["weights"])})

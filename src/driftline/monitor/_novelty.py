@@ -1,9 +1,10 @@
-r"""Values an original did not have at all: drift that is certain, whatever the noise of the rest.
+r"""Novelty: values an original did not have at all, which are certain drift whatever the noise of the rest.
 
 An encoded column that was constant over the n rows of an original (no missing value, no other category, one number
-only) had other values with a chance of at most :math:`u`, :math:`e^{-nu}` being as small as the alarm promises. If a
-share s of the current rows has them, no divergence can be less than that between the two chances s and u: whatever is
-done to the rows, such as looking at one column, cannot make it larger. Where s rests on few rows, its lower end counts.
+only) had other values with a probability of at most :math:`u`, where :math:`e^{-nu}` is as small as the alarm promises.
+If a share s of the current rows has other values, no divergence can be less than that between the two probabilities s
+and u: processing the rows, such as looking at one column, cannot increase it. The lower end of s counts, because s may
+rest on few rows.
 """
 
 from __future__ import annotations
@@ -23,20 +24,19 @@ Floats = npt.NDArray[np.float64]
 
 
 class Novelty(NamedTuple):
-    """A column with values that were not there, the share of rows that have them, and the divergence at least."""
+    """A column with values the original did not have, the share of rows with them, and the least divergence."""
 
     column: str
     share: float
     least: float
 
     def __str__(self) -> str:
-        return (
-            f"{self.column}: {self.share:.0%} of the rows are what no row was at first, at least {self.least:.3g} nats"
-        )
+        rows = f"{self.share:.0%} of the rows have a value that no row had at first"
+        return f"{self.column}: {rows}, at least {self.least:.3g} nats"
 
 
 def constants(names: Sequence[str], values: Floats) -> dict[str, float]:
-    """Encoded columns with one value in all rows (n, D), and that value."""
+    """Return the encoded columns with one value in all rows (n, D), and that value."""
     flat = (values == values[0]).all(0)
     return {name: float(values[0, j]) for j, name in enumerate(names) if flat[j]}
 
@@ -51,14 +51,15 @@ def novelty(
     run_length: float,
     lag: int = 0,
 ) -> Novelty | None:
-    """The column that says most, or None if no constant column has other values.
+    """Return the constant column with the most rows of other values; None if these are too few to be sure.
 
     Arguments:
-        constant: of the original, and its ``rows``.
-        names, values: of the current window's encoded columns, (m, D).
-        kind: of divergence.
+        constant: constant encoded columns of the original, and their values.
+        rows: number of rows of the original.
+        names, values: encoded columns of the current window, (m, D).
+        kind: divergence to bound.
         run_length: windows between false alarms.
-        lag: over how many rows neighbours depend on each other: so many count as one.
+        lag: number of rows over which neighbours depend on each other; 1 + lag rows count as one.
 
     >>> then, now = np.zeros((500, 2)), np.eye(2)[np.zeros(500, int)]
     >>> found = novelty(constants("ab", then), 500, "ab", now, kind="reverse_kl", run_length=1000)
@@ -71,7 +72,7 @@ def novelty(
     shares = (values[:, at] != [constant[names[j]] for j in at]).mean(0)
     best = int(shares.argmax())
     share, worth = float(shares[best]), len(values) / (1.0 + lag)
-    # of the chance before, the upper end at the alarm's chance for any of the columns; of the one now, the lower end
+    # upper end of the probability before, at the alarm's rate for all columns together; lower end of the one now
     before = min(math.log(run_length * len(at)) * (1.0 + lag) / rows, 1.0)
     now = share - 3.0 * math.sqrt(share * (1.0 - share) / worth)
     if now <= before:

@@ -1,4 +1,4 @@
-"""Records and runs: what the monitor says of one window and one original, and all it has said, as frozen values."""
+"""Records and runs, as frozen values: what the monitor says of one window and one original, and all it has said."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ STATUSES = ("original", "measured", "skipped")
 
 
 class RecordError(ValueError):
-    """A line that is no Record."""
+    """The line is not a Record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """One column's part in KL(original‖current) + KL(current‖original): nats, and a share of the sum."""
+    """A column's part in KL(original‖current) + KL(current‖original): in nats, and as a share of the sum."""
 
     column: str
     share: float
@@ -34,29 +34,29 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One window as seen from one original.
+    """A window as seen from one original.
 
     Attributes:
-        window: 0 is the first window, where tracing began; skipped windows count.
-        original: from where drift is measured: ``"original"``, or a name given with ``original add``.
+        window: index of the window: 0 is the first one, where tracing began; skipped windows count.
+        original: original from which drift is measured: ``"original"``, or a name given with ``original add``.
         status: ``"original"`` (the window an original joined with), ``"measured"``, or ``"skipped"`` (no rows, or too
             few: nothing was estimated, the signal stands).
-        rows: rows in the window.
-        first_row: how many rows of the stream came before it.
-        start, end: ISO 8601, with windows by time; None otherwise.
-        divergences: by name, in nats where they have a unit, with intervals.
+        rows: number of rows in the window.
+        first_row: number of rows of the stream before the window.
+        start, end: times between which the window lies, ISO 8601; None unless windows are cut by time.
+        divergences: estimates with intervals, by name; in nats if they have a unit.
         step: KL(current‖previous window).
         signal, reason: the alarm's decision after this window, and why.
-        warning_limit, alarm_limit: what the first of ``divergences`` is compared with; nan where nothing was decided.
-        step_limit: what ``step`` is compared with; beyond it is an abrupt change.
-        columns: those that moved furthest from the original, most first.
+        warning_limit, alarm_limit: limits of the first of ``divergences``; nan if nothing was decided.
+        step_limit: limit of ``step``; beyond it is an abrupt change.
+        columns: columns that moved furthest from the original, largest first.
         effective_sample_size: Kish's size of the weights on the window, at most ``rows``.
         diagnostics: numbers about the step: ``overlap``, ``lag``, ``mean_ratio``, ``step_mean_ratio``.
-        doubts: why not to trust the estimates of this window, in words; empty if nothing speaks against them.
-        notes: what else a person should know about it; empty if nothing.
-        late_rows: rows that came after their window had been closed, and were left out, since the last Record.
-        digest: of the window's encoded rows: tells which window's rows a tracker file holds, and none of them.
-        seconds: taken by this window.
+        doubts: reasons not to trust the estimates of this window, in words; empty if there are none.
+        notes: other remarks about the window, in words; empty if there are none.
+        late_rows: number of rows left out since the last Record because their window had been closed.
+        digest: digest of the encoded rows: it shows which window's rows a tracker file holds, and reveals none of them.
+        seconds: time taken by this window.
     """
 
     window: int
@@ -84,11 +84,11 @@ class Record:
 
     @property
     def drift(self) -> Estimate | None:
-        """The divergence the alarm looks at, the first one; None if nothing was estimated."""
+        """Divergence the alarm looks at, the first one; None if nothing was estimated."""
         return next(iter(self.divergences.values()), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: numbers that are not finite are null."""
+        """Return the fields as JSON has them: numbers that are not finite are None."""
         out: dict[str, Any] = {}
         for f in fields(self):
             value = getattr(self, f.name)
@@ -113,12 +113,12 @@ class Record:
         return out
 
     def to_json(self) -> str:
-        """One line."""
+        """Return the Record as one line of JSON."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, line: str) -> Record:
-        """The Record that :meth:`to_json` wrote; :class:`RecordError` if it is none.
+        """Read a Record that :meth:`to_json` wrote; :class:`RecordError` if the line is not one.
 
         >>> record = Record(window=3, original="original", status="skipped", rows=0, first_row=9000)
         >>> Record.from_json(record.to_json()) == record
@@ -133,11 +133,13 @@ class Record:
 
 @dataclass(frozen=True)
 class Original:
-    """One original: when it joined and, if the run keeps summaries, what its columns looked like then.
+    """An original: when it joined and, if the run keeps summaries, what its columns looked like then.
 
     Attributes:
-        window, joined: the window it joined with, and that window's end; None if it has no time.
-        rows: rows it had.
+        name: name of the original.
+        window: index of the window it joined with.
+        rows: number of its rows.
+        joined: end of the window it joined with; None if that has no time.
         then: histograms of its columns; empty without summaries.
         constant: encoded columns that had one value only, and that value.
     """
@@ -152,16 +154,16 @@ class Original:
 
 @dataclass(frozen=True)
 class Run:
-    """A run as far as its tracker file has it.
+    """A run as its tracker file records it.
 
     Attributes:
-        path: of the tracker file.
-        created: ISO 8601.
-        settings: of the run.
-        source: what was watched, in words.
-        encoder: the frozen table encoder as JSON has it.
-        records: of all windows, in order; of one window, in the order of the originals.
-        originals: the originals, in the order they joined.
+        path: path of the tracker file.
+        created: time at which the run was begun, ISO 8601.
+        settings: settings of the run.
+        source: source that was watched, in words.
+        encoder: frozen table encoder, as JSON has it.
+        records: Records of all windows, in order; within a window, in the order of the originals.
+        originals: originals, in the order they joined.
         now: histograms of the last measured window, in the same bins as ``then``; empty without summaries.
     """
 
@@ -175,7 +177,7 @@ class Run:
     now: Summaries
 
     def of(self, original: str) -> list[Record]:
-        """The Records of one original, in order."""
+        """Return the Records of one original, in order."""
         return [record for record in self.records if record.original == original]
 
 
@@ -203,7 +205,7 @@ def _estimate(data: Any, name: str) -> Estimate:
 
 def _checked(data: Any) -> dict[str, Any]:
     if not isinstance(data, dict) or set(data) != {f.name for f in fields(Record)}:
-        raise ValueError("its fields are not a Record's")
+        raise ValueError("its fields are not those of a Record")
     out = dict(data)
     for name in ("window", "rows", "first_row", "late_rows"):
         if not isinstance(data[name], int) or isinstance(data[name], bool) or data[name] < 0:
@@ -219,7 +221,7 @@ def _checked(data: Any) -> dict[str, Any]:
         if not isinstance(data[name], str | None):
             raise ValueError(f"{name}={data[name]!r} is not a time")
     if data["status"] not in STATUSES:
-        raise ValueError(f"status={data['status']!r} is none of {list(STATUSES)}")
+        raise ValueError(f"status={data['status']!r} is not one of {list(STATUSES)}")
     for name in ("doubts", "notes"):
         if not isinstance(data[name], list) or not all(isinstance(note, str) for note in data[name]):
             raise ValueError(f"{name} are not text")

@@ -1,4 +1,4 @@
-"""Settings of a run of the monitor: checked once, kept in the tracker file, the same when the run goes on."""
+"""Settings of a run: checked once, kept in the tracker file, and used again when the run goes on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from driftline.fitting import MODELS as _ALL_MODELS
 from driftline.inference import DIVERGENCES
 from driftline.sources import WindowRule
 
-if TYPE_CHECKING:  # the command line wants the names of settings at once: SciPy and PyTorch would take seconds
+if TYPE_CHECKING:  # the command line needs the names of settings at once: SciPy and PyTorch would take seconds
     from driftline.alarms import AlarmPolicy
 
 __all__ = ["DATETIME_PARTS", "MODELS", "Settings"]
@@ -21,27 +21,28 @@ MODELS = tuple(name for name in _ALL_MODELS if name != "quadratic-full")  # too 
 
 @dataclass(frozen=True)
 class Settings:
-    """What defines a run.
+    """Choices that define a run.
 
     Arguments:
-        window: rows in a window; or give ``time_column`` and ``every``.
+        window: number of rows in a window; or give ``time_column`` and ``every``.
         time_column: column with the rows' times, for windows by time.
-        every: length of such a window: a number and s, min, h, d, w or mo, such as ``"1d"``.
-        lateness: how long a window waits for rows that come out of order, such as ``"2h"``.
-        columns: only these are watched; all if empty.
-        drop: columns that are left out.
+        every: length of a window by time: a number and s, min, h, d, w or mo, such as ``"1d"``.
+        lateness: time a window waits for rows that come out of order, such as ``"2h"``.
+        columns: columns to watch; all if empty.
+        drop: columns to leave out.
         numeric, categorical: columns whose kind is given, not guessed.
-        datetime: parts of datetime columns to watch: hour, weekday, day, month. None by default.
-        schema: ``"strict"``: columns that are missing, new or of another type are an error; ``"lenient"``: missing ones
-            count as missing values, new ones are left out, values that cannot be read are missing; all is noted.
-        model: of the log-ratio: auto, linear, quadratic, mlp.
-        divergences: what Records hold; the alarm looks at the first.
-        tolerance: nats of drift that do not matter.
-        run_length, warning, persistence, warm_up: as in :class:`~driftline.alarms.DriftAlarm`.
-        level: of intervals.
-        top: how many columns a Record names.
+        datetime: parts of datetime columns to watch: hour, weekday, day, month; none by default.
+        schema: treatment of columns that are missing, new or of another type: ``"strict"`` makes them an error; with
+            ``"lenient"`` absent columns count as missing values, new ones are left out, values that cannot be read are
+            missing, and all of this is noted.
+        model: model of the log-ratio: auto, linear, quadratic, mlp.
+        divergences: divergences that Records hold; the alarm looks at the first.
+        tolerance: drift that does not matter, in nats.
+        run_length, warning, persistence, warm_up: promises of the alarm, as in :class:`~driftline.alarms.DriftAlarm`.
+        level: confidence level of intervals.
+        top: number of columns a Record names.
         summaries: whether histograms of the columns (of the originals and the current window) are kept for reports.
-        seed: of anything drawn.
+        seed: random seed.
     """
 
     window: int | None = None
@@ -73,9 +74,9 @@ class Settings:
             if not all(isinstance(v, str) and v for v in value):
                 raise ValueError(f"{name}={value!r} must be names")
             object.__setattr__(self, name, value)
-        self.window_rule()  # checks its own
+        self.window_rule()  # checks the fields that it uses
         self._check_choices()
-        self.policy()  # checks its own numbers
+        self.policy()  # likewise
 
     def _check_choices(self) -> None:
         for name, value, known in (
@@ -103,22 +104,22 @@ class Settings:
             raise ValueError(f"seed={self.seed!r} must be a whole number of at least 0")
 
     def window_rule(self) -> WindowRule:
-        """How the stream is cut into windows."""
+        """Return the rule by which the stream is cut into windows."""
         return WindowRule(self.window, self.time_column, self.every, self.lateness, self.schema)
 
     def policy(self) -> AlarmPolicy:
-        """What the alarm promises."""
+        """Return the policy of the alarm."""
         from driftline.alarms import AlarmPolicy
 
         return AlarmPolicy(self.tolerance, self.run_length, self.warning, self.persistence, self.warm_up)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the settings as JSON has them."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Back from JSON or TOML; an unknown key is an error."""
+        """Build settings from JSON or TOML; an unknown key is an error."""
         known = [f.name for f in fields(cls)]
         unknown = [name for name in data if name not in known]
         if unknown:
@@ -126,12 +127,12 @@ class Settings:
         return cls(**data)
 
     def differs(self, given: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-        """Which of the given settings are others than these: name -> (these, given)."""
+        """Return the given settings that differ from these: name -> (this value, given value)."""
         mine, known = self.to_dict(), {f.name for f in fields(self)}
         found = {}
         for name, value in given.items():
             if name not in known:
-                type(self).from_dict({name: value})  # says what is known
+                type(self).from_dict({name: value})  # raises, and lists the known ones
             plain = list(value) if isinstance(value, tuple | list) else value
             plain = [plain] if isinstance(plain, str) and isinstance(mine[name], list) else plain
             if plain != mine[name]:

@@ -1,4 +1,4 @@
-"""SQLite as the tracker uses it: one writer, known by its lock, readers beside it, nothing deleted stays behind."""
+"""SQLite as the tracker uses it: one writer that holds a lock, readers beside it, deleted content overwritten."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TrackerError(ValueError):
 
 
 def connect(path: str, readonly: bool) -> sqlite3.Connection:
-    """The database at a path; a reader changes nothing, not even beside it if the folder does not allow it."""
+    """Open the database at a path; a reader changes nothing, and the folder may be read-only."""
     address = Path(path).resolve().as_uri()
     if not readonly:
         return sqlite3.connect(address, uri=True, isolation_level=None, timeout=_PATIENCE / 1000)
@@ -28,14 +28,14 @@ def connect(path: str, readonly: bool) -> sqlite3.Connection:
         log = Path(f"{path}-wal")
         if log.exists() and log.stat().st_size:
             raise
-        # a folder that cannot be written to has no room for the log's index; without a log none is needed
+        # the log needs an index beside it, which a read-only folder does not allow; without a log none is needed
         database = sqlite3.connect(f"{address}?immutable=1", uri=True, isolation_level=None)
     return database
 
 
 def prepare(database: sqlite3.Connection) -> None:
-    """For writing: readers go on beside it, deleted content is overwritten, a commit is on the disk."""
-    database.execute(f"PRAGMA page_size = {_PAGE}")  # of a new file
+    """Prepare for writing: readers go on beside the writer, deleted content is overwritten, a commit is on the disk."""
+    database.execute(f"PRAGMA page_size = {_PAGE}")  # takes effect in a new file
     database.execute("PRAGMA secure_delete = ON")
     if database.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
         raise sqlite3.OperationalError("this file system does not allow a write-ahead log")
@@ -44,10 +44,10 @@ def prepare(database: sqlite3.Connection) -> None:
 
 
 def empty_log(database: sqlite3.Connection) -> None:
-    """The log holds what was overwritten: without it no earlier window stays behind.
+    """Empty the log, which holds overwritten content, so that no earlier window stays behind.
 
-    What has been committed is safe already, so nothing here is an error; a reader in the middle of something puts it
-    off to the next time, and is not waited for.
+    Committed content is safe already, so a failure here is not an error; while a reader is in the middle of something,
+    the log is not emptied until the next commit, and the reader is not waited for.
     """
     with suppress(sqlite3.Error):
         database.execute("PRAGMA busy_timeout = 0")
@@ -57,7 +57,7 @@ def empty_log(database: sqlite3.Connection) -> None:
 
 
 def lock(path: str) -> sqlite3.Connection:
-    """Held as long as the writer lives, and let go by the system if it is killed."""
+    """Take the writer's lock: held as long as the writer lives, and released by the system if it is killed."""
     address = f"{Path(path).resolve().as_uri()}.lock"
     connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=0.0)
     try:
@@ -71,7 +71,7 @@ def lock(path: str) -> sqlite3.Connection:
 
 
 def in_words(error: sqlite3.Error) -> str:
-    """What SQLite says, for whoever has to do something about it."""
+    """Explain an error of SQLite to the user."""
     text = str(error)
     if "not a database" in text:
         return "not a driftline tracker file"

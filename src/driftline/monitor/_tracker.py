@@ -1,9 +1,9 @@
-"""The tracker file: one SQLite database that holds a run, each window committed at once or not at all.
+"""The tracker file: one SQLite database that holds a run, each window committed as a whole or not at all.
 
-Inside: the run (settings, source, frozen encoder), the Records, and one row of progress: the estimator's state, where
-to go on reading, the alarms. Every part carries a digest, Records form a chain of them, so that what was altered or
-cut off is refused and not read as something else. Deleted content is overwritten with zeros, and the write-ahead log
-is emptied after every commit: rows that the run has left behind are not in the file.
+Inside: the run (settings, source, frozen encoder), the Records, and the progress: the estimator's state, the cursor,
+the alarms' memories. Every part carries a digest and the Records form a chain of digests, so that altered or truncated
+content is refused, not misread. Deleted content is overwritten with zeros, and the write-ahead log is emptied after
+every commit: rows that the run has left behind are not in the file.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from driftline.monitor._sqlite import TrackerError, connect, empty_log, in_words
 __all__ = ["Content", "Progress", "Tracker", "TrackerError", "read_run"]
 
 VERSION = 1
-_APPLICATION = 0x64726674  # "drft", told by file(1) and SQLite
+_APPLICATION = 0x64726674  # "drft", shown by file(1) and SQLite
 _PARTS = ("run", "progress", "state")
-_IN_FILE = {"cursor": "position", "originals": "references"}  # what version 1 calls them
+_IN_FILE = {"cursor": "position", "originals": "references"}  # their names in version 1 of the file
 _SCHEMA = """
 CREATE TABLE parts (name TEXT PRIMARY KEY, content BLOB NOT NULL, digest TEXT NOT NULL);
 CREATE TABLE records (place INTEGER PRIMARY KEY, record TEXT NOT NULL, digest TEXT NOT NULL);
@@ -36,18 +36,18 @@ CREATE TABLE records (place INTEGER PRIMARY KEY, record TEXT NOT NULL, digest TE
 
 @dataclass(frozen=True)
 class Progress:
-    """What changes from window to window, beside the estimator's state.
+    """Everything that changes from window to window, apart from the estimator's state.
 
     Attributes:
-        windows: windows so far, skipped ones counted.
-        cursor: the first unread row, as JSON; None before the first window.
-        alarms: the memory of each original's alarm, as JSON.
-        originals: the originals, as JSON.
+        windows: number of windows so far, including skipped ones.
+        cursor: cursor of the first unread row, as JSON; None before the first window.
+        alarms: memory of each original's alarm, as JSON.
+        originals: originals, as JSON.
         now: histograms of the last measured window.
-        records: Records so far.
-        chain: the digest of the last of them, which rests on all before.
-        state: the digest of the estimator's state.
-        run: the digest of the run's description.
+        records: number of Records so far.
+        chain: digest of the last Record, which depends on all before.
+        state: digest of the estimator's state.
+        run: digest of the run's description.
     """
 
     windows: int = 0
@@ -61,7 +61,7 @@ class Progress:
     run: str = ""
 
     def to_json(self) -> bytes:
-        """Write it as version 1 has it."""
+        """Write the progress under the names of version 1."""
         return _json({_IN_FILE.get(name, name): value for name, value in asdict(self).items()})
 
     @classmethod
@@ -73,7 +73,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Content:
-    """What a tracker file holds: the progress, the run's description, the Records, the state, bytes of each."""
+    """Contents of a tracker file: the progress, the run's description, the Records, the state, the bytes of each."""
 
     progress: Progress
     description: Mapping[str, Any]
@@ -82,15 +82,15 @@ class Content:
     sizes: dict[str, int]
 
     def run(self, path: str) -> Run:
-        """What a reader wants to know."""
-        told = self.description
+        """Return the run that the file at this path describes."""
+        run = self.description
         try:
             return Run(
                 path=path,
-                created=told["created"],
-                settings=Settings.from_dict(told["settings"]),
-                source=told["source"],
-                encoder=told["encoder"],
+                created=run["created"],
+                settings=Settings.from_dict(run["settings"]),
+                source=run["source"],
+                encoder=run["encoder"],
                 records=self.records,
                 originals=tuple(Original(**original) for original in self.progress.originals),
                 now=self.progress.now,
@@ -103,8 +103,8 @@ class Tracker:
     """A tracker file, open for reading or as its only writer.
 
     Arguments:
-        path: of the file; a writer creates it with the first commit.
-        readonly: readers never wait for a writer, nor it for them.
+        path: path of the file; a writer fills it with the first commit.
+        readonly: whether to read only; readers and the writer never wait for each other.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
@@ -138,11 +138,11 @@ class Tracker:
         self.close()
 
     def close(self) -> None:
-        """Close the file; a writer's lock ends."""
+        """Close the file, and release a writer's lock."""
         database = getattr(self, "_database", None)
         if database is not None and not self.readonly:
             empty_log(database)
-            with suppress(sqlite3.Error):  # at rest it is one file, without a log; a reader at work prevents that
+            with suppress(sqlite3.Error):  # at rest it is one file without a log, unless a reader is at work
                 database.execute("PRAGMA busy_timeout = 100")
                 database.execute("PRAGMA journal_mode = DELETE").fetchone()
         for name in ("_database", "_lock"):
@@ -154,12 +154,12 @@ class Tracker:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing has been committed yet."""
+        """True if nothing has been committed yet."""
         with self._clearly():
             return not self._tables()
 
     def commit(self, run: Mapping[str, Any], records: Sequence[Record], state: bytes, progress: Progress) -> Progress:
-        """Records, state and progress of a window, all or nothing; returns the progress with its digests."""
+        """Commit the Records, state and progress of a window, all or nothing; return the progress with its digests."""
         chain, content = progress.chain, _json(run)
         rows = []
         for place, record in enumerate(records, progress.records):
@@ -180,8 +180,12 @@ class Tracker:
             ("state", state, done.state),
             ("progress", progressed, _digest(progressed)),
         )
+        self._write(rows, parts)
+        return done
+
+    def _write(self, records: Sequence[tuple[int, str, str]], parts: Sequence[tuple[str, bytes, str]]) -> None:
+        database = self._database
         with self._clearly():
-            database = self._database
             database.execute("BEGIN IMMEDIATE")
             try:
                 if not self._tables():
@@ -189,7 +193,7 @@ class Tracker:
                         database.execute(statement)
                     database.execute(f"PRAGMA application_id = {_APPLICATION}")
                     database.execute(f"PRAGMA user_version = {VERSION}")
-                database.executemany("INSERT INTO records VALUES (?, ?, ?)", rows)
+                database.executemany("INSERT INTO records VALUES (?, ?, ?)", records)
                 database.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", parts)
                 database.execute("COMMIT")
             except BaseException:
@@ -197,10 +201,9 @@ class Tracker:
                     database.execute("ROLLBACK")
                 raise
         empty_log(database)
-        return done
 
     def _check_place(self) -> None:
-        """Whether the file that is open is still the one under its name."""
+        """Raise unless the file under this path is still the one that is open."""
         try:
             now = os.stat(self.path)
         except OSError:
@@ -209,15 +212,15 @@ class Tracker:
             raise TrackerError(f"{self.path}: deleted or replaced while it was in use; nothing more is written to it")
 
     def records(self) -> tuple[Record, ...]:
-        """All Records, in the order they were committed."""
+        """Return all Records, in the order they were committed."""
         return self.read().records
 
     def run(self) -> Run:
-        """What a reader wants to know."""
+        """Return the run that the file describes."""
         return self.read().run(self.path)
 
     def read(self) -> Content:
-        """Everything in the file as of one moment, checked."""
+        """Read everything in the file as of one moment, and check it."""
         with self._clearly():
             self._database.execute("BEGIN")
             try:
@@ -227,7 +230,7 @@ class Tracker:
                 self._database.execute("COMMIT")
             progress = Progress.from_json(parts["progress"])
             if (progress.state, progress.run) != (_digest(parts["state"]), _digest(parts["run"])):
-                raise TrackerError(f"{self.path}: damaged, its parts are of different moments")
+                raise TrackerError(f"{self.path}: damaged, its parts are from different moments")
             records, chain = [], ""
             for expected, (place, line, digest) in enumerate(rows):
                 chain = _digest(chain.encode(), str(line).encode())
@@ -236,7 +239,7 @@ class Tracker:
                 records.append(Record.from_json(line))
             if len(records) != progress.records or chain != progress.chain:
                 raise TrackerError(
-                    f"{self.path}: damaged, {progress.records} Records were written, {len(records)} left"
+                    f"{self.path}: damaged, {progress.records} Records were written, {len(records)} are left"
                 )
             size = sum(len(str(line).encode()) for _, line, _ in rows)
             sizes = {"records": size, **{name: len(part) for name, part in parts.items()}}
@@ -276,7 +279,7 @@ class Tracker:
 
     @contextmanager
     def _clearly(self) -> Iterator[None]:
-        """What SQLite and JSON have to say, as errors of ours."""
+        """Turn errors of SQLite and JSON into a :class:`TrackerError`."""
         try:
             yield
         except sqlite3.Error as error:
@@ -286,7 +289,7 @@ class Tracker:
 
 
 def read_run(path: str | os.PathLike[str]) -> Run:
-    """What a tracker file tells, while a writer may be at work."""
+    """Read the run in a tracker file, even while a writer is at work."""
     with Tracker(path, readonly=True) as tracker:
         return tracker.run()
 

@@ -30,15 +30,15 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True)
 class Heading:
-    """What is said above a run.
+    """Heading of a run.
 
     Attributes:
-        source: what is watched, in words.
-        windows: how it is cut, in words.
+        source: source that is watched, in words.
+        windows: length of its windows, in words.
         tracker: path of the tracker file, or None if nothing is kept.
-        measure: the divergence the alarm looks at, in words.
-        tolerance: nats that do not matter.
-        total: rows of the source, if that is known.
+        measure: name of the divergence the alarm looks at.
+        tolerance: drift that does not matter, in nats.
+        total: number of rows of the source, if known.
     """
 
     source: str
@@ -50,7 +50,7 @@ class Heading:
 
 
 def heading(settings: Settings, source: str, tracker: str | None, total: int | None = None) -> Heading:
-    """What stands above a run with these settings.
+    """Return the heading of a run with these settings.
 
     >>> heading(Settings(window=5000), "orders.csv", None).windows
     'windows of 5,000 rows'
@@ -62,7 +62,7 @@ def heading(settings: Settings, source: str, tracker: str | None, total: int | N
 
 
 def reading(estimate: Estimate | None) -> str:
-    """A value and its interval.
+    """Write a value and its interval.
 
     >>> reading(Estimate(0.136, 0.01, 0.112, 0.162, 0.95))
     '0.136 [0.112, 0.162]'
@@ -75,7 +75,7 @@ def reading(estimate: Estimate | None) -> str:
 
 
 def when(record: Record) -> str:
-    """The window's beginning in time, or the row it reaches.
+    """Write the time at which the window begins, or the row it reaches.
 
     >>> when(Record(3, "original", "measured", 1000, 3000))
     '4,000'
@@ -94,9 +94,9 @@ def when(record: Record) -> str:
 
 
 def moved(record: Record, width: int = 60) -> str:
-    """The columns that moved most, with shares, as many as fit; those below 1 % are left out.
+    """Name the columns that moved most, with shares, as many as fit; shares below 1 % are left out.
 
-    Where the interval of the drift reaches down to 0, shares are of noise, and none are named.
+    If the signal is normal and the interval of the drift reaches down to 0, shares are mere noise: none is named.
     """
     drift = record.drift
     if record.signal == "normal" and not (drift is not None and drift.low > 0.0):
@@ -119,9 +119,9 @@ def _shortened(text: str, width: int) -> str:
 
 
 def sparkline(values: Sequence[float], width: int = 60, top: float = 0.0) -> str:
-    """Bars from 0 to the largest value, or to ``top`` if that is larger.
+    """Draw bars from 0 to the largest value, or to ``top`` if that is larger.
 
-    Where there are more values than places, a place shows the largest of its own.
+    If there are more values than places, each place shows the largest of several.
 
     >>> sparkline([0.0, 0.1, 0.2, 0.8])
     '▁▂▃█'
@@ -137,7 +137,7 @@ def sparkline(values: Sequence[float], width: int = 60, top: float = 0.0) -> str
 
 
 def word(record: Record) -> str:
-    """What is said about the window, in one word; an alarm in capitals, so that it needs no colour."""
+    """Describe the window in one word; an alarm in capitals, so that it does not need colour."""
     if record.status == "original":
         return "began" if record.window == 0 else "joined"
     if record.status == "skipped":
@@ -146,6 +146,6 @@ def word(record: Record) -> str:
 
 
 def notes_of(record: Record, several: bool) -> list[str]:
-    """What a person should know about the window, a line each; with ``several`` originals, which one."""
+    """Return the doubts and notes about a window, a line each; with ``several`` originals, lines name theirs."""
     where = f"window {record.window}" + (f" from {clean(record.original)}" if several else "")
     return [f"{where}: {clean(note)}" for note in (*record.doubts, *record.notes)]

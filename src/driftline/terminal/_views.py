@@ -1,4 +1,4 @@
-"""A run in the terminal: a live screen; one line a window where there is no terminal; or one Record of JSON a line."""
+"""Views of a run: a live screen; one line per window where there is no terminal; or one JSON Record per line."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 __all__ = ["JsonLines", "Lines", "Screen", "View", "say", "show"]
 
 _STYLES = {"normal": "green", "warning": "yellow", "ALARM": "bold red", "began": "dim", "joined": "dim"}
-_NOTES = 4  # of them are on the screen
+_NOTES = 4  # the most that are on the screen
 
 
 def say(console: Console, *lines: str) -> None:
-    """Sentences, wrapped between words in a terminal, and whole elsewhere; commands to copy are never broken."""
+    """Print sentences, wrapped between words in a terminal and whole elsewhere; commands to copy are never broken."""
     for line in lines:
         command = line.startswith("  ") or ": driftline " in line
         console.print(Text(clean(line)), soft_wrap=command or not console.is_terminal)
 
 
 class View:
-    """What a run is shown with: a context manager that is handed every Record, and notes in between."""
+    """View of a run: a context manager that is handed every Record, and notes in between."""
 
     def __init__(self, heading: Heading, console: Console, past: Iterable[Record] = ()) -> None:
         self.heading, self.console = heading, console
@@ -50,23 +50,23 @@ class View:
         pass
 
     def columns(self, watched: Sequence[str], left_out: Mapping[str, str]) -> None:
-        """Say which columns are watched, and which are not and why; known after the first window."""
+        """Show which columns are watched, and which are not and why; known after the first window."""
 
     def add(self, record: Record) -> None:
         """Show a Record."""
         self.records.append(record)
 
     def note(self, text: str) -> None:
-        """Show a remark that belongs to no window."""
+        """Show a remark that does not belong to a window."""
 
     @property
     def several(self) -> bool:
-        """Whether there is more than one original."""
+        """True if there is more than one original."""
         return len({record.original for record in self.records}) > 1
 
 
 class JsonLines(View):
-    """One Record of JSON a line, at once, and nothing else."""
+    """View as one JSON Record per line, written at once, and nothing else."""
 
     def add(self, record: Record) -> None:
         """Print a Record."""
@@ -76,7 +76,7 @@ class JsonLines(View):
 
 
 class Lines(View):
-    """One line a window, for logs and pipes."""
+    """View as one line per window, for logs and pipes."""
 
     def __enter__(self) -> Self:
         head = self.heading
@@ -85,7 +85,7 @@ class Lines(View):
         return self
 
     def columns(self, watched: Sequence[str], left_out: Mapping[str, str]) -> None:
-        """Print them."""
+        """Print the columns."""
         for line in _columns(watched, left_out):
             self._say(line)
 
@@ -106,7 +106,7 @@ class Lines(View):
             self._say(f"  {note}")
 
     def note(self, text: str) -> None:
-        """Print it."""
+        """Print a remark."""
         self._say(f"  {clean(text)}")
 
     def _say(self, text: str) -> None:
@@ -127,11 +127,11 @@ class _Column:
 
 
 class Screen(View):
-    """A live screen, redrawn as windows come and as the terminal is resized."""
+    """View as a live screen, redrawn as windows come and as the terminal is resized."""
 
     def __init__(self, heading: Heading, console: Console, past: Iterable[Record] = ()) -> None:
         super().__init__(heading, console, past)
-        self._notes: dict[str, str] = {}  # by their text without numbers, so that the last of a kind is shown
+        self._notes: dict[str, str] = {}  # by their text without digits, so that only the last of a kind is shown
         self._about: list[str] = []
         self._last = time.monotonic()
         self._spinner = Spinner("dots")
@@ -147,7 +147,7 @@ class Screen(View):
         self._live.stop()
 
     def columns(self, watched: Sequence[str], left_out: Mapping[str, str]) -> None:
-        """Put them into the heading."""
+        """Put the columns into the heading."""
         self._about = _columns(watched, left_out)
 
     def add(self, record: Record) -> None:
@@ -171,7 +171,7 @@ class Screen(View):
             del self._notes[next(iter(self._notes))]
 
     def render(self) -> RenderableType:
-        """The whole screen, for the terminal as wide and high as it is now."""
+        """Draw the whole screen, for the terminal's present width and height."""
         width, records = self.console.width, list(self.records)
         head = self._heading()
         tail: list[RenderableType] = [Text(), *self._sparklines(records, width), self._progress(records, width)]
@@ -193,7 +193,7 @@ class Screen(View):
         return lines
 
     def _layout(self, records: Sequence[Record], width: int) -> tuple[list[_Column], int]:
-        """Which columns fit, the most wanted first, and what is left for those that moved."""
+        """Return the columns that fit, chosen by importance, and the width left for the names of those that moved."""
         began = "begins" if any(r.start for r in records) else "up to row"
         wanted = [
             _Column("window", lambda r: f"{r.window:,}"),
@@ -201,17 +201,17 @@ class Screen(View):
             _Column("signal", word, right=False),
             _Column(began, when),
             _Column("step", lambda r: fixed(r.step.value) if r.step else "–"),
-            _Column("rows' worth", lambda r: whole(r.effective_sample_size)),
+            _Column("eff. rows", lambda r: whole(r.effective_sample_size)),
             _Column("rows", lambda r: f"{r.rows:,}"),
             _Column("seconds", lambda r: f"{r.seconds:.2f}"),
         ]
         if self.several:
             wanted.insert(1, _Column("from", lambda r: clean(r.original)[:16], right=False))
-        order = ("window", "from", began, "rows", "drift [interval]", "step", "signal", "rows' worth", "seconds")
+        order = ("window", "from", began, "rows", "drift [interval]", "step", "signal", "eff. rows", "seconds")
         rest, kept = width, []
         for i, column in enumerate(wanted):
             needs = max([cell_len(column.title), *(cell_len(column.cell(r)) for r in records)]) + _gap(width)
-            least = 0 if i < 3 else 24 if width < 100 else 30  # kept free for the columns that moved
+            least = 0 if i < 3 else 24 if width < 100 else 30  # kept free for the names of columns that moved
             if rest - needs >= least:
                 kept.append(column)
                 rest -= needs
@@ -259,12 +259,12 @@ class Screen(View):
 
 
 def _gap(width: int) -> int:
-    """Blanks between columns."""
+    """Return the number of blanks between columns."""
     return 2 if width >= 90 else 1
 
 
 def show(monitor: Monitor, view: View, records: Iterable[Record]) -> list[Record]:
-    """Hand Records to the view as they come, after the columns they are about; returns them."""
+    """Hand Records to the view as they come, after the columns they are about; return them."""
     shown: list[Record] = []
     for record in records:
         if not shown and monitor.encoder is not None:

@@ -1,0 +1,77 @@
+"""The state of a run, to and from the parts of a tracker file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from driftline.alarms import AlarmMemory, Signal
+from driftline.estimators import ContinualDensityRatio
+from driftline.monitor._advance import RunState
+from driftline.monitor._records import Run
+from driftline.monitor._settings import Settings
+from driftline.monitor._sqlite import TrackerError
+from driftline.monitor._tracker import Content, Progress
+from driftline.sources import Cursor
+from driftline.tables import TableEncoder
+
+__all__ = ["progressed", "restored", "with_settings"]
+
+# settings that may change while a run goes on: how estimates are judged and reported, not what is read
+_CHANGEABLE = ("schema", "tolerance", "run_length", "warning", "persistence", "warm_up", "level", "top")
+
+
+def progressed(state: RunState, before: Progress) -> Progress:
+    """Return the progress of a run in this state; its digests are those before the commit."""
+    return replace(
+        before,
+        windows=state.windows,
+        cursor=None if state.cursor is None else state.cursor.to_dict(),
+        alarms={name: _alarm_to_dict(alarm) for name, alarm in state.alarms.items()},
+        originals=[asdict(original) for original in state.originals],
+        now=state.now,
+    )
+
+
+def restored(content: Content, run: Run) -> RunState:
+    """Return the state in which a tracker file left its run."""
+    estimator, progress = ContinualDensityRatio.from_bytes(content.state, what=run.path), content.progress
+    try:
+        encoder = TableEncoder.from_dict(dict(run.encoder))
+        if estimator.n_features_in_ != len(encoder.names):
+            raise ValueError(f"a state of {estimator.n_features_in_} columns, an encoder of {len(encoder.names)}")
+        if set(progress.alarms) != set(estimator.originals_):
+            raise ValueError(f"alarms of {sorted(progress.alarms)}, a state of {estimator.originals_}")
+        return RunState(
+            settings=run.settings,
+            encoder=encoder,
+            estimator=estimator,
+            originals=run.originals,
+            alarms={name: _alarm_from_dict(alarm) for name, alarm in progress.alarms.items()},
+            windows=progress.windows,
+            cursor=None if progress.cursor is None else Cursor.from_dict(progress.cursor),
+            now=run.now,
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TrackerError(f"{run.path}: damaged, its parts do not fit together ({error})") from None
+
+
+def with_settings(state: RunState, given: Mapping[str, Any], path: str) -> tuple[RunState, list[str]]:
+    """Return the state with the settings given when its run goes on, and a remark about each that changed."""
+    changed = state.settings.differs(given)
+    fixed = [f"{name}={then!r}, not {now!r}" for name, (then, now) in changed.items() if name not in _CHANGEABLE]
+    if fixed:
+        raise ValueError(f"{path} was begun with {'; '.join(fixed)}: leave that out, or begin another file")
+    settings = Settings.from_dict({**state.settings.to_dict(), **given})
+    encoder = replace(state.encoder, schema=settings.schema)
+    remarks = [f"from here on {name}={now!r} instead of {then!r}" for name, (then, now) in changed.items()]
+    return replace(state, settings=settings, encoder=encoder), remarks
+
+
+def _alarm_to_dict(alarm: AlarmMemory) -> dict[str, Any]:
+    return {**alarm._asdict(), "signal": str(alarm.signal), "weights": list(alarm.weights)}
+
+
+def _alarm_from_dict(data: Mapping[str, Any]) -> AlarmMemory:
+    return AlarmMemory(**{**data, "signal": Signal(data["signal"]), "weights": tuple(data["weights"])})

@@ -1,0 +1,183 @@
+"""``driftline watch``: what it prints and keeps, how it goes on, and how it ends."""
+
+import json
+import shlex
+import signal
+from pathlib import Path
+
+import jsonschema
+import pandas as pd
+import pytest
+
+from driftline import Monitor
+from driftline.cli import run
+from driftline.cli._errors import code_of, interruptible
+from driftline.monitor import Record, read_run
+from driftline.monitor._records import RECORD_SCHEMA
+
+
+def test_watch_says_a_line_a_window_and_goes_on(copy, said):
+    tracker = ["--tracker", "new.driftline"]
+    lines = (copy / "people.csv").read_text().splitlines(keepends=True)
+    (copy / "grows.csv").write_text("".join(lines[: 1 + 2 * 300 + 50]))
+    assert run(["watch", "grows.csv", "--window", "300", *tracker]) == 0
+    out, _ = said()
+    assert "window 1  up to row 600  300 rows  drift" in out
+    assert "50 rows wait" in out
+    assert "driftline report new.driftline" in out
+    (copy / "grows.csv").write_text("".join(lines))
+    assert run(["watch", "grows.csv", *tracker]) == 0  # the settings are in the tracker file
+    out, _ = said()
+    shown = [line.split("  ")[0] for line in out.splitlines() if line.startswith("window")]
+    assert shown == ["window 2", "window 3"]
+    assert "ALARM  age" in out
+    assert run(["watch", "grows.csv", *tracker]) == 0
+    assert "nothing new: new.driftline has seen 4 windows" in said()[0]
+    whole = read_run(copy / "run.driftline").records
+    for one, other in zip(read_run(copy / "new.driftline").records, whole, strict=True):
+        assert (one.divergences, one.signal, one.digest) == (other.divergences, other.signal, other.digest)
+
+
+def test_json_is_records_only(copy, said):
+    assert run(["watch", "people.csv", "--window", "300", "--json"]) == 0
+    out, err = said()
+    records = [Record.from_json(line) for line in out.splitlines()]
+    assert [(r.window, r.status) for r in records] == [(0, "original"), *((t, "measured") for t in (1, 2, 3))]
+    assert err == ""
+    for line in out.splitlines():
+        jsonschema.validate(json.loads(line), RECORD_SCHEMA)
+
+
+def test_nothing_is_kept_without_a_tracker(copy, said):
+    before = sorted(path.name for path in copy.iterdir())
+    assert run(["watch", "people.csv", "--window", "300"]) == 0
+    assert "nothing was kept" in said()[0]
+    assert sorted(path.name for path in copy.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ([], 0),
+        (["--fail-on", "alarm"], 1),
+        (["--fail-on", "warning"], 1),
+        (["--fail-on", "never"], 0),
+        (["--fail-on", "alarm", "--tolerance", "5"], 0),
+    ],
+)
+def test_fail_on(copy, options, code):
+    assert run(["watch", "people.csv", "--window", "300", "--json", *options]) == code
+
+
+@pytest.mark.parametrize("tracker", [[], ["--tracker", "new.driftline"]])
+def test_a_new_run_knows_one_original(copy, said, tracker):
+    command = ["watch", "people.csv", "--window", "300", "--json", "--fail-on", "alarm", *tracker]
+    assert run([*command, "--original", "orignal"]) == 2
+    out, err = said()
+    assert (out, err) == ("", "driftline: --original 'orignal' is unknown: there are original\n")
+    assert not Path("new.driftline").exists()
+    assert run([*command, "--original", "original"]) == 1
+
+
+def test_an_alarm_that_stands_fails_too(copy, said):
+    assert run(["watch", "people.csv", "--tracker", "run.driftline", "--fail-on", "alarm"]) == 1
+    assert "nothing new" in said()[0]
+
+
+def test_a_window_that_is_never_full_is_reported(copy, said):
+    assert run(["watch", "first.csv", "--window", "5000", "--tracker", "x.driftline", "--json"]) == 0
+    out, err = said()
+    assert out == ""
+    assert err.splitlines() == [
+        "driftline: no window was complete, so nothing was measured",
+        "driftline: 300 rows wait for their window to be complete (--flush counts them at once)",
+    ]
+
+
+def test_stopped_by_hand(copy, said, monkeypatch):
+    watch, seen = Monitor.watch, []
+
+    def interrupted(self, *args, **kwargs):
+        for record in watch(self, *args, **kwargs):
+            yield record
+            seen.append(record)
+            if len(seen) == 2:
+                raise KeyboardInterrupt
+
+    command = ["watch", "people.csv", "--window", "300", "--tracker", "stopped.driftline", "--json"]
+    with monkeypatch.context() as patched:
+        patched.setattr(Monitor, "watch", interrupted)
+        assert run(command) == 130
+    out, err = said()
+    assert "stopped after window 1; the same command goes on from there" in err
+    assert "wait" not in err  # rows that were read ahead are not waiting for others
+    assert run(command) == 0
+    rest = said()[0]
+    assert [Record.from_json(line).window for line in (out + rest).splitlines()] == [0, 1, 2, 3]
+
+
+def test_terminated_is_stopped_in_order(copy, said, monkeypatch):
+    before, watch = signal.getsignal(signal.SIGTERM), Monitor.watch
+
+    def terminated(self, *args, **kwargs):
+        for record in watch(self, *args, **kwargs):
+            yield record
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Monitor, "watch", terminated)
+    try:
+        interruptible()
+        assert run(["watch", "people.csv", "--window", "300", "--tracker", "stopped.driftline"]) == 143
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "stopped after window 0; the same command goes on from there" in said()[1]
+    assert code_of(KeyboardInterrupt()) == 130
+
+
+def test_follow_ends_with_the_window_that_fails(copy, said, people):
+    command = ["watch", "people.csv", "--window", "300", "--follow", "--poll", "0.05", "--fail-on", "alarm", "--json"]
+    people(1007, rows=50).to_csv("people.csv", mode="a", header=False, index=False)
+    assert run(command) == 1
+    out, err = said()
+    assert Record.from_json(out.splitlines()[-1]).signal == "alarm"
+    assert err == ""  # the 50 rows that were read ahead are not waiting
+
+
+def test_rows_that_were_late_before_any_window(copy, said, monkeypatch):
+    watch = Monitor.watch
+
+    def late(self, *args, **kwargs):
+        yield from watch(self, *args, **kwargs)
+        self.late = 2870
+
+    monkeypatch.setattr(Monitor, "watch", late)
+    assert run(["watch", "first.csv", "--window", "5000", "--tracker", "late.driftline", "--json"]) == 0
+    assert (
+        "driftline: 2,870 rows came after their window was closed and were left out; no later window has been "
+        "complete yet" in said()[1].splitlines()
+    )
+
+
+def test_late_rows_are_noted_once(copy, said, people):
+    rows = people(1008).assign(ts=pd.date_range("2025-01-01", periods=300, freq="15min"))
+    late = rows.iloc[[3, 4]]
+    pd.concat([rows[:250], late, rows[250:]]).to_csv("late.csv", index=False)
+    assert run(["watch", "late.csv", "--time-column", "ts", "--every", "1d", "--flush"]) == 0
+    assert said()[0].count("were left out") == 1
+
+
+def test_one_row_waits(copy, said, people):
+    people(1009, rows=301).to_csv("more.csv", index=False)
+    assert run(["watch", "more.csv", "--window", "300", "--tracker", "my run.driftline"]) == 0
+    out, _ = said()
+    assert "1 row waits for its window to be complete" in out
+    command = next(line for line in out.splitlines() if line.startswith("for a report: ")).partition(": ")[2]
+    assert shlex.split(command) == ["driftline", "report", "my run.driftline"]
+    assert run(["watch", "more.csv", "--tracker", "my run.driftline"]) == 0
+    assert "has seen 1 window\n" in said()[0]
+
+
+def test_report_with_watch(copy, said):
+    assert run(["watch", "people.csv", "--window", "300", "--report", "page.html"]) == 0
+    assert "report: page.html" in said()[0]
+    assert "<html" in Path("page.html").read_text()[:300]
