@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from driftline import ContinualDensityRatio, DensityRatio
-from driftline.recursion import _screening as screening
+from driftline.recursion._evidence import start_evidence
+from driftline.recursion._screening import capacity
 from driftline.synthetic import CorrelationStream, GaussianStream, MixtureStream
 
 
@@ -120,8 +121,8 @@ def test_mixtures_get_units_in_their_subspace(seed):
 
 def test_evidence_has_one_size_and_capacity_is_kept(rng):
     z = torch.from_numpy(rng.normal(size=(500, 6)))
-    evidence = screening.start(z)
+    evidence = start_evidence(z)
     assert evidence.knots.shape == (6, 5)
-    pairs, units = screening.capacity(6)
+    pairs, units = capacity(6)
     assert pairs >= 15
     assert units == 256
