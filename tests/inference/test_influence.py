@@ -165,7 +165,7 @@ def test_heavy_tails_give_a_warning_not_nonsense():
     est = ContinualDensityRatio(model="quadratic", random_state=0).fit(windows(0))
     for t in range(1, 5):
         est.partial_fit(windows(t))
-    with pytest.warns(UntrustedEstimateWarning, match="the noise of 'neyman' cannot be told"):
+    with pytest.warns(UntrustedEstimateWarning, match="the noise of 'neyman' cannot be estimated"):
         assert est.divergence("neyman").value >= 0.0
     for kind, most in (("js", math.log(2)), ("hellinger", 1.0), ("total_variation", 1.0)):
         assert est.divergence(kind, level=0.999).high <= most
@@ -213,7 +213,7 @@ def test_noise_beyond_all_bounds_is_not_subtracted(monkeypatch, rng):
     log_r = ratio.log_ratio(ratio._state.tracks["original"].current.window)
     second = readings._second_order
     monkeypatch.setattr(readings, "_second_order", lambda *args: second(*args)._replace(noise=0.7, variance=0.1))
-    with pytest.warns(UntrustedEstimateWarning, match="noise of 'hellinger' cannot be told"):
+    with pytest.warns(UntrustedEstimateWarning, match="noise of 'hellinger' cannot be estimated"):
         found = ratio.divergence("hellinger")
     assert found.value == pytest.approx(terms(log_r, "hellinger").mean())
 

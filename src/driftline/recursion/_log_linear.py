@@ -211,7 +211,7 @@ def _propose(solved: _Solved, evidence: Evidence, past: Tensor | None, seed: int
 def _lbfgs_step(
     anchor: Anchor, window: Tensor, problem: _Problem, objective: Objective, settings: StepSettings
 ) -> Step:
-    """Fit many features, or a loss that couples the rows; it may not determine the constant, so that is solved alone."""
+    """Fit many features, or a loss that couples the rows; the constant, which it may not determine, is solved alone."""
     features, z_num, z_den = problem.features, problem.z_num, problem.z_den
     fit = fit_features_lbfgs(
         features,
