@@ -197,7 +197,7 @@ def test_dependent_rows_widen_the_interval(seed):
     assert errors[20] == pytest.approx(errors["auto"], rel=0.3)
     with pytest.raises(ValueError, match="lag=-1 must be 'auto' or a number of rows"):
         ContinualDensityRatio(lag=-1).fit(windows[0])
-    with pytest.raises(ValueError, match="lag=500 is too long for 2000 rows: at most 250"):
+    with pytest.raises(ValueError, match="lag=500 is too long for 2000 rows: choose at most 250"):
         ContinualDensityRatio(lag=500).fit(windows[0])
 
 

@@ -205,7 +205,7 @@ class ContinualDensityRatio(RatioEstimator):
     def change_features(self, window: Any) -> Self:
         """Replace the features that the columns are, such as the output of an encoder that was trained further.
 
-        The ratio learned so far is a function of the previous features. So the window it stands on is needed in the
+        The ratio learned so far is a function of the previous features. So the window it has reached is needed in the
         new ones, and the next window in both: see ``before`` of :meth:`partial_fit`. Originals may join in between, in
         the new features. Error bars are carried over as far as the new features can express the previous ones.
 
@@ -298,7 +298,7 @@ class ContinualDensityRatio(RatioEstimator):
     def divergence(
         self, kind: str | Generator = "reverse_kl", X: Any = None, original: str | None = None, *, level: float = 0.95
     ) -> Estimate:
-        """Estimate an f-divergence of original and current over the last window, or over further rows ``X`` of current."""
+        """Estimate an f-divergence of original and current over the last window, or further rows ``X`` of current."""
         return self._divergence(kind, X, original, level, of_step=False)
 
     def step_divergence(

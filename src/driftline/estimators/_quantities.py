@@ -24,7 +24,7 @@ _CALLER = 5  # stack level: _warn, a function of this module, a method of the ba
 
 
 class UntrustedEstimateWarning(UserWarning):
-    """The estimate should not be relied on, for the reason given."""
+    """Warning that an estimate should not be relied on, for the reason given."""
 
 
 def _warn(message: str, *, deeper: int = 0) -> None:

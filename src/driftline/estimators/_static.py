@@ -21,7 +21,7 @@ class DensityRatio(RatioEstimator):
 
     Arguments:
         objective: "logistic", "kliep", "lsif", "nwj", or a loss ``(log_r_num, log_r_den) -> scalar`` (lower is better).
-        model: "auto" (log-linear in the columns, their squares and whatever further features the data call for),
+        model: "auto" (log-linear in the columns, their squares and any further features the data call for),
             "linear", "quadratic", "quadratic-full" (all products), "mlp", or a factory
             ``(n_inputs, n_outputs) -> Module``.
         hidden: widths of the MLP's hidden layers.

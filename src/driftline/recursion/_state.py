@@ -50,7 +50,7 @@ class Step(NamedTuple):
 
 
 class Track(NamedTuple):
-    """One original: the anchor its next step starts from, and the current one, which answers users' questions.
+    """Track of one original: the anchor its next step starts from, and the current one, which users ask about.
 
     ``step_log_ratio`` is the last step's normalised log-ratio on the current window, (n,); empty before the first step.
     ``held`` counts the windows for which the anchor has stayed.
@@ -64,7 +64,7 @@ class Track(NamedTuple):
 
 
 class State(NamedTuple):
-    """All tracks by name, and the time t. Nothing in it grows with t."""
+    """Tracks of all originals by name, and the time t. Nothing in it grows with t."""
 
     tracks: dict[str, Track]
     t: int

@@ -63,7 +63,7 @@ def step(state: State, windows: Mapping[str, Tensor], settings: StepSettings, po
 
 
 def restart(state: State, windows: Mapping[str, Tensor], settings: StepSettings) -> State:
-    """Replace features: each track stands on the same rows in the new features, stacked beside the previous ones.
+    """Replace features: each anchor keeps its rows, in the new features stacked beside the previous ones.
 
     The next window of a track that has taken a step must hold both, with the new columns first (:class:`Stacked`).
     """
