@@ -150,7 +150,7 @@ def _check_extremes(z: Tensor, window: Tensor) -> None:
 
 
 def _same_kind(features: Features, model: str | ModuleFactory) -> bool:
-    """Say whether the model has exactly these features, so that a step can add to their coefficients."""
+    """Say whether the model continues these features, so that a step can add to their coefficients."""
     if model == "auto":
         return features.squares
     pairs, d = features.pairs.shape[0], features.columns

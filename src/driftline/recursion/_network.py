@@ -114,8 +114,9 @@ def _polish(net: Network, pair: Pair, settings: StepSettings) -> ConvexFit | Non
             sides.append((Dense(design), phi))
         (num, phi_num), (den, phi_den) = sides
         shift = bridge_constant(phi_num, phi_den, settings.objective)
-        offsets = {"offset_num": phi_num + shift, "offset_den": phi_den + shift}
-        fit = fit_convex(num, den, objective, **offsets, ridge=settings.ridge)
+        fit = fit_convex(
+            num, den, objective, offset_num=phi_num + shift, offset_den=phi_den + shift, ridge=settings.ridge
+        )
         head.weight[net.tau] += fit.coef[:-1].float()
         head.bias[net.tau] += (fit.coef[-1] + shift).float()
     return fit
