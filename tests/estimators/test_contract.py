@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of what an estimator must do: parameters, clones, messages, input of all kinds, pickles."""
+"""scikit-learn's own checks of estimators: parameters, clones, messages, inputs of all kinds, pickles."""
 
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
@@ -6,9 +6,9 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 from driftline import ContinualDensityRatio, DensityRatio
 from driftline._inputs import as_rows
 
-SECOND_SAMPLE = "fit takes a second sample (m, D) where the check passes labels (n,)"
+SECOND_SAMPLE = "fit takes a second sample (m, D), but the check passes labels (n,)"
 
-# check -> why it fails; one that passes after all fails the test (xfail_strict in pyproject.toml)
+# check -> why it fails; a check that passes unexpectedly fails the test (xfail_strict in pyproject.toml)
 EXPECTED = dict.fromkeys(
     [
         "check_dict_unchanged",
@@ -38,18 +38,18 @@ EXPECTED = dict.fromkeys(
 
 
 class StaticOnOneSample(DensityRatio):
-    """DensityRatio with a second sample made from the first: all that is expected to fail above must pass here."""
+    """DensityRatio with a second sample made from the first: every check expected to fail above must pass here."""
 
     def fit(self, X, y=None):
         return super().fit(X, 0.5 * as_rows(X, "original"))
 
     def score_samples(self, X):
-        """The ratio under a name that the checks know and call."""
+        """Return the ratio under a name that the checks know and call."""
         return self.log_ratio(X)
 
 
 class ContinualAfterAStep(ContinualDensityRatio):
-    """ContinualDensityRatio with a ratio to ask for: fit alone says that it is 1 everywhere."""
+    """ContinualDensityRatio after one step: after fit alone, the ratio is 1 everywhere."""
 
     def fit(self, X, y=None):
         super().fit(X)

@@ -1,4 +1,4 @@
-"""The surface: scikit-learn's habits, clear errors, and the promises of method names."""
+"""The estimators: scikit-learn's conventions, clear errors, and methods that do what they say."""
 
 import inspect
 import warnings
@@ -28,7 +28,7 @@ def fitted(kind, a, b, **params):
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_scikit_learn_contract(kind):
-    """__init__ only assigns, parameters come back, a clone is unfitted and equal."""
+    """__init__ only assigns, get_params returns every parameter, a clone is unfitted and equal."""
     names = [p for p in inspect.signature(kind.__init__).parameters if p != "self"]
     est = kind(objective="kliep", model="mlp", hidden=(3,), training=Training(epochs=2), random_state=5)
     assert set(est.get_params()) == set(names)
@@ -37,7 +37,7 @@ def test_scikit_learn_contract(kind):
     assert copy.get_params() == est.get_params()
     assert copy.set_params(ridge=3.0).ridge == 3.0
     assert "kliep" in repr(est)
-    kind(objective="nonsense", model="nonsense")  # nothing is checked before fit
+    kind(objective="nonsense", model="nonsense")  # parameters are checked in fit, not before
     with pytest.raises(NotFittedError):
         est.log_ratio(np.zeros((1, 2)))
 
@@ -88,7 +88,7 @@ def test_partial_fit_alone_starts_tracing(rng):
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_weights_average_one_and_reweight(kind, rng):
-    """Backward covariate shift in small: a line fitted on current with weights is the line of the original."""
+    """Backward covariate shift: a line fitted on current with weights approaches the line of the original."""
     x0, x1 = rng.normal(0, 0.7, (5000, 1)), rng.normal(0.8, 0.7, (5000, 1))
     est = fitted(kind, x0, x1)
     weights = est.weights(x1)
@@ -109,8 +109,8 @@ def test_far_away_weights_and_heavy_divergences_warn(rng):
     with pytest.warns(UntrustedEstimateWarning, match="rests on"):
         est.divergence("pearson")
     with pytest.warns(UntrustedEstimateWarning, match="rests on"):
-        est.divergence("kl", b)  # over given rows there is no way around importance weights
-    forward = est.divergence("kl")  # from the constant: KL(N(0,1), N(1,0.8)) is 0.839 nats a column
+        est.divergence("kl", b)  # given rows need importance weights
+    forward = est.divergence("kl")  # from the constant: KL(N(0,1), N(1,0.8)) is 0.839 nats per column
     assert abs(forward.value - 8 * (0.5 * (2 / 0.64 - 1) + np.log(0.8))) < 4 * forward.std_error
 
 
@@ -119,7 +119,7 @@ def test_divergences_over_window_or_rows_and_by_own_generator(rng):
     est = fitted(ContinualDensityRatio, a, b)
     log_r = est.log_ratio(b)
     plain = est.divergence("reverse_kl")
-    assert 0 < -log_r.mean() - plain.value < 3 * plain.noise  # what like samples would read is taken off
+    assert 0 < -log_r.mean() - plain.value < 3 * plain.noise  # the bias without drift is subtracted
     assert est.divergence("js", b).value == pytest.approx(est.divergence("js").value, rel=0.05)
     own = est.divergence(lambda r: (r - 1) ** 2)
     assert own.value == pytest.approx(est.divergence("pearson").value)
@@ -234,14 +234,14 @@ def test_an_outlier_is_named(rng):
 
 
 @pytest.mark.parametrize("kind", [lambda r: 0.0, lambda r: np.zeros((2, 2))])
-def test_generators_give_one_value_a_row(kind, rng):
+def test_generators_must_return_one_value_per_row(kind, rng):
     a, b = two(rng)
     with pytest.raises(ValueError, match="the generator returned shape"):
         DensityRatio(random_state=0).fit(a, b).divergence(kind)
 
 
-def test_kl_of_networks_is_not_read_off_the_rows_fitted(seed):
-    """Of two like samples: the mean log-ratio over the rows of the original, which it was fitted to, is about 0.1."""
+def test_kl_of_networks_is_not_averaged_over_the_rows_of_the_fit(seed):
+    """Without drift, the mean log-ratio over the rows of the original, which it was fitted to, is about 0.1."""
     a, b = np.random.default_rng(seed).standard_normal((2, 1000, 4))
     ratio = DensityRatio(model="mlp", training=Training(epochs=6), random_state=0).fit(a, b)
     assert ratio.divergence("kl").value < 0.03

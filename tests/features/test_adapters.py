@@ -1,4 +1,4 @@
-"""as_features: whatever makes features becomes one function, and what is wrong with them is said."""
+"""as_features: anything that makes features becomes one function; wrong features raise an error that says why."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ from driftline.features import as_features
 ROWS = np.random.default_rng(0).random((20, 3, 4))
 
 
-def test_nothing_flattens():
+def test_none_flattens_rows():
     found = as_features()(ROWS)
     np.testing.assert_array_equal(found, ROWS.reshape(20, 12))
     np.testing.assert_array_equal(as_features(None)(torch.tensor(ROWS)), found)
@@ -46,10 +46,10 @@ def test_bad_features_are_named(make, message):
         as_features(make)(ROWS)
 
 
-def test_things_that_make_no_features():
+def test_things_that_do_not_make_features():
     with pytest.raises(TypeError, match="PCA is a class: pass a fitted instance"):
         as_features(PCA)
-    with pytest.raises(TypeError, match="'inception' makes no features"):
+    with pytest.raises(TypeError, match="'inception' does not make features"):
         as_features("inception")
     with pytest.raises(ValueError, match=r"X must have the shape \(rows, ...\), got \(3,\)"):
         as_features()(np.zeros(3))

@@ -1,4 +1,4 @@
-"""ClassifierFeatures: the paper's shapes, features that tell classes apart, the same in any company of rows."""
+"""ClassifierFeatures: the paper's shapes; features separate the classes and do not depend on other rows."""
 
 import numpy as np
 import pytest
@@ -27,9 +27,10 @@ def fitted(digits):
 
 def test_defaults_are_the_papers_network():
     net = ConvNet((1, 28, 28), classes=10, **ClassifierFeatures()._architecture())
-    assert [tuple(m.weight.shape) for m in (net.first, net.second, net.dense[0], net.head)] == [
-        (64, 1, 4, 4), (128, 64, 4, 4), (64, 6272), (10, 64),
-    ]  # fmt: skip
+    assert net.first.weight.shape == (64, 1, 4, 4)
+    assert net.second.weight.shape == (128, 64, 4, 4)
+    assert net.dense[0].weight.shape == (64, 6272)
+    assert net.head.weight.shape == (10, 64)
     literal = ConvNet((1, 8, 8), classes=10, **small(dense=(30, 7))._architecture())
     assert literal.dense_norm.num_features == 30  # on the first dense layer, whichever it is
     assert literal.eval().hidden(torch.zeros(2, 1, 8, 8)).shape == (2, 7)
@@ -47,7 +48,7 @@ def test_it_classifies_new_digits(digits, fitted):
     assert linear.score(features, labels) > 0.85
 
 
-def test_features_of_a_row_do_not_depend_on_its_company(digits, fitted):
+def test_features_of_a_row_do_not_depend_on_other_rows(digits, fitted):
     """Batch normalisation in evaluation mode; in training mode a row's features would follow the batch's class."""
     sevens = digits.images[digits.labels == 7]
     np.testing.assert_allclose(fitted.transform(sevens[:1]), fitted.transform(sevens)[:1], atol=1e-5)
@@ -100,10 +101,10 @@ def test_files_give_back_features_and_labels(digits, tmp_path, kind):
 
 
 def test_progress_and_failure(digits):
-    told = []
-    net = small(training=Training(epochs=2, batch=200), progress=lambda *args: told.append(args))
+    calls = []
+    net = small(training=Training(epochs=2, batch=200), progress=lambda *args: calls.append(args))
     net.fit(digits.images, digits.labels)
-    assert [args[:2] for args in told] == [(1, 2), (2, 2)]
+    assert [args[:2] for args in calls] == [(1, 2), (2, 2)]
     now = net.transform(digits.images)
     with pytest.raises(FitDivergedError, match="lower the learning rate"):
         net.set_params(training=Training(lr=1e30, epochs=2, schedule="constant")).fit(digits.images, digits.labels)
@@ -118,11 +119,11 @@ def test_mistakes_are_named(digits, fitted):
         small().fit(x.reshape(-1, 64), y)
     with pytest.raises(ValueError, match="at least 4 x 4"):
         small().fit(x[:, :3], y)
-    with pytest.raises(ValueError, match=r"y has shape \(5,\), one label for each of 1797"):
+    with pytest.raises(ValueError, match=r"y has shape \(5,\): one label for each of the 1797"):
         small().fit(x, y[:5])
     with pytest.raises(ValueError, match=r"one class only"):
         small().fit(x, np.zeros(len(x)))
-    with pytest.raises(ValueError, match="1 labels that are nan"):
+    with pytest.raises(ValueError, match="1 labels that are NaN"):
         small().fit(x, np.where(np.arange(len(x)) == 3, np.nan, y))
     with pytest.raises(ValueError, match=r"rows of shape \(8, 7\), this was fitted on rows of shape \(8, 8\)"):
         fitted.transform(x[:, :, :7])

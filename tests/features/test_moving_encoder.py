@@ -1,7 +1,7 @@
-"""The point of it all: a ratio traced through an encoder that is trained on between windows.
+"""The main use: a ratio traced through an encoder that is trained further between windows.
 
-Digits drawn with class probabilities that go from equal ones to mostly even digits. By the data processing inequality
-the divergence in features is at most that of the class probabilities, and how much less depends on the encoder.
+Digits are drawn with class probabilities that go from equal to mostly even digits. By the data processing inequality,
+the divergence in features is at most that of the class probabilities; how much less depends on the encoder.
 """
 
 from typing import NamedTuple
@@ -34,7 +34,7 @@ def windows(digits, seed, n):
 
 
 class Traced(NamedTuple):
-    """The same windows in the first encoder's features, in the last one's, in each one's own, and without telling."""
+    """Estimators of the same windows, in features of the first encoder, of the last, and of each window's own."""
 
     first: ContinualDensityRatio
     last: ContinualDensityRatio
@@ -59,7 +59,7 @@ def traced(digits, seed, n=1500, epochs=40, pull=1.0):
     for t in range(1, LAST + 1):
         vae.partial_fit(np.concatenate([seen[t - 1], seen[t]]))
         now, before = vae.transform(seen[t]), vae.transform_before(seen[t])
-        # before the first window there is no ratio yet that would have to see the previous features
+        # before the first window, no ratio needs the previous features
         moving.change_features(vae.transform(seen[t - 1])).partial_fit(now, before=before if t > 1 else None)
         naive.partial_fit(now)
     last = begun()
@@ -73,10 +73,10 @@ def value(est):
 
 
 def test_a_moving_encoder_is_as_good_as_a_fixed_one(digits, seed):
-    """Between what the first and the last encoder see, give or take half a standard error.
+    """The result lies between those of the first and the last encoder, within half a standard error.
 
-    All four trace the same windows, so most of the sampling error is common to them and half a one is ample. Fed with
-    new features without telling, the previous ratio reads the encoder's moves as drift: far beyond what can be true.
+    All four trace the same windows, so that most of the sampling error is common to them and half of one is ample.
+    Without change_features, the previous ratio reads the encoder's moves as drift, far beyond what can be true.
     """
     found = traced(digits, seed)
     slack = 0.5 * found.moving.divergence("reverse_kl").std_error
@@ -96,9 +96,9 @@ def test_a_moving_encoder_is_as_good_as_a_fixed_one(digits, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("pull", [1.0, 10.0])
 def test_moving_features_bring_no_bias_of_their_own(digits, pull):
-    """Eight streams, against the middle of both fixed encoders: off by a quarter standard error at most, on average.
+    """On average over eight streams, it is off the middle of both fixed encoders by at most a quarter standard error.
 
-    Ten times the paper's pull does not save the naive way: the encoder's moves still add up to more than the ceiling.
+    Ten times the paper's pull does not rescue the naive way: the encoder's moves still add up to more than the ceiling.
     """
     runs = [traced(digits, seed, n=2000, epochs=60, pull=pull) for seed in range(8)]
     errors = [r.moving.divergence("reverse_kl").std_error for r in runs]

@@ -1,4 +1,4 @@
-"""ContinualVAE: learns to reconstruct, stays near what it was as told, forgets without replay, fails cleanly."""
+"""ContinualVAE: reconstructs, stays as close to its previous encoder as set, forgets without replay, fails cleanly."""
 
 import copy
 import json
@@ -29,7 +29,7 @@ def error(vae, images):
 
 
 def moved(vae, images, then):
-    """How far features went, in units of their spread."""
+    """Distance that features moved, in units of their spread."""
     return float(np.sqrt(((vae.transform(images) - then) ** 2).mean() / then.var()))
 
 
@@ -40,7 +40,7 @@ def test_defaults_are_the_papers_network():
 
 
 def test_kl_of_gaussians_is_the_mean_log_ratio():
-    """Against densities of scipy, over draws: within four standard errors."""
+    """Against densities of scipy, averaged over draws: within four standard errors."""
     rng = np.random.default_rng(0)
     (m, v), (b, w) = ((rng.normal(0, 1, 3), rng.uniform(0.3, 2, 3)) for _ in range(2))
     z = m + np.sqrt(v) * rng.standard_normal((100_000, 3))
@@ -82,7 +82,7 @@ def test_the_loss_pulls_to_the_previous_encoder_and_to_the_prior_at_first():
 
 @pytest.mark.parametrize(("scale", "likelihood"), [(1.0, "bernoulli"), (16.0, "gaussian")])
 def test_reconstruction_improves_over_training(digits, scale, likelihood):
-    """Better than the mean image (all a collapsed code could do), better when trained longer; new rows too."""
+    """Better than the mean image, the best of a collapsed code; better when trained longer; also on new rows."""
     images = scale * digits.images
     seen, new = images[:1200], images[1200:]
     brief, longer = small(training=BRIEF).fit(seen), small().fit(seen)
@@ -94,14 +94,14 @@ def test_reconstruction_improves_over_training(digits, scale, likelihood):
 
 
 def test_noise_leaves_the_posterior_at_the_prior(digits):
-    """Pixels without structure cannot be coded at a profit: means stay at 0. Digits, the control, spread them."""
+    """Coding pixels without structure does not pay: means stay at 0. Digits, the control, spread them."""
     noise = np.random.default_rng(0).random(digits.images.shape)
     spread = {name: small().fit_transform(x).var(0).sum() for name, x in (("noise", noise), ("digits", digits.images))}
     assert spread["noise"] < 0.1 < 1.0 < spread["digits"]
 
 
 def test_pull_decides_how_far_features_move(digits, seed):
-    """Features of old rows after training on new ones: the stronger the pull, the nearer they stay."""
+    """Features of old rows after training on new ones: the stronger the pull, the closer they stay."""
     old, new = digits.images[digits.labels < 5], digits.images[digits.labels >= 5]
     far, first = {}, small(random_state=seed).fit(old)
     then = first.transform(old)
@@ -114,7 +114,7 @@ def test_pull_decides_how_far_features_move(digits, seed):
 
 
 def test_replay_prevents_forgetting(digits, seed):
-    """Trained on with new digits only, old ones are reconstructed worse than with old ones among them."""
+    """Trained further on new digits only, it reconstructs old ones worse than with old ones among them."""
     old, new = digits.images[digits.labels < 5], digits.images[digits.labels >= 5]
     first = small(random_state=seed).fit(old)
     alone = copy.deepcopy(first).partial_fit(new)
@@ -136,8 +136,8 @@ def test_same_seed_same_features_and_the_global_generator_is_left_alone(digits):
     c = small(training=BRIEF, random_state=1).fit(first).partial_fit(second)
     assert not np.array_equal(a.transform(second), c.transform(second))
     assert (a.t_, a.transform(second).dtype) == (1, np.float64)
-    assert small(training=BRIEF, random_state=None).fit(first).seed_ != small(
-        training=BRIEF, random_state=None).fit(first).seed_  # fmt: skip
+    fresh = [small(training=BRIEF, random_state=None).fit(first).seed_ for _ in range(2)]
+    assert fresh[0] != fresh[1]
 
 
 def test_scikit_learn_conventions(digits):
@@ -149,9 +149,9 @@ def test_scikit_learn_conventions(digits):
     assert not hasattr(again, "shape_in_")
     assert again.get_params() == vae.get_params()
     assert (vae.shape_in_, vae.n_features_in_) == ((8, 8), 64)
-    vae.partial_fit(digits.images).fit(digits.images)  # fit begins again
+    vae.partial_fit(digits.images).fit(digits.images)  # fit starts again
     np.testing.assert_array_equal(vae.transform(digits.images), again.fit_transform(digits.images))
-    with pytest.raises(ValueError, match="no features before these"):
+    with pytest.raises(ValueError, match="no previous encoder"):
         vae.transform_before(digits.images)
 
 
@@ -177,11 +177,11 @@ def test_features_do_not_depend_on_the_batch(digits, monkeypatch):
     np.testing.assert_allclose(vae.transform(digits.images), whole, atol=1e-5)
 
 
-def test_progress_tells_each_epoch(digits):
-    told = []
-    vae = small(training=Training(epochs=3, batch=200), progress=lambda *args: told.append(args)).fit(digits.images)
-    assert [(epoch, epochs) for epoch, epochs, _, _ in told] == [(1, 3), (2, 3), (3, 3)]
-    assert vae.info_.held_out == min(held_out for _, _, _, held_out in told)
+def test_progress_is_called_after_each_epoch(digits):
+    calls = []
+    vae = small(training=Training(epochs=3, batch=200), progress=lambda *args: calls.append(args)).fit(digits.images)
+    assert [(epoch, epochs) for epoch, epochs, _, _ in calls] == [(1, 3), (2, 3), (3, 3)]
+    assert vae.info_.held_out == min(held_out for _, _, _, held_out in calls)
 
 
 def test_mistakes_are_named(digits):
@@ -200,14 +200,23 @@ def test_mistakes_are_named(digits):
         small(likelihood="bernoulli").fit(-x)
     with pytest.raises(ValueError, match="5 rows, at least 10"):
         small().fit(x[:5])
-    with pytest.raises(ValueError, match="Z has 5 columns, there are 6 features"):
+    with pytest.raises(ValueError, match="Z has 5 columns, this network has 6 features"):
         vae.inverse_transform(np.zeros((2, 5)))
     with pytest.raises(ValueError, match=r"parameters now say .*'latent': 7.* call fit"):
         clone(vae).fit(x).set_params(latent=7).partial_fit(x)
-    for wrong in ({"latent": 0}, {"encoder": ()}, {"decoder": (8, -1)}, {"pull": -1.0}, {"likelihood": "poisson"},
-                  {"device": "abacus"}, {"random_state": -1}, {"training": Training(lr=0.0)}):  # fmt: skip
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            small(**wrong).fit(x)
+    wrong = {
+        "latent": 0,
+        "encoder": (),
+        "decoder": (8, -1),
+        "pull": -1.0,
+        "likelihood": "poisson",
+        "device": "abacus",
+        "random_state": -1,
+        "training": Training(lr=0.0),
+    }
+    for name, value in wrong.items():
+        with pytest.raises(ValueError, match=name):
+            small(**{name: value}).fit(x)
 
 
 def test_a_failure_leaves_everything_as_it_was(digits):
@@ -274,7 +283,7 @@ def test_foreign_files_are_refused(digits, tmp_path):
 
 
 def test_draws_are_the_posterior_and_belong_to_their_rows(digits):
-    """Draws minus means are normal with the posterior's spread; a row has its own, whatever is beside it."""
+    """Draws minus means are normal with the posterior's spread; a row's draw does not depend on other rows."""
     vae = small(output="draw").fit(digits.images)
     drawn, means = vae.transform(digits.images), vae.set_params(output="mean").transform(digits.images)
     with torch.no_grad():
@@ -289,7 +298,7 @@ def test_draws_are_the_posterior_and_belong_to_their_rows(digits):
     vae.partial_fit(digits.images)
     for then in (vae.transform_before(digits.images), held.transform(digits.images)):
         np.testing.assert_allclose(then, drawn, rtol=1e-5, atol=1e-6)
-    with pytest.raises(ValueError, match="no features before"):
+    with pytest.raises(ValueError, match="no previous encoder"):
         held.transform_before(digits.images)
     with pytest.raises(ValueError, match="output='median' is unknown: choose 'draw' or 'mean'"):
         vae.set_params(output="median").transform(digits.images)

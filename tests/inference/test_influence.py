@@ -164,7 +164,7 @@ def test_heavy_tails_give_a_warning_not_nonsense():
     est = ContinualDensityRatio(model="quadratic", random_state=0).fit(windows(0))
     for t in range(1, 5):
         est.partial_fit(windows(t))
-    with pytest.warns(UntrustedEstimateWarning, match="the noise of 'neyman' cannot be told"):
+    with pytest.warns(UntrustedEstimateWarning, match="the noise of 'neyman' cannot be estimated"):
         assert est.divergence("neyman").value >= 0.0
     for kind, most in (("js", math.log(2)), ("hellinger", 1.0), ("total_variation", 1.0)):
         assert est.divergence(kind, level=0.999).high <= most
@@ -196,7 +196,7 @@ def test_dependent_rows_widen_the_interval(seed):
     assert errors[20] == pytest.approx(errors["auto"], rel=0.3)
     with pytest.raises(ValueError, match="lag=-1 must be 'auto' or a number of rows"):
         ContinualDensityRatio(lag=-1).fit(windows[0])
-    with pytest.raises(ValueError, match="lag=500 is too long for 2000 rows: at most 250"):
+    with pytest.raises(ValueError, match="lag=500 is too long for 2000 rows: choose at most 250"):
         ContinualDensityRatio(lag=500).fit(windows[0])
 
 
@@ -210,9 +210,9 @@ def test_impossibly_large_noise_is_not_subtracted(monkeypatch, rng):
     """Pixels that are constant except in a few rows gave the expansion more noise than a divergence can have."""
     ratio = DensityRatio(model="linear", random_state=0).fit(*rng.standard_normal((2, 500, 3)))
     log_r = ratio.log_ratio(ratio._state.tracks["original"].current.window)
-    second = _intervals._second_order
-    monkeypatch.setattr(_intervals, "_second_order", lambda *args: second(*args)._replace(noise=0.7, variance=0.1))
-    with pytest.warns(UntrustedEstimateWarning, match="noise of 'hellinger' cannot be told"):
+    second = readings._second_order
+    monkeypatch.setattr(readings, "_second_order", lambda *args: second(*args)._replace(noise=0.7, variance=0.1))
+    with pytest.warns(UntrustedEstimateWarning, match="noise of 'hellinger' cannot be estimated"):
         found = ratio.divergence("hellinger")
     assert found.value == pytest.approx(terms(log_r, "hellinger").mean())
 

@@ -1,4 +1,4 @@
-"""Features that move: the previous psi sees what it was trained on, whatever the new features are."""
+"""Features that change: the previous psi still sees the features it was trained on."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def turned(seed=0):
 
 
 def traced(model, seen, encoders, **params):
-    """Trace with the encoder of each time; a new one is told before its first window."""
+    """Trace with one encoder per time; a new one is announced by change_features before its first window."""
     est = ContinualDensityRatio(model=model, random_state=0, **params).fit(encoders[0](seen[0]))
     for t in range(1, len(seen)):
         now, then = encoders[t], encoders[t - 1]
@@ -37,7 +37,7 @@ def same(x):
 
 
 def test_nothing_changes_where_new_features_express_the_old(seed):
-    """All products of columns are closed under affine maps: same divergence, same error bar, before and after."""
+    """Products of columns are closed under affine maps: same divergence and same error bar, before and after."""
     seen, first, second = windows(seed), turned(1), turned(2)
     still = traced("quadratic-full", seen, [same] * 7)
     moving = traced("quadratic-full", seen, [same, same, first, first, second, second, second])
@@ -52,7 +52,7 @@ def test_nothing_changes_where_new_features_express_the_old(seed):
 
 @pytest.mark.parametrize("model", ["auto", "quadratic", "mlp"])
 def test_the_truth_is_kept_in_a_wider_space(model):
-    """New features hold the old ones and more; the divergence is that of the rows, whatever they are written in."""
+    """New features include the previous ones and more; the divergence of the rows does not change."""
     seen = windows(3)
 
     def wider(x):
@@ -65,20 +65,20 @@ def test_the_truth_is_kept_in_a_wider_space(model):
 
 
 def test_ignoring_the_move_is_wrong():
-    """The control: windows in new features without telling; the old psi reads them as if nothing had moved."""
+    """Control: without change_features, the previous psi reads windows in new features as if nothing had moved."""
     seen, turn = windows(4), turned(1)
-    told = traced("quadratic-full", seen, [same] * 3 + [turn] * 4).divergence("reverse_kl").value
+    announced = traced("quadratic-full", seen, [same] * 3 + [turn] * 4).divergence("reverse_kl").value
     est = ContinualDensityRatio(model="quadratic-full", random_state=0).fit(seen[0])
     for t in range(1, 7):
         est.partial_fit(seen[t] if t < 3 else turn(seen[t]))
     truth = STREAM.reverse_kl(6)
-    assert abs(told - truth) < 0.1 * truth < abs(est.divergence("reverse_kl").value - truth)
+    assert abs(announced - truth) < 0.1 * truth < abs(est.divergence("reverse_kl").value - truth)
 
 
 def test_before_the_first_window_the_originals_samples_are_the_window():
     seen, turn = windows(5), turned(1)
     est = ContinualDensityRatio(model="quadratic", random_state=0).fit(seen[0])
-    est.change_features(turn(seen[0])).partial_fit(turn(seen[1]), before=seen[1])  # not needed, nor in the way
+    est.change_features(turn(seen[0])).partial_fit(turn(seen[1]), before=seen[1])  # not needed, and ignored
     plain = ContinualDensityRatio(model="quadratic", random_state=0).fit(turn(seen[0])).partial_fit(turn(seen[1]))
     assert est.divergence() == plain.divergence()
 
@@ -105,8 +105,8 @@ def test_a_moved_state_is_saved_and_loaded(tmp_path):
     assert again.divergence() == est.divergence()
 
 
-def test_kl_does_not_use_means_that_nobody_knows():
-    """In the new features the original's means are unknown: KL(original‖current) is summed up, and is right."""
+def test_kl_does_not_use_unknown_means():
+    """In the new features, the original's means are unknown: KL(original‖current) is summed over steps, correctly."""
     seen = windows(9, n=20_000, last=3)
     est = traced("quadratic-full", seen, [same, same, turned(1), turned(1)])
     est.change_features(seen[3])  # and back
@@ -147,7 +147,7 @@ def test_mistakes_are_named_and_harmless():
 
 
 def test_kl_summed_up_beats_importance_weights():
-    """Eight streams, features turned at every window: spread and bias of both ways to KL(original‖current)."""
+    """Bias and error of both ways to KL(original‖current) on eight streams with new features in every window."""
     truth, summed, weighed = 0.5 * 1.4**2, [], []
     for seed in range(8):
         rng = np.random.default_rng(seed)

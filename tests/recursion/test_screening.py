@@ -1,11 +1,12 @@
-"""Features join where the drift needs them and nowhere else."""
+"""Screening: features join where the drift needs them and nowhere else."""
 
 import numpy as np
 import pytest
 import torch
 
 from driftline import ContinualDensityRatio, DensityRatio
-from driftline.recursion import _screening as screening
+from driftline.recursion._evidence import start_evidence
+from driftline.recursion._screening import capacity
 from driftline.synthetic import CorrelationStream, GaussianStream, MixtureStream
 
 
@@ -23,7 +24,7 @@ def track(stream, windows, n, seed):
 
 
 def test_no_feature_joins_without_need(seed):
-    """Drift in mean and scale is what columns and squares are for; ten looks at 10^3 candidates find nothing else."""
+    """Columns and squares express drift in mean and scale; ten looks at 10^3 candidates find nothing else."""
     est, _ = track(GaussianStream(dim=20, delta=0.02), 10, 4000, seed)
     assert features(est).size == 40
 
@@ -42,14 +43,14 @@ def test_no_feature_joins_on_awkward_laws_without_drift(law, seed):
     est = ContinualDensityRatio(random_state=seed).fit(sample())
     for _ in range(10):
         est.partial_fit(sample())
-    assert features(est).size <= 24 + 1  # one false feature in ten looks would be bad luck already
+    assert features(est).size <= 24 + 1  # even one false feature in ten looks is unlikely
 
 
 def test_correlations_are_found_and_only_those(seed):
     est, error = track(CorrelationStream(dim=12, delta=0.08), 6, 4000, seed)
     pairs = {tuple(p) for p in features(est).pairs.tolist()}
     assert pairs == {(i, i + 1) for i in range(0, 12, 2)}
-    blind, _ = ContinualDensityRatio(model="quadratic", random_state=seed), None
+    blind = ContinualDensityRatio(model="quadratic", random_state=seed)
     rng = np.random.default_rng(seed)
     stream = CorrelationStream(dim=12, delta=0.08)
     blind.fit(stream.sample(0, 4000, rng)).partial_fit(stream.sample(6, 4000, rng))
@@ -58,7 +59,7 @@ def test_correlations_are_found_and_only_those(seed):
 
 
 def test_slow_correlation_drift_is_found_in_the_sum(seed):
-    """Each step moves a correlation by one standard error or so: no single step shows it, their sum does."""
+    """Each step moves a correlation by about one standard error: no single step shows it, but their sum does."""
     est, _ = track(CorrelationStream(dim=10, delta=0.025), 16, 2000, seed)
     assert len(features(est).pairs) >= 4
 
@@ -67,9 +68,8 @@ def test_a_marginal_that_changes_shape_gets_hinges(seed):
     rng = np.random.default_rng(seed)
     original = rng.normal(size=(5000, 10))
     current = rng.normal(size=(5000, 10))
-    current[:, 3] = np.sign(rng.normal(size=5000)) * np.sqrt(0.8) + np.sqrt(0.2) * rng.normal(
-        size=5000
-    )  # same mean, variance
+    sign, noise = np.sign(rng.normal(size=5000)), rng.normal(size=5000)
+    current[:, 3] = np.sqrt(0.8) * sign + np.sqrt(0.2) * noise  # same mean and variance
     est = DensityRatio(random_state=0).fit(original, current)
     units = features(est).weight
     assert units.shape[1] >= 1
@@ -80,7 +80,7 @@ def test_a_marginal_that_changes_shape_gets_hinges(seed):
 
 
 def test_few_columns_get_units_for_any_shape(seed):
-    """A ring whose density comes to have three lobes: the first and second moments never move."""
+    """A ring whose density develops three lobes: first and second moments never move."""
     rng = np.random.default_rng(seed)
 
     def ring(angle):
@@ -94,7 +94,7 @@ def test_few_columns_get_units_for_any_shape(seed):
     assert features(wide).bias.shape[0] > 0
     assert wide.info_.held_out < plain.info_.held_out - 0.03
     assert plain.divergence().value < 0.01
-    # the angle's divergence, a little of it lost to the noise around the ring
+    # divergence of the angle, of which the noise around the ring hides a little
     angle = np.linspace(0, 2 * np.pi, 10_001)[:-1]
     density = 1 + 0.9 * np.cos(3 * angle)
     truth = float((density * np.log(density)).mean())
@@ -120,8 +120,8 @@ def test_mixtures_get_units_in_their_subspace(seed):
 
 def test_evidence_has_one_size_and_capacity_is_kept(rng):
     z = torch.from_numpy(rng.normal(size=(500, 6)))
-    evidence = screening.start(z)
+    evidence = start_evidence(z)
     assert evidence.knots.shape == (6, 5)
-    pairs, units = screening.capacity(6)
+    pairs, units = capacity(6)
     assert pairs >= 15
     assert units == 256

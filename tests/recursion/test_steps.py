@@ -1,4 +1,4 @@
-"""The recursion: truth is tracked, nothing adds up without drift, policies say why, errors change nothing."""
+"""The recursion tracks the truth, adds up nothing without drift, gives reasons, and survives errors unchanged."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def run(stream, windows, n, seed=0, every=1, **params):
 def test_every_objective_tracks_a_gaussian(objective, model):
     stream = GaussianStream(dim=4, delta=0.02)
     est, error = run(stream, 8, 4000, objective=objective, model=model)
-    # 2 x 8 coefficients from two windows that matter: an error of about sqrt(2 * 9 / 4000) = 0.067 a row
+    # 2 x 8 coefficients from the two windows that matter: an error of about sqrt(2 * 9 / 4000) = 0.067 per row
     assert error < 0.15
     drift = est.divergence("reverse_kl")
     assert abs(drift.value - stream.reverse_kl(8)) < 4 * drift.std_error + 0.01
@@ -44,7 +44,7 @@ def test_telescoping_beats_self_normalising_far_away(seed):
 
 
 def test_no_random_walk(seed):
-    """Without drift the divergence of window 60 is as far from 0 as that of window 1."""
+    """Without drift, the divergence of window 60 is no further from 0 than that of window 1."""
     rng = np.random.default_rng(seed)
     est = ContinualDensityRatio(random_state=seed).fit(rng.normal(size=(1000, 6)))
     path = []
@@ -80,7 +80,7 @@ def test_swapping_samples_flips_the_sign(rng):
 
 
 def test_custom_objectives(rng):
-    """A separable callable goes by Newton, one that couples the rows by L-BFGS; both find the ratio."""
+    """A separable callable is fitted by Newton, one that couples the rows by L-BFGS; both find the ratio."""
     a, b = rng.normal(size=(4000, 2)), rng.normal(0.4, 1, (4000, 2))
     truth = 2 * 0.08 - 0.4 * b.sum(1)
 
@@ -105,7 +105,7 @@ def test_network_tracks_and_repeats():
     assert est.divergence("reverse_kl").value == pytest.approx(stream.reverse_kl(8), rel=0.25)
 
 
-def test_polish_takes_back_what_early_stopping_shrinks(seed):
+def test_polish_undoes_the_shrinkage_of_early_stopping(seed):
     stream = GaussianStream(dim=8, delta=0.03)
     params = {"model": "mlp", "hidden": (64, 64), "training": Training(epochs=5, batch=500)}
     _, polished = run(stream, 12, 5000, seed, every=4, **params)
@@ -131,7 +131,7 @@ def test_paper_mode_runs_as_the_paper_says():
 
 
 def test_penalty_enforces_the_constraint():
-    """Far from the original the self-normalised fit breaks the constraint; lambda_c holds it together."""
+    """Far from the original, the self-normalised fit violates the constraint; lambda_c restores it."""
     stream = GaussianStream(dim=6, delta=0.04)
     residuals = {}
     for penalty in (0.0, 100.0):
@@ -185,7 +185,7 @@ def test_architecture_may_change_between_steps():
     est.set_params(model="quadratic").partial_fit(stream.sample(6, 3000, rng))
     fresh = stream.sample(6, 2000, rng)
     assert np.abs(est.log_ratio(fresh) - stream.log_ratio(fresh, 6)).mean() < 0.5
-    assert np.isnan(est.divergence().std_error)  # the network's part of the error is not known
+    assert np.isnan(est.divergence().std_error)  # the error of the network's steps is unknown
     with pytest.raises(ValueError, match="has no hidden layers to widen"):
         est.widen((64, 64))
 
@@ -200,7 +200,7 @@ def test_error_bars_end_where_the_model_changes_and_not_before(rng):
 
 
 def test_modules_that_are_not_ours_are_left_alone(rng):
-    """A head and a hidden layer of one's own, a module handed out twice, dropout: no surprises."""
+    """Custom modules with attributes named head and hidden, one module returned twice, dropout: no surprises."""
     import torch
     from torch import nn
 
@@ -223,7 +223,9 @@ def test_modules_that_are_not_ours_are_left_alone(rng):
         est.fit(windows[0]).partial_fit(windows[1]).partial_fit(windows[2])
         numbers.append(est.divergence().value)
     assert numbers[0] == numbers[1]
-    assert numbers[0] == pytest.approx(0.64, rel=0.45)  # dropout and early stopping shrink; wrong wiring gave a third
+    assert numbers[0] == pytest.approx(
+        0.64, rel=0.45
+    )  # dropout and early stopping shrink it; wrong wiring gave a third
 
 
 def test_network_takes_windows_of_very_unequal_size(rng):
@@ -247,7 +249,7 @@ def test_an_interrupt_changes_nothing(rng):
 
 
 def test_lsif_tracks_or_refuses(seed):
-    """LSIF has no minimum where a numerator row lies outside of the denominator's: an error then, never garbage."""
+    """LSIF has no minimum if a numerator row lies outside the denominator's: then it is an error, never garbage."""
     rng = np.random.default_rng(seed)
     for n, shift in ((300, 0.3), (2000, 0.3), (20_000, 0.1)):
         a, b = rng.normal(size=(n, 5)), rng.normal(shift, 1, (n, 5))
@@ -303,10 +305,10 @@ def test_adaptive_policy_holds_then_moves_and_says_why():
         errors.append(np.abs(est.log_ratio(fresh) - stream.log_ratio(fresh, t)).mean())
     assert not moves[0]
     assert 1 <= sum(moves) <= 10
-    assert max(errors) < 0.25  # ratios are there after every window, held or not
+    assert max(errors) < 0.25  # ratios are available after every window, held or not
 
 
-def test_adaptive_policy_goes_by_the_window_between_when_a_step_is_too_large():
+def test_adaptive_policy_steps_via_the_previous_window_when_a_step_is_too_large():
     stream = GaussianStream(dim=8, delta=0.02)
     rng = np.random.default_rng(0)
     est = ContinualDensityRatio(model="quadratic", step="adaptive", enough=0.8, too_much=1.2, random_state=0)
@@ -376,7 +378,7 @@ def test_an_error_changes_nothing(bad, rng, tmp_path):
 
 
 def test_penalty_that_shrinks_with_the_rows(rng):
-    """lambda_c = A / sqrt(n): the same as the constant that it comes to."""
+    """lambda_c = A / sqrt(n) gives the same as a constant of that value."""
     a, b, c = (rng.normal(0.2 * t, 1.0, (400, 2)) for t in range(3))
     arguments = {"objective": "kliep", "model": "quadratic", "normalizer": "self", "random_state": 0}
     shrinking = ContinualDensityRatio(penalty=40.0, penalty_rate="root-n", **arguments).fit(a)

@@ -1,4 +1,4 @@
-"""State files: one size, no original in them, the same numbers after resuming, nothing damaged is taken."""
+"""State files: constant size, no rows of the original, same numbers after resuming, damaged files refused."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def test_size_is_constant_and_the_original_is_gone(model, tmp_path):
             assert row.tobytes() not in content
             assert row[:2].tobytes() not in content
         assert i == 0 or windows[i - 1][0].tobytes() not in content
-        assert window[0].tobytes() in content  # the search would find it
+        assert window[0].tobytes() in content  # the search does find rows that are there
     assert len(set(sizes)) == 1
 
 
@@ -82,7 +82,7 @@ def test_resumed_streams_give_identical_numbers(model, step, tmp_path):
 def test_an_original_that_pauses_survives_saving(tmp_path, rng):
     est = estimator("mlp").fit(rng.normal(size=(200, 2))).add_original(rng.normal(size=(200, 2)), name="b")
     est.partial_fit({"original": rng.normal(size=(200, 2)), "b": rng.normal(size=(200, 2))})
-    est.partial_fit({"original": rng.normal(size=(200, 2))})  # b stays in the older network
+    est.partial_fit({"original": rng.normal(size=(200, 2))})  # b stays with the older network
     est.save(tmp_path / "run")
     back = ContinualDensityRatio.load(tmp_path / "run")
     probe = rng.normal(size=(10, 2))
@@ -90,7 +90,7 @@ def test_an_original_that_pauses_survives_saving(tmp_path, rng):
         np.testing.assert_array_equal(back.log_ratio(probe, name), est.log_ratio(probe, name))
 
 
-def test_custom_parts_are_asked_for_again(tmp_path, rng):
+def test_custom_parts_must_be_passed_again(tmp_path, rng):
     def factory(n_inputs, n_outputs):
         return nn.Sequential(nn.Linear(n_inputs, 4), nn.Tanh(), nn.Linear(4, n_outputs))
 
@@ -107,7 +107,7 @@ def test_custom_parts_are_asked_for_again(tmp_path, rng):
 
 
 def test_files_survive_a_change_of_parameters(tmp_path, rng):
-    """What the file holds decides how it is read, not what the parameters say by then."""
+    """The content of a file decides how it is read, not the parameters at the time of saving."""
     probe = rng.normal(size=(10, 2))
 
     def round_trip(est, **given):
@@ -121,7 +121,7 @@ def test_files_survive_a_change_of_parameters(tmp_path, rng):
     est = estimator("mlp").fit(rng.normal(size=(200, 2))).add_original(rng.normal(size=(200, 2)), name="b")
     est.partial_fit({"original": rng.normal(size=(200, 2)), "b": rng.normal(size=(200, 2))})
     est = round_trip(est.widen((32, 32)))
-    est.partial_fit({"original": rng.normal(size=(200, 2))})  # b stays in the narrow network
+    est.partial_fit({"original": rng.normal(size=(200, 2))})  # b stays with the narrow network
     est = round_trip(est)
     est = round_trip(est.set_params(model="auto", random_state=np.int64(3), ridge=np.float32(1)))
     est.partial_fit({"original": rng.normal(size=(200, 2))})
@@ -133,7 +133,7 @@ def test_files_survive_a_change_of_parameters(tmp_path, rng):
         ContinualDensityRatio.load(tmp_path / "run", model=lambda i, o: nn.Linear(i + 1, o))
 
 
-def test_file_is_made_as_others_are(tmp_path):
+def test_files_have_ordinary_permissions_and_links_are_followed(tmp_path):
     path = saved(tmp_path)
     plain = tmp_path / "plain"
     plain.write_text("")
@@ -146,8 +146,8 @@ def test_file_is_made_as_others_are(tmp_path):
         ContinualDensityRatio.load(path).save(tmp_path)
 
 
-def test_no_value_of_the_original_hides_in_knots(tmp_path):
-    """Few columns, few distinct places: quantiles of the original would be its very values."""
+def test_knots_are_not_values_of_the_original(tmp_path):
+    """Unrounded quantiles of the original would be values of its rows."""
     rng = np.random.default_rng(0)
     original = rng.normal(5, 3, (401, 1))
     est = ContinualDensityRatio(random_state=0).fit(original).partial_fit(rng.standard_t(2, (400, 1)))

@@ -1,4 +1,4 @@
-"""ContinualDensityRatio: a scikit-learn-style shell around the recursion."""
+"""ContinualDensityRatio: the recursion as a scikit-learn-style estimator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from driftline._inputs import as_rows, column_names, resolve_device
-from driftline.estimators._base import Floats, RatioEstimator, at_least_zero
+from driftline.estimators._base import RatioEstimator, at_least_zero
+from driftline.estimators._quantities import Floats
 from driftline.fitting import ModuleFactory, Objective, Progress, Stacked, Training
 from driftline.inference import Attribution, Estimate, Generator
 from driftline.recursion import Info, Policy, State, StepSettings, add_original, has_past, restart, start, step
@@ -25,20 +26,21 @@ def _check_name(name: Any) -> None:
 
 
 class ContinualDensityRatio(RatioEstimator):
-    """log original/current on a stream, from the two latest windows only.
+    """Estimator of log original/current on a stream, from the two latest windows only.
 
-    ``fit`` starts tracing, ``partial_fit`` advances one window; the original's samples are then not needed nor kept.
+    ``fit`` starts tracing, ``partial_fit`` advances one window; after that, the original's samples are neither needed
+    nor kept.
 
     Arguments:
-        objective, model, hidden, ridge, lag, training, device, random_state, progress: as in :class:`DensityRatio`.
+        objective, model, hidden, ridge, lag, training, device, random_state, progress: see :class:`DensityRatio`.
         normalizer: "telescoped" adds up the step normalisers; "self" averages over the current window (the paper's).
-        penalty: the paper's lambda_c on the step constraint; "paper" is 10 for one original and 100 k for k of them.
-        penalty_rate: "constant", or "root-n": lambda_c = penalty / sqrt(rows), with which the paper's Theorem 1 holds.
+        penalty: the paper's lambda_c on the step constraint; "paper" is 10 for one original and 100 k for k originals.
+        penalty_rate: "constant", or "root-n": lambda_c = penalty / sqrt(rows), for which the paper's Theorem 1 holds.
         step: "every" steps from each window to the next; "adaptive" holds the anchor window until the step is
-            informative. While it is held, its rows are kept: at first these are the original's.
-        enough, too_much: nats of step divergence at which an adaptive anchor moves, and beyond which it steps via the
+            informative. While it is held, its rows are kept; at first, these are the original's.
+        enough, too_much: step divergence in nats at which an adaptive anchor moves, and beyond which it steps via the
             window in between.
-        max_hold: an adaptive anchor moves after this many windows in any case.
+        max_hold: number of windows after which an adaptive anchor moves in any case.
         warm_start: whether a network starts from the previous one.
         polish: whether a network's last layer is solved exactly after training.
 
@@ -100,20 +102,32 @@ class ContinualDensityRatio(RatioEstimator):
 
     @classmethod
     def paper(cls, *, epochs: int = 500, random_state: int | None = None, **params: Any) -> Self:
-        """CKLIEP as in the paper: KLIEP, penalty, self-normalised, 2x256 ReLU, Adam 1e-5, fresh weights each step."""
+        """Make the paper's CKLIEP: KLIEP, penalty, self-normalised, 2x256 ReLU, Adam 1e-5, fresh weights each step."""
         training = Training(
-            epochs=epochs, min_epochs=min(100, epochs), patience=2, batch=2000, lr=1e-5, schedule="constant",
-            optimizer="adam", validation=1 / 6,
-        )  # fmt: skip
+            epochs=epochs,
+            min_epochs=min(100, epochs),
+            patience=2,
+            batch=2000,
+            lr=1e-5,
+            schedule="constant",
+            optimizer="adam",
+            validation=1 / 6,
+        )
         defaults: dict[str, Any] = {
-            "objective": "kliep", "model": "mlp", "normalizer": "self", "penalty": "paper", "training": training,
-            "warm_start": False, "polish": False, "random_state": random_state,
-        }  # fmt: skip
+            "objective": "kliep",
+            "model": "mlp",
+            "normalizer": "self",
+            "penalty": "paper",
+            "training": training,
+            "warm_start": False,
+            "polish": False,
+            "random_state": random_state,
+        }
         return cls(**{**defaults, **params})
 
     def _adopt(self, state: State, seed: int, device: torch.device, names: list[str] | None) -> None:
         super()._adopt(state, seed, device, names)
-        self.info_ = Info(state.t, {})  # until the next step has something to tell
+        self.info_ = Info(state.t, {})  # no diagnostics until the next step
 
     def _policy(self) -> Policy:
         if self.step not in ("every", "adaptive"):
@@ -139,7 +153,7 @@ class ContinualDensityRatio(RatioEstimator):
         )
 
     def _settings_penalty(self, originals: int) -> float:
-        """lambda_c for that many originals."""
+        """Return lambda_c for this many originals."""
         if isinstance(self.penalty, str):
             if self.penalty != "paper":
                 raise ValueError(f"penalty={self.penalty!r} is unknown: pass a number or 'paper'")
@@ -160,7 +174,7 @@ class ContinualDensityRatio(RatioEstimator):
         """Advance one step to a window (m, D), or to one window per original, ``{name: window}``.
 
         The first call on an unfitted estimator starts tracing. After an error the estimator is as it was before.
-        ``before`` is for the first window after :meth:`change_features`: the same rows in the previous features.
+        After :meth:`change_features`, the first window also needs ``before``: the same rows in the previous features.
         """
         if not hasattr(self, "_state"):
             if isinstance(window, Mapping):
@@ -169,7 +183,7 @@ class ContinualDensityRatio(RatioEstimator):
         windows = self._stacked(self._windows(window), before)
         settings = self._settings(self.seed_, len(self._state.tracks))
         state, info = step(self._state, windows, settings, self._policy())
-        self._warn(info, several=len(state.tracks) > 1)  # before the state moves on: a warning may be made an error
+        self._warn(info, several=len(state.tracks) > 1)  # before the state changes: warnings may be raised as errors
         self._state, self.info_ = state, info
         return self
 
@@ -189,15 +203,15 @@ class ContinualDensityRatio(RatioEstimator):
         return {name: self._rows(window[name], f"window of {name!r}") for name in tracks if name in window}
 
     def change_features(self, window: Any) -> Self:
-        """The columns are features of something else, such as an encoder's output, and those have been replaced.
+        """Replace the features that the columns are, such as the output of an encoder that was trained further.
 
-        The ratio learned so far lives in the previous features. So the window it stands on is needed in the new ones,
-        and the next windows in both: see ``before`` of :meth:`partial_fit`. Originals may join in between, in the new
-        features. Error bars are carried over as far as the new features can express the previous ones.
+        The ratio learned so far is a function of the previous features. So the window it has reached is needed in the
+        new ones, and the next window in both: see ``before`` of :meth:`partial_fit`. Originals may join in between, in
+        the new features. Error bars are carried over as far as the new features can express the previous ones.
 
         Arguments:
-            window: the rows of the last window, in the same order, in the new features, (n, D'), or
-                ``{name: rows}`` for several originals; of an original that has had no window yet, its own samples.
+            window: rows of the last window, in the same order, in the new features, (n, D'), or ``{name: rows}`` for
+                several originals; for an original that has had no window yet, its own samples.
 
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
@@ -232,12 +246,12 @@ class ContinualDensityRatio(RatioEstimator):
         return self
 
     def _stacked(self, windows: dict[str, Tensor], before: Any) -> dict[str, Tensor]:
-        """Windows with their previous features beside the new ones, for originals whose features have changed."""
+        """Stack the previous features beside the new ones in windows of originals whose features have changed."""
         tracks = self._state.tracks
         changed = [n for n in windows if isinstance(tracks[n].anchor.psi, Stacked)]
         given = before if isinstance(before, Mapping) else {} if before is None else dict.fromkeys(windows, before)
         missing = [n for n in changed if n not in given]
-        # an original whose first window this is has no past to be read in the previous features: nothing is lost
+        # before its first window an original has no ratio in the previous features: they may be given and are unused
         extra = [n for n in given if n not in changed and (n not in windows or has_past(tracks[n].anchor.psi))]
         if missing:
             raise ValueError(f"before= must hold the windows of {missing} in the previous features, got {list(given)}")
@@ -253,7 +267,7 @@ class ContinualDensityRatio(RatioEstimator):
         return out
 
     def add_original(self, samples: Any, name: str) -> Self:
-        """A further original joins now, traced from the next window that ``partial_fit`` gets under its name."""
+        """Add a further original, traced from the next window that ``partial_fit`` gets under its name."""
         check_is_fitted(self)
         _check_name(name)
         if name in self._state.tracks:
@@ -263,7 +277,7 @@ class ContinualDensityRatio(RatioEstimator):
         return self
 
     def widen(self, hidden: Sequence[int]) -> Self:
-        """Give the network these hidden widths from the next step on; what it has learned so far is kept."""
+        """Give the network these hidden widths from the next step on, keeping what it has learned."""
         if self.model != "mlp":
             raise ValueError(f"model={self.model!r} has no hidden layers to widen: use set_params(model=...)")
         widths = tuple(int(w) for w in hidden)
@@ -274,23 +288,23 @@ class ContinualDensityRatio(RatioEstimator):
         return cast(Self, self.set_params(hidden=widths))
 
     def log_ratio(self, X: Any, original: str | None = None, *, return_std: bool = False) -> Any:
-        """log original/current of rows (n, D): an array (n,), with ``return_std`` also its standard errors."""
+        """Return log original/current of rows (n, D) as an array (n,), with ``return_std`` also its standard errors."""
         return self._log_ratio(X, original, return_std)
 
     def weights(self, X: Any, original: str | None = None) -> Floats:
-        """Importance weights from the current window back to the original, with mean 1 on that window."""
+        """Return importance weights from the current window back to the original, with mean 1 on that window."""
         return self._weights(X, original)
 
     def divergence(
         self, kind: str | Generator = "reverse_kl", X: Any = None, original: str | None = None, *, level: float = 0.95
     ) -> Estimate:
-        """An f-divergence between original and current, over the last window or further rows ``X`` of current."""
+        """Estimate an f-divergence of original and current over the last window, or further rows ``X`` of current."""
         return self._divergence(kind, X, original, level, of_step=False)
 
     def step_divergence(
         self, kind: str | Generator = "reverse_kl", original: str | None = None, *, level: float = 0.95
     ) -> Estimate:
-        """Divergence between the anchor window of the last step and the current window."""
+        """Estimate an f-divergence between the anchor window of the last step and the current window."""
         return self._divergence(kind, None, original, level, of_step=True)
 
     def attribution(
@@ -300,16 +314,16 @@ class ContinualDensityRatio(RatioEstimator):
         level: float = 0.95,
         groups: Mapping[str, Sequence[str | int]] | None = None,
     ) -> list[Attribution]:
-        """Which columns moved, most first: their parts in KL(original‖current) + KL(current‖original).
+        """Attribute KL(original‖current) + KL(current‖original) to columns, the largest part first.
 
-        For log-linear models. A part is at most a few noise levels below 0; one whose interval holds 0 has not moved
-        as far as can be told. ``groups`` names columns that belong together, such as those of one category: then the
-        parts are theirs.
+        This needs a log-linear model. A part is at most a few noise levels below 0; if its interval contains 0, there
+        is no evidence that the column moved. ``groups`` names groups of columns, such as those of one category, which
+        then have one part each.
         """
         return self._attribution(original, level, groups)
 
     def current_window(self, original: str | None = None) -> Floats:
-        """The rows (n, D) of the window that an original has got to, as they are kept for the next step."""
+        """Return the rows (n, D) of an original's current window, as they are kept for the next step."""
         return cast(Floats, self._track(original).current.window.cpu().numpy().copy())
 
     @property

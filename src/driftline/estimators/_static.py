@@ -1,4 +1,4 @@
-"""DensityRatio: static estimation between two samples, one step of the recursion."""
+"""DensityRatio: static estimation between two samples, as one step of the recursion."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, Self
 
 from driftline._inputs import as_rows, column_names, resolve_device
-from driftline.estimators._base import Floats, RatioEstimator
+from driftline.estimators._base import RatioEstimator
+from driftline.estimators._quantities import Floats
 from driftline.fitting import ModuleFactory, Objective, Progress, Training
 from driftline.inference import Attribution, Estimate, Generator
 from driftline.recursion import OriginalInfo, Policy, start, step
@@ -16,19 +17,19 @@ __all__ = ["DensityRatio"]
 
 
 class DensityRatio(RatioEstimator):
-    """log original/current between two samples.
+    """Estimator of log original/current between two samples.
 
     Arguments:
         objective: "logistic", "kliep", "lsif", "nwj", or a loss ``(log_r_num, log_r_den) -> scalar`` (lower is better).
-        model: "auto" (log-linear in the columns, their squares and whatever further features the data call for),
+        model: "auto" (log-linear in the columns, their squares and any further features the data call for),
             "linear", "quadratic", "quadratic-full" (all products), "mlp", or a factory
             ``(n_inputs, n_outputs) -> Module``.
         hidden: widths of the MLP's hidden layers.
         ridge: weight of the prior on coefficients, in observations.
-        lag: over how many rows neighbours in a window depend on each other, for error bars; "auto" finds out.
+        lag: number of rows over which neighbours in a window depend on each other, for error bars; "auto" estimates it.
         training: settings of the mini-batch loop for networks.
         device: "cpu", "cuda" or "auto".
-        random_state: seed; None for a fresh one each fit.
+        random_state: random seed; None for a fresh one in each fit.
         progress: called as ``progress(epoch, epochs, loss, held_out)`` while a network trains.
 
     Attributes:
@@ -81,22 +82,22 @@ class DensityRatio(RatioEstimator):
         return self
 
     def log_ratio(self, X: Any, *, return_std: bool = False) -> Any:
-        """log original/current of rows (n, D): an array (n,), with ``return_std`` also its standard errors."""
+        """Return log original/current of rows (n, D) as an array (n,), with ``return_std`` also its standard errors."""
         return self._log_ratio(X, None, return_std)
 
     def weights(self, X: Any) -> Floats:
-        """Importance weights from current back to original, with mean 1 on the current sample."""
+        """Return importance weights from current back to original, with mean 1 on the current sample."""
         return self._weights(X, None)
 
     def divergence(self, kind: str | Generator = "reverse_kl", X: Any = None, *, level: float = 0.95) -> Estimate:
-        """An f-divergence over the current sample, or over further rows ``X`` of the current distribution."""
+        """Estimate an f-divergence over the current sample, or over further rows ``X`` of the current distribution."""
         return self._divergence(kind, X, None, level, of_step=False)
 
     def attribution(
         self, *, level: float = 0.95, groups: Mapping[str, Sequence[str | int]] | None = None
     ) -> list[Attribution]:
-        """Which columns moved, most first: their parts in KL(original‖current) + KL(current‖original).
+        """Attribute KL(original‖current) + KL(current‖original) to columns, the largest part first.
 
-        ``groups`` names columns that belong together: then the parts are theirs.
+        ``groups`` names groups of columns, which then have one part each.
         """
         return self._attribution(None, level, groups)

@@ -1,4 +1,4 @@
-"""Adapters: rows of any shape as flat rows, and anything that makes features as one function X -> Z."""
+"""Adapters: flatten rows of any shape, and turn anything that makes features into one function X -> Z."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Floats = npt.NDArray[np.float64]
 
 
 def as_features(thing: Any = None) -> Callable[[Any], Floats]:
-    """A function from rows (n, ...) to checked features (n, D), of double precision.
+    """Return a function from rows (n, ...) to checked features (n, D) in double precision.
 
-    The features must have two dimensions, one row for each row that went in, and neither nan nor infinite values.
+    The features must have two dimensions, one row for each input row, and neither NaN nor infinite values.
 
     Arguments:
-        thing: a fitted transformer of scikit-learn's kind (anything with ``transform``), a function of the rows, or
-            None, which flattens them.
+        thing: a fitted transformer as in scikit-learn (anything with ``transform``), a function of the rows, or None,
+            which flattens them.
 
     >>> images = np.arange(24.0).reshape(2, 3, 4)
     >>> as_features(None)(images).shape
@@ -44,7 +44,7 @@ def as_features(thing: Any = None) -> Callable[[Any], Floats]:
         raise TypeError(f"{thing.__name__} is a class: pass a fitted instance of it")
     make = getattr(thing, "transform", thing)
     if not callable(make):
-        raise TypeError(f"{thing!r} makes no features: pass a transformer, a function or None")
+        raise TypeError(f"{thing!r} does not make features: pass a transformer, a function or None")
     name = getattr(thing, "__name__", type(thing).__name__)
 
     def features(X: Any) -> Floats:
@@ -66,12 +66,14 @@ def flat_rows(
     names: Sequence[str] | None = None,
     min_rows: int = 0,
 ) -> tuple[Tensor, tuple[int, ...]]:
-    """Rows (n, ...) as a float64 tensor (n, D), and the shape of one row.
+    """Return rows (n, ...) as a float64 tensor (n, D), and the shape of one row.
 
     Arguments:
-        what: how an error names the data.
-        shape: of one row, that it must have.
-        names: of columns, that a frame must have.
+        data: array, tensor, frame or nested list.
+        what: name of the data in errors.
+        shape: required shape of one row.
+        names: required column names of a frame.
+        min_rows: required number of rows.
 
     >>> rows, shape = flat_rows(np.zeros((5, 8, 8)))
     >>> tuple(rows.shape), shape
@@ -90,13 +92,13 @@ def flat_rows(
 
 
 def row_noise(rows: npt.NDArray[np.floating[Any]], width: int) -> npt.NDArray[np.float64]:
-    """Standard normal noise (n, width) that is a function of each row alone.
+    """Return standard normal noise (n, width) that is a function of each row alone.
 
     >>> rows = np.arange(6.0).reshape(3, 2)
     >>> bool((row_noise(rows, 4)[1:2] == row_noise(rows[1:2], 4)).all())
     True
     """
-    rows = np.ascontiguousarray(rows + 0.0)  # -0.0 is 0.0
+    rows = np.ascontiguousarray(rows + 0.0)  # turns -0.0, which has other bytes, into 0.0
     noise = np.empty((len(rows), width))
     for row, out in zip(rows, noise, strict=True):
         key = int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=16).digest())

@@ -1,4 +1,4 @@
-"""What the feature networks share: seeds, devices, batches, files."""
+"""Base of the feature networks: seeds, devices, batches, files."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ __all__ = ["FeatureNetwork", "Floats", "apart", "check_widths", "seeded"]
 Floats = npt.NDArray[np.float64]
 
 _FORMAT, _VERSION = "driftline-features", 1
-_BATCH = 4096  # rows of one forward pass when nothing is trained: bounds the memory convolutions take
+_BATCH = 4096  # rows of one forward pass outside training: bounds the memory that convolutions take
 
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Draws of the global generators depend on the seed inside, and are undone outside."""
+    """Seed the global generators inside the context, and restore them after it."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
 
 
 def apart(seed: int, t: int) -> int:
-    """A seed for the t-th training, far from all others."""
+    """Return a seed for the t-th training, unrelated to those of the others."""
     return int(np.random.SeedSequence((seed, t)).generate_state(1)[0])
 
 
 def check_widths(value: Any, name: str) -> tuple[int, ...]:
-    """Widths of layers, all positive."""
+    """Return the widths of layers as a tuple, or raise an error if one is not a positive integer."""
     widths = tuple(value) if isinstance(value, list | tuple) else ()
     if not widths or not all(isinstance(w, int | np.integer) and w > 0 for w in widths):
         raise ValueError(f"{name}={value!r} must be widths of layers, such as (256, 256)")
@@ -49,7 +49,7 @@ def check_widths(value: Any, name: str) -> tuple[int, ...]:
 
 
 class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the feature networks, which add how to train and what to keep."""
+    """Base of the feature networks, which add training and what a file has to keep."""
 
     training: Training | None
     device: str
@@ -63,14 +63,14 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "_net")
 
     def _flat(self, X: Any, *, min_rows: int = 0) -> Tensor:
-        """Rows of the shape that was fitted."""
+        """Return flat rows, after checking that they have the shape that was fitted."""
         check_is_fitted(self)
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         return flat_rows(X, shape=self.shape_in_, names=names, min_rows=min_rows)[0]
 
     @staticmethod
     def _first(X: Any) -> tuple[Tensor, tuple[int, ...], list[str] | None]:
-        """Rows that decide on the shape, and their names if they have any."""
+        """Return the rows that determine the shape, that shape, and the names of their columns, if any."""
         rows, shape = flat_rows(X, min_rows=MIN_ROWS)
         return rows, shape, column_names(X)
 
@@ -82,11 +82,11 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             del self.feature_names_in_
 
     def _train(self, net: nn.Module, rows: int, seed: int, loss: Callable[..., Tensor], advice: str) -> FitInfo:
-        """Train in place on ``loss(row numbers, generator)``; ``generator`` draws whatever noise the loss needs."""
+        """Train in place on ``loss(row numbers, generator)``; ``generator`` draws the noise that the loss needs."""
         training = check_training(self._default_training if self.training is None else self.training)
         device = next(net.parameters()).device
         train, held = split_rows(rows, training.validation, seed)
-        # two rows at least in a batch: batch normalisation of a single one is 0
+        # at least two rows in a batch: batch normalisation of a single row gives 0
         batches = max(1, min(len(train) // 2, round(len(train) / training.batch)))
         order, noise = torch.Generator().manual_seed(seed), torch.Generator(device).manual_seed(seed)
 
@@ -94,7 +94,7 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for batch in row_batches(train, batches, order):
                 yield loss(batch.to(device), noise)
 
-        def held_out() -> Tensor:  # the same noise after each epoch, so that epochs compare
+        def held_out() -> Tensor:  # the same noise after each epoch, so that epochs can be compared
             parts = held.to(device).split(_BATCH)
             again = torch.Generator(device).manual_seed(seed)
             return torch.stack([loss(part, again) * (len(part) / len(held)) for part in parts]).sum()
@@ -103,7 +103,7 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @staticmethod
     def _in_batches(function: Callable[[Tensor], Tensor], rows: Tensor, device: torch.device) -> Floats:
-        """A function of rows, part by part, in double precision."""
+        """Apply a function to rows batch by batch; return the results in double precision."""
         with torch.no_grad():
             parts = [function(part.to(device)).double().cpu() for part in rows.split(_BATCH)]
         found: Floats = torch.cat(parts).numpy()
@@ -122,7 +122,7 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all that was learned to one file, atomically (safetensors with a JSON header, no pickle)."""
+        """Write everything learned to one file, atomically (safetensors with a JSON header, no pickle)."""
         check_is_fitted(self)
         params = self.get_params(deep=False)
         params.pop("progress")
@@ -130,18 +130,26 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tensors, learned = self._state()
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         header = {
-            "format": _FORMAT, "version": _VERSION, "estimator": type(self).__name__, "params": params,
-            "training": None if training is None else training._asdict(), "shape": list(self.shape_in_),
-            "columns": names, "seed": self.seed_, "learned": learned,
-        }  # fmt: skip
+            "format": _FORMAT,
+            "version": _VERSION,
+            "estimator": type(self).__name__,
+            "params": params,
+            "training": None if training is None else training._asdict(),
+            "shape": list(self.shape_in_),
+            "columns": names,
+            "seed": self.seed_,
+            "learned": learned,
+        }
         write_tensors(path, tensors, header)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: str | None = None, progress: Progress | None = None) -> Self:
-        """What was saved; a damaged or foreign file raises :class:`~driftline.files.StateFileError`.
+        """Load a saved network; a damaged or foreign file raises :class:`~driftline.files.StateFileError`.
 
         Arguments:
-            device: where to go on, if not on the device it was saved from.
+            path: path of the file.
+            device: device to continue on, if not the one it was saved from.
+            progress: called as ``progress(epoch, epochs, loss, held_out)`` in further training.
         """
         tensors, meta = read_tensors(path, _FORMAT, _VERSION)
         if meta.get("estimator") != cls.__name__:
@@ -153,7 +161,7 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             training = None if meta["training"] is None else Training(**meta["training"])
             made = cls(**params, training=training, progress=progress)
             place = resolve_device(made.device)
-            with seeded(0, place):  # an empty network draws weights before it gets the saved ones
+            with seeded(0, place):  # a new network draws random weights before it gets the saved ones
                 made._restore(tensors, meta["learned"], place)
             made._remember(tuple(meta["shape"]), meta["columns"], meta["seed"])
         except (KeyError, IndexError, RuntimeError, TypeError, AttributeError) as error:

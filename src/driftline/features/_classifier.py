@@ -22,25 +22,25 @@ _CHANNELS = (64, 128)
 
 
 class ClassifierFeatures(FeatureNetwork):
-    """Activations of a classifier's last hidden layer, where labels are at hand.
+    """Activations of a classifier's last hidden layer, for data with labels.
 
     The paper's network: convolutions 4x4 of stride 2 with 64 and 128 channels, a dense layer of 64, a linear head;
-    batch normalisation on the second convolution and the first dense layer. Of the "two dense layers with 6272 and 64
-    hidden units" we read 6272 as what the second convolution hands on (7 x 7 x 128 for 28 x 28 pixels): a layer that
-    large after it would hold 39 million weights. ``dense=(6272, 64)`` is the literal reading.
+    batch normalisation on the second convolution and the first dense layer. The paper says "two dense layers with 6272
+    and 64 hidden units"; we read 6272 as the output of the second convolution (7 x 7 x 128 for 28 x 28 pixels), since a
+    dense layer of that size after it would hold 39 million weights. ``dense=(6272, 64)`` is the literal reading.
 
     Arguments:
         width: factor on the channels of both convolutions.
         dense: widths of the dense ReLU layers; the last is the number of features.
         training: settings of the mini-batch loop; ``weight_decay`` is the paper's L2 regularisation.
         device: "cpu", "cuda" or "auto".
-        random_state: seed; None for a fresh one each fit.
-        progress: called as ``progress(epoch, epochs, loss, held_out)``, losses in nats per row.
+        random_state: random seed; None for a fresh one in each fit.
+        progress: called as ``progress(epoch, epochs, loss, held_out)``, with losses in nats per row.
 
     Attributes:
-        classes_: the labels.
+        classes_: distinct labels, sorted.
         shape_in_: shape of one image.
-        info_: how training went, a :class:`~driftline.fitting.FitInfo`; not in files.
+        info_: diagnostics of the training, a :class:`~driftline.fitting.FitInfo`; not saved.
 
     >>> from sklearn.datasets import load_digits
     >>> digits = load_digits()
@@ -78,8 +78,8 @@ class ClassifierFeatures(FeatureNetwork):
         images = _images(rows, shape)
         classes, labels = np.unique(_labels(y, len(rows)), return_inverse=True)
         if len(classes) < 2:
-            raise ValueError(f"y holds one class only ({classes[0]!r}), at least two are needed")
-        # one scale for each channel, that of the images seen here: 0 to 1 and 0 to 255 train alike
+            raise ValueError(f"y holds one class only ({classes[0]!r}): at least two are needed")
+        # each channel is scaled by the images seen here, so that values from 0 to 1 and 0 to 255 train alike
         center = images.mean((0, 2, 3), keepdim=True)[0]
         scale = images.std((0, 2, 3), keepdim=True, correction=0)[0]
         scale = torch.where(scale > 1e-12 * center.abs(), scale, 1.0)
@@ -98,18 +98,18 @@ class ClassifierFeatures(FeatureNetwork):
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Features (n, dense[-1]) of images (n, ...) of the shape that was fitted."""
+        """Return features (n, dense[-1]) of images (n, ...) of the shape that was fitted."""
         inputs = self._inputs(X)
         return self._in_batches(self._net.hidden, inputs, self._device)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The likeliest label of each image, (n,)."""
+        """Return the most likely label of each image, (n,)."""
         inputs = self._inputs(X)
         found: npt.NDArray[Any] = self.classes_[self._in_batches(self._net, inputs, self._device).argmax(1)]
         return found
 
     def score(self, X: Any, y: Any) -> float:
-        """Share of images whose label is predicted."""
+        """Return the share of images whose label is predicted correctly."""
         found = self.predict(X)
         return float((found == _labels(y, len(found))).mean())
 
@@ -128,10 +128,11 @@ class ClassifierFeatures(FeatureNetwork):
         tensors = {f"net.{key}": value for key, value in net.state_dict().items()}
         tensors |= {"center": self._center, "scale": self._scale}
         sizes = {
-            "shape": list(_image_shape(self.shape_in_)), "classes": len(self.classes_),
+            "shape": list(_image_shape(self.shape_in_)),
+            "classes": len(self.classes_),
             "channels": [net.first.out_channels, net.second.out_channels],
             "dense": [layer.out_features for layer in net.dense],
-        }  # fmt: skip
+        }
         return tensors, {"net": sizes, "classes": self.classes_.tolist(), "labels": str(self.classes_.dtype)}
 
     def _restore(self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], device: torch.device) -> None:
@@ -156,7 +157,7 @@ def _images(rows: Tensor, shape: tuple[int, ...]) -> Tensor:
 def _labels(y: Any, rows: int) -> npt.NDArray[Any]:
     labels = np.asarray(y)
     if labels.shape != (rows,):
-        raise ValueError(f"y has shape {labels.shape}, one label for each of {rows} rows is needed")
+        raise ValueError(f"y has shape {labels.shape}: one label for each of the {rows} rows is needed")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError(f"y holds {int((~np.isfinite(labels)).sum())} labels that are nan or infinite")
+        raise ValueError(f"y holds {int((~np.isfinite(labels)).sum())} labels that are NaN or infinite")
     return labels

@@ -13,7 +13,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 __all__ = ["VAE", "ConvNet", "Encoder", "gaussian_kl", "pulled_loss"]
 
-_LOG_VARIANCE = (-15.0, 10.0)  # an encoder that is all but sure must not make the next one's KL term infinite
+_LOG_VARIANCE = (-15.0, 10.0)  # an almost certain encoder must not make the next one's KL term infinite
 
 Gaussian = tuple[Tensor, Tensor]
 """Mean and log-variance, (n, D) each."""
@@ -33,13 +33,13 @@ class Encoder(nn.Module):
         self.mean, self.log_variance = nn.Linear(last, latent), nn.Linear(last, latent)
 
     def forward(self, x: Tensor) -> Gaussian:
-        """The posterior of rows (n, D)."""
+        """Return the posterior of rows (n, D)."""
         h = self.body(x)
         return self.mean(h), self.log_variance(h).clamp(*_LOG_VARIANCE)
 
 
 class VAE(nn.Module):
-    """An encoder, a decoder, and what the decoder's output means: logits of pixels, or means of Gaussians."""
+    """An encoder and a decoder, whose outputs are logits of pixels or means of Gaussians."""
 
     def __init__(
         self, n_inputs: int, encoder: Sequence[int], latent: int, decoder: Sequence[int], likelihood: str
@@ -49,16 +49,16 @@ class VAE(nn.Module):
         self.encoder = Encoder(n_inputs, encoder, latent)
         self.decoder = nn.Sequential(_dense([latent, *decoder]), nn.Linear([latent, *decoder][-1], n_inputs))
         self.bernoulli = likelihood == "bernoulli"
-        # one variance for all inputs, learned: a fixed 1 on standardised inputs would call all they hold noise
+        # one learned variance for all inputs: a fixed 1 on standardised inputs would treat all variation as noise
         self.log_noise = None if self.bernoulli else nn.Parameter(torch.zeros(()))
 
     def decode(self, z: Tensor) -> Tensor:
-        """Mean of p(x|z), (n, D)."""
+        """Return the mean of p(x|z), (n, D)."""
         out: Tensor = self.decoder(z)
         return out.sigmoid() if self.bernoulli else out
 
     def negative_log_likelihood(self, x: Tensor, z: Tensor) -> Tensor:
-        """-log p(x|z) of each row in nats, (n,); for grey values between 0 and 1 the usual cross-entropy."""
+        """Return -log p(x|z) of each row in nats, (n,); for grey values between 0 and 1, the usual cross-entropy."""
         out = self.decoder(z)
         if self.log_noise is None:
             losses: Tensor = binary_cross_entropy_with_logits(out, x, reduction="none")
@@ -68,7 +68,7 @@ class VAE(nn.Module):
 
 
 def gaussian_kl(one: Gaussian, other: Gaussian | None = None) -> Tensor:
-    """KL(one‖other) of diagonal Gaussians, row by row, (n,); the other is N(0, I) if not given.
+    """Return KL(one‖other) of diagonal Gaussians, row by row, (n,); ``other`` defaults to N(0, I).
 
     >>> one = torch.ones(1, 2), torch.zeros(1, 2)
     >>> gaussian_kl(one), gaussian_kl(one, one)
@@ -81,7 +81,7 @@ def gaussian_kl(one: Gaussian, other: Gaussian | None = None) -> Tensor:
 
 
 def pulled_loss(vae: VAE, before: Encoder | None, x: Tensor, noise: Tensor, pull: float) -> Tensor:
-    """The paper's loss on a batch: -log p(x|z) + KL(q_t(z|x)‖q_{t-1}(z|x)), with N(0, I) where nothing was before."""
+    """Return the paper's loss of a batch: -log p(x|z) + pull KL(q_t(z|x)‖q_{t-1}(z|x)); at first, KL to N(0, I)."""
     posterior = mean, log_variance = vae.encoder(x)
     loss = vae.negative_log_likelihood(x, mean + noise * (0.5 * log_variance).exp())
     if before is None:
@@ -110,7 +110,7 @@ class ConvNet(nn.Module):
         self.head = nn.Linear(widths[-1], classes)
 
     def hidden(self, x: Tensor) -> Tensor:
-        """Activations of the last hidden layer, (n, dense[-1]), of images (n, c, h, w)."""
+        """Return the activations of the last hidden layer, (n, dense[-1]), of images (n, c, h, w)."""
         x = torch.relu(self.first(x))
         x = torch.relu(self.second_norm(self.second(x))).flatten(1)
         for i, layer in enumerate(self.dense):
@@ -118,6 +118,6 @@ class ConvNet(nn.Module):
         return x
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits, (n, classes)."""
+        """Return the logits, (n, classes)."""
         out: Tensor = self.head(self.hidden(x))
         return out

@@ -1,4 +1,4 @@
-"""ContinualVAE: features without labels, from an encoder that is trained on as the stream goes on."""
+"""ContinualVAE: features without labels, from an encoder that is trained further as the stream continues."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ __all__ = ["ContinualVAE"]
 
 
 class ContinualVAE(FeatureNetwork):
-    r"""Latents of a variational autoencoder that stays near what it was.
+    r"""Latents of a variational autoencoder that stays close to its previous version.
 
     ``fit`` trains a plain variational autoencoder; each ``partial_fit`` trains it further on
 
     .. math::
         -E_{q_t(z|x)}[\log p(x|z)] + \text{pull} \cdot KL(q_t(z|x) \,\|\, q_{t-1}(z|x))
 
-    averaged over the rows, where :math:`q_{t-1}` is the encoder of the call before (N(0, I), with weight 1, in
-    ``fit``). Chen et al., *Continual density ratio estimation*, 2021, call it CVAE. Without earlier rows among those
-    of ``partial_fit`` it forgets them: mix replayed ones in, as many from each task as the paper's average wants.
-    Only weights are kept, no row.
+    averaged over the rows, where :math:`q_{t-1}` is the encoder after the previous call (in ``fit``, N(0, I) with
+    weight 1). Chen et al., *Continual density ratio estimation*, 2021, call it CVAE. It forgets earlier rows unless
+    ``partial_fit`` sees them again: mix in replayed ones, as many from each task as the paper's average wants.
+    Only weights are kept, never rows.
 
-    Means also hold what the decoder takes for noise. Where that is enough to tell two samples apart (generated images
-    from real ones), ratios of their densities are beyond estimation; draws from the posterior, ``output="draw"``,
-    overlap. A draw is :math:`\mu(x) + \sigma(x)\,\epsilon(x)` with noise that is a function of the row, so that a row
-    always gets the same one. Draws know less than means: where means overlap, those find more.
+    Means also contain variation that the decoder treats as noise. Where that suffices to separate two samples
+    (generated images from real ones), the ratio of their densities cannot be estimated; draws from the posterior,
+    ``output="draw"``, overlap. A draw is :math:`\mu(x) + \sigma(x)\,\epsilon(x)`, with noise that is a function of the
+    row, so that a row always gets the same one. Draws carry less information: where means overlap, means find more.
 
     Features move with each ``partial_fit``. A ratio traced in them is carried over by
     :meth:`driftline.ContinualDensityRatio.change_features`::
@@ -46,22 +46,22 @@ class ContinualVAE(FeatureNetwork):
         est.partial_fit(vae.transform(window), before=vae.transform_before(window))
 
     Arguments:
-        encoder, decoder: widths of their ReLU layers.
+        encoder, decoder: widths of the ReLU layers.
         latent: number of features.
         likelihood: "bernoulli" for values in [0, 1], "gaussian" for inputs standardised by the first rows, with one
-            learned variance, or "auto", which goes by the range of the first rows.
-        output: the posterior's "mean", or a "draw" from it.
-        pull: weight of the term that keeps the encoder near the previous one; the paper has 1.
+            learned variance, or "auto", which decides by the range of the first rows.
+        output: "mean" of the posterior, or a "draw" from it.
+        pull: weight of the term that keeps the encoder close to the previous one; 1 in the paper.
         training: settings of the mini-batch loop; ``weight_decay`` is the paper's L2 regularisation.
         device: "cpu", "cuda" or "auto".
-        random_state: seed; None for a fresh one each fit.
-        progress: called as ``progress(epoch, epochs, loss, held_out)``, losses in nats per row.
+        random_state: random seed; None for a fresh one in each fit.
+        progress: called as ``progress(epoch, epochs, loss, held_out)``, with losses in nats per row.
 
     Attributes:
         shape_in_: shape of one row.
-        likelihood_: the one in use.
+        likelihood_: likelihood in use.
         t_: number of calls to ``partial_fit`` since ``fit``.
-        info_: how the last training went, a :class:`~driftline.fitting.FitInfo`; not in files.
+        info_: diagnostics of the last training, a :class:`~driftline.fitting.FitInfo`; not saved.
 
     >>> import numpy as np
     >>> images = np.random.default_rng(0).random((200, 8, 8))
@@ -72,7 +72,7 @@ class ContinualVAE(FeatureNetwork):
     (200, 2)
     """
 
-    # more patience than a ratio's network: in one cycle the best epochs are the last ones
+    # more patience than for a ratio's network: within one cycle, the best epochs are the last ones
     _default_training = Training(epochs=50, min_epochs=25, patience=10, batch=128)
     _net: VAE
     _before: Encoder | None
@@ -128,7 +128,7 @@ class ContinualVAE(FeatureNetwork):
         if self._sizes() != self._net.sizes:
             raise ValueError(
                 f"the fitted network has {self._net.sizes}, the parameters now say {self._sizes()}: "
-                "call fit to begin again"
+                "call fit to start again"
             )
         net, before = copy.deepcopy(self._net), self._net.encoder
         info = self._descend(net, before, inputs, apart(self.seed_, self.t_ + 1))
@@ -136,15 +136,15 @@ class ContinualVAE(FeatureNetwork):
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Latents of rows (n, ...): features (n, latent)."""
+        """Return features (n, latent) of rows (n, ...)."""
         inputs = self._checked(X)
         return self._encode(self._net.encoder, inputs, X)
 
     def transform_before(self, X: Any) -> Floats:
-        """The same by the encoder as it was before the last ``partial_fit``: what the previous ratio has to see."""
+        """Return features by the encoder before the last ``partial_fit``, which the previous ratio needs."""
         inputs = self._checked(X)
         if self._before is None:
-            raise ValueError("there are no features before these: partial_fit has not been called since fit")
+            raise ValueError("there is no previous encoder: partial_fit has not been called since fit")
         return self._encode(self._before, inputs, X)
 
     def _encode(self, encoder: Encoder, inputs: Tensor, X: Any) -> Floats:
@@ -154,23 +154,26 @@ class ContinualVAE(FeatureNetwork):
         if self.output == "mean":
             return means
         spreads = self._in_batches(lambda x: (0.5 * encoder(x)[1]).exp(), inputs, self._device)
-        rows = self._flat(X).float()  # as given, since standardising them rounds differently in single precision
+        rows = self._flat(X).float()  # not standardised, which rounds differently in single precision
         return means + spreads * row_noise(rows.cpu().numpy(), means.shape[1])
 
     def snapshot(self) -> Self:
-        """One that stays as it is now when this one is trained on; it knows no encoder before. No weight is copied."""
+        """Return a version that keeps this encoder while this one is trained further; it has no previous encoder.
+
+        No weights are copied.
+        """
         check_is_fitted(self)
         kept = copy.copy(self)
         kept._before = None
         return kept
 
     def inverse_transform(self, Z: Any) -> Floats:
-        """The decoder's means, (n, ...), of features (n, latent)."""
+        """Return the decoder's means, (n, ...), of features (n, latent)."""
         check_is_fitted(self)
         rows = as_rows(Z, "Z", min_rows=0, copy=False)
         latent = self._net.sizes["latent"]
         if rows.shape[1] != latent:
-            raise ValueError(f"Z has {rows.shape[1]} columns, there are {latent} features")
+            raise ValueError(f"Z has {rows.shape[1]} columns, this network has {latent} features")
         found = self._in_batches(self._net.decode, rows.float(), self._device)
         if self._standardizer is not None:
             found = found * self._standardizer.scale.numpy() + self._standardizer.mean.numpy()

@@ -1,4 +1,4 @@
-"""Step after step: what is carried from window to window, how a step is taken, how it is judged and stored."""
+"""The recursion over windows: the state it carries, its steps, their diagnostics and their storage."""
 
 import lazy_loader
 

@@ -17,22 +17,22 @@ __all__ = ["Info", "OriginalInfo", "diagnose"]
 
 
 class OriginalInfo(NamedTuple):
-    """What a step found out about one original.
+    """Diagnostics of a step for one original.
 
     Attributes:
-        rows: rows of the window.
+        rows: number of rows in the window.
         step_divergence: KL(window‖window of the anchor) in nats.
         mean_ratio: mean of original/current on the window; 1 where weights can be trusted.
         step_mean_ratio: mean of the step ratio on the window; 1 where the step can be trusted.
-        constraint_residual: the paper's constraint, 1 where it holds.
-        effective_sample_size: Kish's size of the weights on the window.
-        overlap: rows of both windows that the step could not tell apart, the data the fit really had.
-        lag: how far rows of the window depend on their neighbours, as taken into account in errors; 0 for not at all.
-        held_out: loss expected on new rows (network: validation split; convex: Takeuchi's correction).
-        fit: how the fit went.
+        constraint_residual: value of the paper's constraint; 1 where it holds.
+        effective_sample_size: Kish's effective sample size of the weights on the window.
+        overlap: effective rows in which the two windows overlap, the data the fit really had.
+        lag: number of rows over which neighbours in the window depend on each other, as used in the errors; 0 for none.
+        held_out: expected loss on new rows (network: validation split; convex: Takeuchi's correction).
+        fit: diagnostics of the fit.
         advanced: whether the anchor moved on to this window.
-        reason: of that choice, and of features added.
-        warnings: why not to trust the estimate; empty if nothing speaks against it.
+        reason: reason for that choice, and the features added.
+        warnings: reasons not to trust the estimate; empty if there are none.
     """
 
     rows: int
@@ -51,19 +51,19 @@ class OriginalInfo(NamedTuple):
 
 
 class Info(NamedTuple):
-    """The time t after a step and what it found about each original that had a window."""
+    """The time t after a step, and its diagnostics for each original that had a window."""
 
     t: int
     originals: dict[str, OriginalInfo]
 
 
 def diagnose(anchor: Anchor, taken: Step, advanced: bool, reason: str, names: Sequence[str] | None) -> OriginalInfo:
-    """Say how the step from an anchor went."""
+    """Return the diagnostics of a step from an anchor."""
     window = taken.anchor.window
     log_before = anchor.log_ratio(window)
     log_r = taken.anchor.log_ratio(window)
     overlap = _overlap(taken.log_num, taken.log_den)
-    # Psi_t / (Phi_t Psi_{t-1}) with psi and phi up to their constants, which cancel against the normalisers
+    # Psi_t / (Phi_t Psi_{t-1}); psi and phi are known up to constants, which cancel against the normalisers
     step_mean = log_mean_exp(taken.log_den)
     log_psi_now = log_mean_exp(taken.log_den + log_before)
     log_psi_before = log_mean_exp(anchor.log_ratio(anchor.window))
@@ -86,14 +86,14 @@ def diagnose(anchor: Anchor, taken: Step, advanced: bool, reason: str, names: Se
 
 
 def _overlap(log_num: Tensor, log_den: Tensor) -> float:
-    """Rows' worth of information for telling the samples apart: the sum of 4 P(num|x) P(den|x), at most all rows."""
+    """Return the effective number of overlapping rows: the sum of 4 P(num|x) P(den|x), at most all rows."""
     shift = math.log(log_num.shape[0] / log_den.shape[0])
     logits = torch.cat([log_num, log_den]) + shift
     return float((4.0 * torch.sigmoid(logits) * torch.sigmoid(-logits)).sum())
 
 
 def _doubts(anchor: Anchor, taken: Step, overlap: float, names: Sequence[str] | None) -> list[str]:
-    """Reasons not to trust the step, in words a user can act on."""
+    """List reasons not to trust the step, in words a user can act on."""
     doubts = []
     if not taken.fit.converged:
         doubts.append(f"the fit did not converge ({taken.fit.message})")
@@ -130,9 +130,9 @@ def _label(column: int, names: Sequence[str] | None) -> str:
 
 
 def _outlier(anchor: Anchor, taken: Step, names: Sequence[str] | None) -> list[str]:
-    """One row that says more about the step than all others together do."""
+    """Name the row that alone carries more than a tenth of the step, if there is one."""
     size = taken.log_den.abs()
-    if len(size) < 50 or float(size.max()) <= 0.1 * float(size.sum()):  # both are 0 for a window that is the one before
+    if len(size) < 50 or float(size.max()) <= 0.1 * float(size.sum()):  # <=: both are 0 for a repeated window
         return []
     row = int(size.argmax())
     z = standardizer_of(anchor.psi)(taken.anchor.window[row : row + 1])[0].abs()
@@ -151,4 +151,4 @@ def _moved_constants(anchor: Anchor, window: Tensor) -> list[int]:
     columns = len(standardizer.mean)
     small = 1e-9 * standardizer.mean.abs()
     after = ((window[:, :columns] - standardizer.mean).abs() > small).sum(0)
-    return torch.nonzero(flat & (after > max(1, len(window) // 1000))).flatten().tolist()  # not a stray row
+    return torch.nonzero(flat & (after > max(1, len(window) // 1000))).flatten().tolist()  # more than a stray row

@@ -1,4 +1,4 @@
-"""A step of a log-linear model: exact, alone for each original, growing features where the drift asks for them."""
+"""A step of a log-linear model: exact, separate for each original, adding features where the drift needs them."""
 
 from __future__ import annotations
 
@@ -27,28 +27,29 @@ from driftline.fitting import (
     log_linear_design,
     unnormalised,
 )
-from driftline.recursion import _screening as screening
+from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, start_evidence
+from driftline.recursion._screening import Proposal, propose
 from driftline.recursion._settings import StepSettings, is_network, penalty_for
 from driftline.recursion._state import Anchor, Step, arrive, has_past, reach, standardizer_of
 
 __all__ = ["NEWTON_FEATURES", "log_linear_step", "start_features"]
 
-NEWTON_FEATURES = 1500  # beyond, a factorisation costs more than L-BFGS
-_ROUNDS = 4  # of adding features, in one step
-_KNOWN = 6000  # rows that know how features relate
+NEWTON_FEATURES = 1500  # with more, a factorisation costs more than L-BFGS
+_ROUNDS = 4  # rounds of adding features in one step
+_KNOWN = 6000  # rows that suffice to relate previous and new features
 _EXTREME = 1e8  # standard deviations whose fourth power still fits in single precision
 
 
 def start_features(z: Tensor, model: str | ModuleFactory) -> Features:
-    """The features a model begins with, centred and scaled on standardised rows (n, D)."""
+    """Return the features a model begins with, centred and scaled on standardised rows (n, D)."""
     if is_network(model) or model == "linear":
         return fit_features(z, squares=False)
     if model != "quadratic-full":
         return fit_features(z)
-    if z.shape[1] > screening.PAIR_COLUMNS:
+    if z.shape[1] > PAIR_COLUMNS:
         raise ValueError(
             f"model='quadratic-full' holds all products of columns, too many for {z.shape[1]} columns "
-            f"(at most {screening.PAIR_COLUMNS}): use 'auto', which picks the products that move"
+            f"(at most {PAIR_COLUMNS}): use 'auto', which picks the products that move"
         )
     return fit_features(z, pairs=torch.triu_indices(z.shape[1], z.shape[1], 1, device=z.device).T.contiguous())
 
@@ -81,19 +82,19 @@ def log_linear_step(anchor: Anchor, window: Tensor, settings: StepSettings, seed
     psi = LogLinear(standardizer_of(anchor.psi), features, coef)
     arrived = arrive(anchor, window, psi, float(fit.coef[-1]), settings, lag)
     if settings.normalizer == "telescoped" and (problem.first or past is not None):
-        arrived = arrived._replace(uncertainty=uncertainty)  # complete: all windows since the original are in it
+        arrived = arrived._replace(uncertainty=uncertainty)  # complete: it covers all windows since the original
     log_num = _plus(num.dot(fit.coef), problem.offset_num)
     log_den = _plus(den.dot(fit.coef), problem.offset_den)
     return Step(arrived._replace(evidence=evidence), fit.info, log_num, log_den, _informed(fit), note)
 
 
 def _carried(anchor: Anchor, now: Design) -> tuple[inference.Uncertainty, Design]:
-    """Errors so far in new features, and the design of the window stood on in the old ones.
+    """Carry the errors so far over to new features; also return the design of the anchor's window in the previous ones.
 
-    Of the original's means nothing is known in the new features.
+    The original's means are unknown in the new features.
     """
     before = design_of(anchor.psi, anchor.window)
-    assert before is not None  # what has an uncertainty is linear in something
+    assert before is not None  # a psi with an uncertainty is linear in some features
     assert anchor.uncertainty is not None
     rows, every = now.shape[0], max(1, now.shape[0] // max(_KNOWN, 20 * now.shape[1]))
     onto = inference.projection(now.take(0, rows, every), before.take(0, rows, every))
@@ -107,9 +108,10 @@ def _plus(values: Tensor, offset: Tensor | None) -> Tensor:
 
 
 class _Problem(NamedTuple):
-    """A log-linear step: features, the coefficients so far, both windows standardised, what is fixed on them.
+    """A log-linear step to be fitted: features, coefficients so far, both windows standardised, offsets on them.
 
-    A psi of the same kind is continued by adding to its coefficients; any other is an offset, only its output counts.
+    A psi of the same kind is continued by adding to its coefficients; of any other, only the output counts, as an
+    offset.
     """
 
     features: Features
@@ -137,18 +139,18 @@ def _problem(anchor: Anchor, window: Tensor, settings: StepSettings) -> _Problem
 
 
 def _check_extremes(z: Tensor, window: Tensor) -> None:
-    """Refuse what single-precision Gram matrices cannot hold, by name."""
+    """Refuse values that single-precision Gram matrices cannot hold, naming column and row."""
     if float(z.abs().max()) > _EXTREME:
         j = int(z.abs().amax(0).argmax())
         i = int(z[:, j].abs().argmax())
         raise ValueError(
             f"window: column {j} holds {float(window[i, j]):.3g} in row {i}, {float(z[i, j].abs()):.1g} standard "
-            "deviations away from the original: a wrong unit, or an outlier to be removed"
+            "deviations away from the original: check its unit, or remove the outlier"
         )
 
 
 def _same_kind(features: Features, model: str | ModuleFactory) -> bool:
-    """Whether coefficients of these features can be added to by that model."""
+    """Say whether the model continues these features, so that a step can add to their coefficients."""
     if model == "auto":
         return features.squares
     pairs, d = features.pairs.shape[0], features.columns
@@ -157,7 +159,7 @@ def _same_kind(features: Features, model: str | ModuleFactory) -> bool:
 
 
 def _informed(fit: ConvexFit) -> int:
-    """Parameters the rows say something about: not those of columns that do not vary."""
+    """Count the parameters that the rows inform; those of constant columns do not count."""
     return int((fit.hessian.diagonal() > 2.0 * fit.weight).sum())
 
 
@@ -183,35 +185,33 @@ def _newton(problem: _Problem, objective: Objective, settings: StepSettings) -> 
 
 def _adapt(
     solved: _Solved, anchor: Anchor, objective: Objective, settings: StepSettings, seed: int
-) -> tuple[_Solved, screening.Evidence, str]:
-    """Add the features that the fit's scores ask for and fit again, until they ask for none."""
-    evidence = anchor.evidence if anchor.evidence is not None else screening.start(solved.problem.z_num)
+) -> tuple[_Solved, Evidence, str]:
+    """Add the features that the fit's scores call for and fit again, until they call for none."""
+    evidence = anchor.evidence if anchor.evidence is not None else start_evidence(solved.problem.z_num)
     past = None if anchor.uncertainty is None else anchor.uncertainty.score
     notes: list[str] = []
     for attempt in range(_ROUNDS):
-        problem, fit = solved.problem, solved.fit
-        proposal = screening.propose(
-            problem.features, evidence, problem.z_num, problem.z_den, fit.score_num, fit.score_den, past,
-            seed=seed + attempt,
-        )  # fmt: skip
+        proposal = _propose(solved, evidence, past, seed + attempt)
         if not proposal.reason:
             return solved, proposal.evidence, "; ".join(notes)
         if proposal.forget:
             evidence = proposal.evidence
         notes.append(f"added {proposal.reason}")
+        problem = solved.problem
         wider = problem.features.extend(problem.z_num, proposal.pairs, proposal.weight, proposal.bias)
         solved = _newton(problem._replace(features=wider), objective, settings)
-    problem, fit = solved.problem, solved.fit
-    last = screening.propose(
-        problem.features, evidence, problem.z_num, problem.z_den, fit.score_num, fit.score_den, past, seed=seed
-    )
-    return solved, last.evidence, "; ".join(notes)
+    return solved, _propose(solved, evidence, past, seed).evidence, "; ".join(notes)
+
+
+def _propose(solved: _Solved, evidence: Evidence, past: Tensor | None, seed: int) -> Proposal:
+    now, fit = solved.problem, solved.fit
+    return propose(now.features, evidence, now.z_num, now.z_den, fit.score_num, fit.score_den, past, seed=seed)
 
 
 def _lbfgs_step(
     anchor: Anchor, window: Tensor, problem: _Problem, objective: Objective, settings: StepSettings
 ) -> Step:
-    """Many features, or a loss that couples the rows; it need not determine the constant, which is solved for alone."""
+    """Fit many features, or a loss that couples the rows; the constant, which it may not determine, is solved alone."""
     features, z_num, z_den = problem.features, problem.z_num, problem.z_den
     fit = fit_features_lbfgs(
         features,
@@ -231,7 +231,7 @@ def _lbfgs_step(
 
 
 def _with_penalty(psi: Psi, previous: Tensor, window: Tensor, settings: StepSettings) -> tuple[Objective, bool]:
-    """The objective, with the paper's constraint penalty where one is set and there is a past; whether it has one."""
+    """Add the paper's constraint penalty where one is set and a step has been taken; say whether it was added."""
     penalty, base = penalty_for(settings, window.shape[0]), settings.objective
     if not penalty or not has_past(psi):
         return base, False

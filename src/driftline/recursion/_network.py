@@ -31,58 +31,77 @@ from driftline.recursion._state import Anchor, Step, arrive, has_past, reach, st
 __all__ = ["network_step"]
 
 
-def network_step(anchors: Mapping[str, Anchor], windows: Mapping[str, Tensor], taus: Mapping[str, int], heads: int,
-                 settings: StepSettings, seed: int) -> dict[str, Step]:  # fmt: skip
+def network_step(
+    anchors: Mapping[str, Anchor],
+    windows: Mapping[str, Tensor],
+    taus: Mapping[str, int],
+    heads: int,
+    settings: StepSettings,
+    seed: int,
+) -> dict[str, Step]:
     """Fit one network for all windows; ``taus`` number the originals, ``heads`` counts all that are traced."""
+    module = _module(anchors, next(iter(windows.values())).device, heads, settings)
+    nets = {n: Network(standardizer_of(anchors[n].psi), module, taus[n], heads) for n in windows}
+    previous = {n: (anchors[n].psi(anchors[n].window), anchors[n].psi(windows[n])) for n in windows}
+    pairs = {
+        n: Pair(
+            num=nets[n].inputs(anchors[n].window),
+            den=nets[n].inputs(windows[n]),
+            prev_num=previous[n][0].float(),
+            prev_den=previous[n][1].float(),
+            outputs=nets[n].outputs,
+        )
+        for n in windows
+    }
+    past = any(has_past(anchors[n].psi) for n in windows)  # a first step has nothing to be consistent with
+    penalty = penalty_for(settings, min(len(window) for window in windows.values())) if past else 0.0
+    info = fit_network(
+        module,
+        list(pairs.values()),
+        settings.objective,
+        settings.training,
+        penalty=penalty,
+        seed=seed,
+        split_seed=settings.seed,
+        progress=settings.progress,
+    )
+    steps = {}
+    for n, (prev_num, prev_den) in previous.items():
+        fit = _polish(nets[n], pairs[n], settings) if settings.polish else None
+        log_num, log_den = nets[n](anchors[n].window) - prev_num, nets[n](windows[n]) - prev_den
+        constant = bridge_constant(log_num, log_den, settings.objective)
+        lag = reach(nets[n].standardizer(windows[n]), settings)
+        arrived = arrive(anchors[n], windows[n], nets[n], constant, settings, lag)
+        if fit is not None and settings.normalizer == "telescoped":
+            arrived = arrived._replace(uncertainty=_uncertainty(anchors[n], nets[n], pairs[n], fit, lag))
+        parameters = sum(p.numel() for p in module.parameters())
+        steps[n] = Step(arrived, info, log_num + constant, log_den + constant, parameters)
+    return steps
+
+
+def _module(anchors: Mapping[str, Anchor], device: torch.device, heads: int, settings: StepSettings) -> nn.Module:
+    """Make the network to be trained, from the previous weights if there are any and ``warm_start`` is set."""
     columns = standardizer_of(next(iter(anchors.values())).psi).mean.shape[0]
-    device = next(iter(windows.values())).device
     factory = settings.model if callable(settings.model) else mlp_factory(settings.hidden)
     module = factory(columns + (heads > 1), heads)
     if not isinstance(module, nn.Module):
         raise TypeError(f"the model factory returned {type(module).__name__}, expected a torch.nn.Module")
-    # a copy, in case the factory hands out one module again and again: the previous psi must stay what it is
+    # a copy, in case the factory returns the same module every time: the previous psi must not change
     module = copy.deepcopy(module).to(device=device, dtype=torch.float32)
     if settings.warm_start:
-        known = [p.psi for p in anchors.values() if isinstance(p.psi, Network)]
+        known = [anchor.psi for anchor in anchors.values() if isinstance(anchor.psi, Network)]
         if known:
             grow(max(known, key=lambda psi: psi.heads).module, module)
-
-    nets = {n: Network(standardizer_of(anchors[n].psi), module, taus[n], heads) for n in windows}
-    previous = {n: (anchors[n].psi(anchors[n].window), anchors[n].psi(windows[n])) for n in windows}
-    pairs = [
-        Pair(nets[n].inputs(anchors[n].window), nets[n].inputs(windows[n]), previous[n][0].float(),
-             previous[n][1].float(), nets[n].outputs)
-        for n in windows
-    ]  # fmt: skip
-    past = any(has_past(anchors[n].psi) for n in windows)  # a first step has nothing to be consistent with
-    penalty = penalty_for(settings, min(len(window) for window in windows.values())) if past else 0.0
-    info = fit_network(
-        module, pairs, settings.objective, settings.training, penalty=penalty, seed=seed, split_seed=settings.seed,
-        progress=settings.progress,
-    )  # fmt: skip
-    steps = {}
-    for name, pair in zip(windows, pairs, strict=True):
-        fit = _polish(nets[name], pair, settings) if settings.polish else None
-        prev_num, prev_den = previous[name]
-        log_num = nets[name](anchors[name].window) - prev_num
-        log_den = nets[name](windows[name]) - prev_den
-        constant = bridge_constant(log_num, log_den, settings.objective)
-        parameters = sum(p.numel() for p in module.parameters())
-        lag = reach(nets[name].standardizer(windows[name]), settings)
-        arrived = arrive(anchors[name], windows[name], nets[name], constant, settings, lag)
-        if fit is not None and settings.normalizer == "telescoped":
-            arrived = arrived._replace(uncertainty=_uncertainty(anchors[name], nets[name], pair, fit, lag))
-        steps[name] = Step(arrived, info, log_num + constant, log_den + constant, parameters)
-    return steps
+    return module
 
 
 def _polish(net: Network, pair: Pair, settings: StepSettings) -> ConvexFit | None:
-    """Solve the last linear layer exactly on both whole windows, the hidden layers kept.
+    """Solve the last linear layer exactly on both whole windows, keeping the hidden layers.
 
-    Early stopping shrinks every increment a little, and over many steps the little adds up; this takes it back.
+    Early stopping shrinks every increment a little, which adds up over many steps; this undoes it.
     """
     module, objective = net.module, unnormalised(settings.objective)
-    if not isinstance(module, MLP):  # of other modules we do not know which layer is the last
+    if not isinstance(module, MLP):  # the last layer of other modules is unknown
         return None
     if not is_separable(objective):
         return None
@@ -93,16 +112,18 @@ def _polish(net: Network, pair: Pair, settings: StepSettings) -> ConvexFit | Non
             design = last_layer(module, inputs)
             phi = design[:, :-1] @ head.weight[net.tau].double() + head.bias[net.tau].double() - before.double()
             sides.append((Dense(design), phi))
-        shift = bridge_constant(sides[0][1], sides[1][1], settings.objective)
-        fit = fit_convex(sides[0][0], sides[1][0], objective, offset_num=sides[0][1] + shift,
-                         offset_den=sides[1][1] + shift, ridge=settings.ridge)  # fmt: skip
+        (num, phi_num), (den, phi_den) = sides
+        shift = bridge_constant(phi_num, phi_den, settings.objective)
+        fit = fit_convex(
+            num, den, objective, offset_num=phi_num + shift, offset_den=phi_den + shift, ridge=settings.ridge
+        )
         head.weight[net.tau] += fit.coef[:-1].float()
         head.bias[net.tau] += (fit.coef[-1] + shift).float()
     return fit
 
 
 def _uncertainty(anchor: Anchor, net: Network, pair: Pair, fit: ConvexFit, lag: int) -> inference.Uncertainty | None:
-    """Errors of the last layer, its features taken as given; those of earlier steps carried over to its features."""
+    """Errors of the last layer with its features taken as given; those of earlier steps are carried over to them."""
     assert isinstance(net.module, MLP)
     num, den = Dense(last_layer(net.module, pair.num)), Dense(last_layer(net.module, pair.den))
     if not has_past(anchor.psi):

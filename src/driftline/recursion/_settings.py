@@ -12,7 +12,7 @@ __all__ = ["Policy", "StepSettings", "is_network", "penalty_for"]
 
 @dataclass(frozen=True)
 class StepSettings:
-    """How a step is taken."""
+    """Settings of a step."""
 
     objective: Objective = logistic
     model: str | ModuleFactory = "auto"
@@ -32,7 +32,7 @@ class StepSettings:
 
 @dataclass(frozen=True)
 class Policy:
-    """When the anchor moves on to the current window. ``enough`` and ``too_much`` are nats of KL(current‖anchor)."""
+    """Rule for moving the anchor to the current window; ``enough`` and ``too_much`` are nats of KL(current‖anchor)."""
 
     kind: str = "every"
     enough: float = 0.3
@@ -41,10 +41,10 @@ class Policy:
 
 
 def penalty_for(settings: StepSettings, rows: int) -> float:
-    """lambda_c for windows of that many rows: as set, or A / sqrt(n), with which the paper's Theorem 1 holds."""
+    """Return lambda_c for windows of this many rows: as set, or A / sqrt(n), for which the paper's Theorem 1 holds."""
     return settings.penalty / math.sqrt(rows) if settings.penalty_shrinks else settings.penalty
 
 
 def is_network(model: str | ModuleFactory) -> bool:
-    """Whether the model is fitted by the mini-batch loop."""
+    """Say whether the model is fitted by the mini-batch loop."""
     return callable(model) or model == "mlp"

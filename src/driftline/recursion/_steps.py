@@ -13,8 +13,8 @@ from torch import Tensor
 
 from driftline.fitting import LogLinear, Stacked, Standardizer, fit_standardizer
 from driftline.inference import Forward, effective_sample_size, long_run_variance
-from driftline.recursion import _screening as screening
 from driftline.recursion._diagnostics import Info, diagnose
+from driftline.recursion._evidence import start_evidence
 from driftline.recursion._log_linear import NEWTON_FEATURES, log_linear_step, start_features
 from driftline.recursion._network import network_step
 from driftline.recursion._settings import Policy, StepSettings, is_network
@@ -41,7 +41,7 @@ def step(state: State, windows: Mapping[str, Tensor], settings: StepSettings, po
     seed = (settings.seed * 1_000_003 + 7919 * t) % (2**31)
     anchors = {name: state.tracks[name].anchor for name in windows}
     steps = _take(state, anchors, windows, settings, seed)
-    via: set[str] = set()  # held too long: these step via the window in between, from which this one is nearer
+    via: set[str] = set()  # anchor held too long: step via the window in between, which is nearer to this one
     if policy.kind == "adaptive":
         held = {name for name in windows if state.tracks[name].anchor is not state.tracks[name].current}
         via = {name for name in held if steps[name].divergence > policy.too_much}
@@ -63,9 +63,9 @@ def step(state: State, windows: Mapping[str, Tensor], settings: StepSettings, po
 
 
 def restart(state: State, windows: Mapping[str, Tensor], settings: StepSettings) -> State:
-    """Replace features: each track stands on the same rows in the new ones, beside what they were.
+    """Replace features: each anchor keeps its rows, in the new features stacked beside the previous ones.
 
-    The next window of a track that has taken a step must hold both, the new columns first (:class:`Stacked`).
+    The next window of a track that has taken a step must hold both, with the new columns first (:class:`Stacked`).
     """
     tracks = dict(state.tracks)
     for name, rows in windows.items():
@@ -81,11 +81,11 @@ def restart(state: State, windows: Mapping[str, Tensor], settings: StepSettings)
 
 
 def _first_anchor(window: Tensor, standardizer: Standardizer, settings: StepSettings) -> Anchor:
-    """Where tracing begins: psi = 0 on the original's own samples."""
+    """Return the anchor where tracing begins: psi = 0 on the original's own samples."""
     z = standardizer(window)
     features = start_features(z, settings.model)
     screened = settings.model == "auto" and features.size < NEWTON_FEATURES
-    evidence = screening.start(z) if screened else None
+    evidence = start_evidence(z) if screened else None
     lag = reach(z, settings)
     return Anchor(LogLinear(standardizer, features, z.new_zeros(features.size)), 0.0, window, None, evidence, lag)
 
@@ -93,7 +93,7 @@ def _first_anchor(window: Tensor, standardizer: Standardizer, settings: StepSett
 def _take(
     state: State, anchors: Mapping[str, Anchor], windows: Mapping[str, Tensor], settings: StepSettings, seed: int
 ) -> dict[str, Step]:
-    """Take one step to each window, from the anchor of its name.
+    """Take one step to each window, from the anchor with the same name.
 
     Networks are shared: one fit of the averaged objective. For log-linear models the average separates into one convex
     problem per original, solved one by one.
@@ -103,20 +103,20 @@ def _take(
     taus = {name: state.tracks[name].tau for name in windows}
     device = next(iter(windows.values())).device
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)  # first weights, and whatever a module draws while it trains
+        torch.manual_seed(seed)  # covers initial weights and anything a module draws while it trains
         return network_step(anchors, windows, taus, len(state.tracks), settings, seed)
 
 
 def _present(anchor: Anchor) -> Tensor:
-    """The window in the features that psi has; what was stacked beside them is not needed again."""
+    """Return the window in psi's own features; the columns stacked beside them are not needed again."""
     width = standardizer_of(anchor.psi).mean.shape[0]
     return anchor.window if anchor.window.shape[1] == width else anchor.window[:, :width].contiguous()
 
 
 def _forward(anchor: Anchor, taken: Step) -> Forward:
-    """KL(original‖current) after a step: what it was, and the original's mean of the step's log-ratio.
+    """Return KL(original‖current) after a step: its value before, plus the original's mean of the step's log-ratio.
 
-    That mean is over the window stood on, weighted by the ratio so far; in a first step over the original itself.
+    That mean is over the anchor's window, weighted by the ratio so far; in a first step, over the original itself.
     """
     log_weights, before = anchor.log_ratio(anchor.window), anchor.forward
     weights = torch.softmax(log_weights, 0)
@@ -127,11 +127,11 @@ def _forward(anchor: Anchor, taken: Step) -> Forward:
 
 
 def _decide(taken: Step, policy: Policy, held: int) -> tuple[bool, str]:
-    """Whether the anchor moves on to this window, and why."""
+    """Decide whether the anchor moves on to this window, and say why."""
     if policy.kind == "every":
         return True, ""
     size = taken.divergence
-    # with fewer rows a step needs more signal to stand out: the divergence of a null step is about parameters/rows
+    # with fewer rows, a step needs more signal to stand out: the divergence of a null step is about parameters/rows
     rows = min(taken.log_num.shape[0], taken.log_den.shape[0])
     noise = 4.0 * taken.parameters / rows if isinstance(taken.anchor.psi, LogLinear) else 0.0
     enough = min(max(policy.enough, noise), 0.5 * (policy.enough + policy.too_much))

@@ -1,4 +1,4 @@
-"""States as bytes: what a State holds, as tensors and a layout."""
+"""Storage of a State as bytes: its tensors and their layout."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from torch import Tensor, nn
 from driftline.files import StateFileError, pack, unpack
 from driftline.fitting import MLP, Features, LogLinear, ModuleFactory, Network, Standardizer
 from driftline.inference import Forward, Uncertainty
-from driftline.recursion import _screening as screening
+from driftline.recursion._evidence import Evidence
+from driftline.recursion._screening import capacity
 from driftline.recursion._state import Anchor, State, Track
 
 __all__ = ["FORMAT", "VERSION", "StateFileError", "dump", "parse"]
 
 VERSION = 3
 FORMAT = "driftline-state"
-_ANCHOR = "reference"  # what version 3 calls it
+_ANCHOR = "reference"  # the name of the anchor in version 3
 
 
 def dump(state: State, header: Mapping[str, Any], *, padded: bool = True) -> bytes:
-    """A state and a header of one's own, as bytes: of one size whatever t if ``padded``, less of them otherwise."""
+    """Return a state and a header of your own as bytes: of the same size at any t if ``padded``, fewer otherwise."""
     tensors, layout = _flatten(state, padded)
     return pack(tensors, {"format": FORMAT, "version": VERSION, "layout": layout, **header})
 
 
 def parse(data: bytes, what: str, factory: ModuleFactory | None = None) -> tuple[State, dict[str, Any]]:
-    """A state and the header it was dumped with.
+    """Return a state and the header it was dumped with.
 
     Arguments:
-        what: how an error names the data, such as a file's name.
-        factory: of a custom network, which is not in the data.
+        data: bytes from :func:`dump`.
+        what: name of the data in errors, such as the path of a file.
+        factory: factory of a custom network, which is not in the data.
     """
     tensors, meta = unpack(data, FORMAT, VERSION, what)
     try:
@@ -42,7 +44,7 @@ def parse(data: bytes, what: str, factory: ModuleFactory | None = None) -> tuple
 
 
 def _flatten(state: State, padded: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors by key and their layout. Numbers that change with t are tensors too: as text their length would vary."""
+    """Return tensors by key and their layout. Numbers that change with t are tensors: as text, their length varies."""
     tensors: dict[str, Tensor] = {"t": torch.tensor(state.t)}
     modules: list[nn.Module] = []
     tracks: dict[str, Any] = {}
@@ -97,8 +99,8 @@ def _flatten_anchor(
 
 
 def _spare(features: Features) -> tuple[int, int]:
-    """Slots for pairs and units not yet used by an adaptive model: written as zeros, so that its file has one size."""
-    pairs, units = screening.capacity(features.columns)
+    """Count the unused slots of an adaptive model for pairs and units: zeros in the file, to keep its size constant."""
+    pairs, units = capacity(features.columns)
     return max(0, pairs - features.pairs.shape[0]), max(0, units - features.bias.shape[0])
 
 
@@ -125,7 +127,7 @@ def _flatten_log_linear(psi: LogLinear, spare: tuple[int, int], key: str, tensor
 
 
 def _rebuild(kind: Mapping[str, Any], n_inputs: int, n_outputs: int, factory: ModuleFactory | None) -> nn.Module:
-    """An empty network of the kind that was saved, which need not be the one the parameters name now."""
+    """Build an empty network of the kind that was saved, which need not be the one the parameters name now."""
     if "hidden" in kind:
         return MLP(n_inputs, n_outputs, kind["hidden"])
     if factory is None:
@@ -191,7 +193,7 @@ def _restore_anchor(
                 parts[part] = value[at_all].contiguous()
         uncertainty = Uncertainty(**parts)
     if entry["evidence"]:
-        evidence = screening.Evidence(*(tensors[f"{key}.evidence.{p}"] for p in screening.Evidence._fields))
+        evidence = Evidence(*(tensors[f"{key}.evidence.{part}"] for part in Evidence._fields))
     return Anchor(LogLinear(standardizer, features, coef), normalizer, window, uncertainty, evidence, lag, forward)
 
 

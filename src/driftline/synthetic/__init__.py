@@ -1,4 +1,4 @@
-"""Simulated streams and a made-up web shop whose true drift is known, for demos, tests and benchmarks."""
+"""Simulated streams and an invented web shop whose true drift is known, for demos, tests and benchmarks."""
 
 import lazy_loader
 

@@ -1,8 +1,9 @@
-"""Orders of a web shop that does not exist: mixed columns, seasons, a break on a known day, and the true drift.
+"""Orders of an invented web shop: mixed columns, seasons, a break on a known day, and the true drift.
 
 Columns are independent of each other on any day, so that the drift from the first week, KL(current‖original), is a sum
-of closed forms. Weekdays change how many orders come and how many are express; the year slowly changes amounts, what is
-bought and with which device. On the day of the break a new way to pay appears and amounts rise, at once and for good.
+of closed forms. The weekday changes the number of orders and the share of express ones; the season slowly changes
+amounts, goods and devices. On the day of the break, a new payment method appears and amounts rise, at once and for
+good.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ __all__ = ["Shop"]
 
 Shares = Mapping[str, float]
 
-_WEEKDAYS = np.array([0.90, 0.88, 0.92, 0.98, 1.12, 1.25, 0.95])  # orders, against an average day
+_WEEKDAYS = np.array([0.90, 0.88, 0.92, 0.98, 1.12, 1.25, 0.95])  # orders, relative to an average day
 _EXPRESS = np.array([0.26, 0.26, 0.27, 0.30, 0.36, 0.40, 0.25])  # share of express orders
 _PAYMENTS = {"card": 0.62, "invoice": 0.24, "transfer": 0.12, "voucher": 0.007, "cash": 0.007, "cheque": 0.006}
-_RARE = ("voucher", "cash", "cheque", "wallet")  # of less than 1 % of the first week, or not seen in it
+_RARE = ("voucher", "cash", "cheque", "wallet")  # less than 1 % of the first week each, or unseen in it
 _COUNTRIES = {"AT": 0.45, "DE": 0.33, "CH": 0.14, "IT": 0.08}
-_SHAPE = 2.0  # of the gamma distribution of amounts
+_SHAPE = 2.0  # shape of the gamma distribution of amounts
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,11 @@ class Shop:
     """A shop whose orders drift.
 
     Arguments:
-        orders: in an average week.
-        first: the Monday it begins.
-        weeks: how long it goes.
-        break_after: days from the first to the day of the break.
-        seed: of the orders.
+        orders: number of orders in an average week.
+        first: first day, a Monday.
+        weeks: number of weeks.
+        break_after: days from the first day to the day of the break.
+        seed: random seed.
 
     >>> shop = Shop(orders=700, weeks=2)
     >>> week = shop.week(0)
@@ -55,21 +56,24 @@ class Shop:
 
     @property
     def break_day(self) -> date:
-        """When wallets came and amounts rose."""
+        """Day on which wallets appeared and amounts rose."""
         return self.first + timedelta(days=self.break_after)
 
     @property
     def break_week(self) -> int:
-        """The week with that day, counted from 0."""
+        """Week of the break, counted from 0."""
         return self.break_after // 7
 
     def week(self, number: int) -> pa.Table:
-        """The orders of a week, in the order they came."""
+        """Return the orders of a week, sorted by time."""
         rng = np.random.default_rng([self.seed, number])
         return pa.concat_tables([self._day(7 * number + k, rng) for k in range(7)])
 
     def drift(self, number: int) -> float:
-        """KL(current‖original) in nats of a week without the break in it, of columns as the monitor encodes them."""
+        """Return KL(current‖original) of a week in nats, for columns as the monitor encodes them.
+
+        The week of the break itself is a mixture, for which this does not hold.
+        """
         now, then = 7 * number + 3, 3
         ratio = self._scale(now) / self._scale(then)
         amounts = _SHAPE * (ratio - 1.0 - math.log(ratio))
@@ -107,7 +111,7 @@ class Shop:
 
 
 def _season(day: int) -> float:
-    """0 at the first week, 1 half a year later."""
+    """Return the season: 0 in the first week, 1 half a year later."""
     return 0.5 - 0.5 * math.cos(2.0 * math.pi * (day - 3) / 365.25)
 
 
@@ -122,7 +126,7 @@ def _device(day: int) -> Shares:
 
 
 def _merged(shares: Shares) -> dict[str, float]:
-    """As the monitor has them: rare and unseen values are one."""
+    """Merge rare and unseen values into one, as the monitor does."""
     kept = {name: share for name, share in shares.items() if name not in _RARE}
     return {**kept, "other": sum(share for name, share in shares.items() if name in _RARE)}
 
