@@ -296,7 +296,7 @@ def _cells(last: pd.DataFrame, name: str) -> tuple[str, str]:
 
 
 class Answer(NamedTuple):
-    """Whether a claim is seen, and in which seeds."""
+    """Say whether a claim is seen, and in which seeds."""
 
     seen: str
     words: str
