@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from driftline.alarms import Signal
-from driftline.inference import Estimate
-from driftline.inference._estimates import normal_interval
+from driftline.inference import Estimate, normal_interval
 from driftline.monitor import Moved, Original, Record, Run, Settings
 
 COLUMNS = ("nswprice", "vicprice", "nswdemand", "transfer", "holiday")

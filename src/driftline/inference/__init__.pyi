@@ -11,9 +11,7 @@ from ._divergences import slope as slope
 from ._divergences import terms as terms
 from ._estimates import Estimate as Estimate
 from ._estimates import Law as Law
-from ._estimates import interval as interval
 from ._estimates import law_of as law_of
-from ._estimates import normal_interval as normal_interval
 from ._estimates import quantiles as quantiles
 from ._estimates import tail as tail
 from ._influence import Forward as Forward
@@ -30,7 +28,9 @@ from ._intervals import divergence_estimate as divergence_estimate
 from ._intervals import effective_sample_size as effective_sample_size
 from ._intervals import forward_along as forward_along
 from ._intervals import forward_kl as forward_kl
+from ._intervals import interval as interval
 from ._intervals import log_ratio_std as log_ratio_std
+from ._intervals import normal_interval as normal_interval
 from ._theory import exponential_family_covariance as exponential_family_covariance
 from ._theory import gaussian_mean_shift as gaussian_mean_shift
 from ._theory import step_covariance as step_covariance

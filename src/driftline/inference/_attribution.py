@@ -20,8 +20,9 @@ from torch import Tensor
 
 from driftline.fitting import Design, Features
 from driftline.inference._dependence import long_run
-from driftline.inference._estimates import Estimate, interval, normal_interval
+from driftline.inference._estimates import Estimate
 from driftline.inference._influence import LEAST_SLACK, Uncertainty, covariance, joined_later
+from driftline.inference._intervals import interval, normal_interval
 
 __all__ = ["Attribution", "attribute", "members", "shares"]
 

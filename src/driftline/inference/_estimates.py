@@ -5,26 +5,24 @@ mean is ``noise`` > 0, not 0, and it is skewed like a chi-square; far away it is
 
 .. math:: \hat D + \text{noise} \sim s + a\,\chi^2_k(\lambda = D/a),
 
-with mean :math:`D + \text{noise}` and variance :math:`\text{noise\_std}^2 + 4aD`. Intervals invert it.
+with mean :math:`D + \text{noise}` and variance :math:`\text{noise\_std}^2 + 4aD`. Intervals
+invert it (:func:`driftline.inference.interval`).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 from scipy.stats import ncx2
 
-__all__ = ["Estimate", "Law", "interval", "law_of", "normal_interval", "quantiles", "tail"]
+__all__ = ["Estimate", "Law", "law_of", "quantiles", "tail"]
 
 Floats = npt.NDArray[np.float64]
 
-_MOST_NOISE = 1.0  # a fit whose bias without drift exceeds one nat is too poor to expand around
 _EXACT = 5.0  # sum of degrees of freedom and noncentrality above which a power of the variable is nearly normal
 
 
@@ -118,44 +116,6 @@ def _sankaran(dof: float, extra: Floats) -> tuple[Floats, Floats, Floats]:
     return h, mean, h * np.sqrt(2.0 * p) * (1.0 + 0.5 * m * p)
 
 
-def normal_interval(value: float, std_error: float, level: float) -> Estimate:
-    """Return the normal interval around a value."""
-    z = NormalDist().inv_cdf(0.5 + 0.5 * _checked(level))
-    return Estimate(value, std_error, value - z * std_error, value + z * std_error, level)
-
-
-def interval(
-    reading: float, variance: float, noise: float, noise_variance: float, shared: float, level: float
-) -> Estimate:
-    """Return the estimate behind a plug-in reading.
-
-    Arguments:
-        reading: plug-in value.
-        variance: variance of the reading by its influence values. Near no drift these overstate it, since their slope
-            is an estimate too: they give ``slope * reading``, where the truth is ``noise_variance + slope * D``.
-        noise, noise_variance: mean and variance of the reading with no drift.
-        shared: share of the noise that comes from the original, see :class:`Estimate`.
-        level: confidence level.
-
-    >>> drifted = interval(0.30, 0.0004, 0.02, 0.00004, 0.5, 0.95)
-    >>> round(drifted.value, 2), bool(drifted.low < 0.28 < drifted.high)
-    (0.28, True)
-    """
-    _checked(level)
-    usable = 0.0 < noise < _MOST_NOISE and noise_variance > 0.0 and max(noise_variance, variance) < 1e100
-    if not usable or reading < noise - 6.0 * math.sqrt(noise_variance):
-        # heavy tails or too few rows: the noise has not been estimated well
-        return normal_interval(reading, math.sqrt(max(variance, 0.0)), level)
-    slope = max(variance, 0.0) / max(reading, noise)
-    value = reading - noise
-    std_error = math.sqrt(noise_variance + slope * max(value, 0.0))
-    law = law_of(noise, noise_variance, slope)
-    low, high = (_solve(law, reading, q, value + 12.0 * std_error) for q in (0.5 - 0.5 * level, 0.5 + 0.5 * level))
-    return Estimate(
-        value, std_error, min(low, value), max(high, value), level, noise, math.sqrt(noise_variance), shared, slope
-    )
-
-
 def law_of(noise: float, noise_variance: float, slope: float) -> Law:
     """Return the law with mean D + noise and variance noise_variance + slope D."""
     null = noise_variance / (2.0 * noise)  # the chi-square that fits the noise alone
@@ -163,22 +123,3 @@ def law_of(noise: float, noise_variance: float, slope: float) -> Law:
     scale = max(slope / 4.0, 1e-3 * null) if slope > 0.0 else null
     dof = noise_variance / (2.0 * scale**2)
     return Law(noise - scale * dof, scale, dof)
-
-
-def _solve(law: Law, reading: float, chance: float, top: float) -> float:
-    """Return the truth at which a larger reading has this chance; 0 if it is at least that likely with no drift."""
-
-    def gap(truth: float) -> float:
-        return float(law.above(reading, truth)) - chance
-
-    if gap(0.0) >= 0.0:
-        return 0.0
-    while gap(top) < 0.0:
-        top = 2.0 * top + law.scale
-    return float(brentq(gap, 0.0, top, xtol=1e-6 * max(top, 1e-12), rtol=1e-8))
-
-
-def _checked(level: float) -> float:
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level={level} must lie between 0 and 1")
-    return level

@@ -1,29 +1,78 @@
-"""Results of a fitted ratio: divergences and log-ratios with their error bars, effective sample size."""
+"""Intervals: readings of a fitted ratio become Estimates, by inverting the law that a reading is drawn from."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.optimize import brentq
 from torch import Tensor
 
 from driftline.fitting import Design
 from driftline.inference._dependence import long_run, long_run_variance
 from driftline.inference._divergences import Generator, curvature, slope, terms
-from driftline.inference._estimates import Estimate, interval, normal_interval
+from driftline.inference._estimates import Estimate, Law, law_of
 from driftline.inference._influence import LEAST_SLACK, Forward, Uncertainty, covariance, joined_later
 
-__all__ = ["divergence_estimate", "effective_sample_size", "forward_along", "forward_kl", "log_ratio_std"]
+__all__ = [
+    "divergence_estimate",
+    "effective_sample_size",
+    "forward_along",
+    "forward_kl",
+    "interval",
+    "log_ratio_std",
+    "normal_interval",
+]
 
 Floats = npt.NDArray[np.float64]
 
+_MOST_NOISE = 1.0  # a fit whose bias without drift exceeds one nat is too poor to expand around
 _MOST = {"js": math.log(2.0), "hellinger": 1.0, "total_variation": 1.0}
 _NOISY = 0.25  # share of a divergence's maximum; an expansion around no drift with more noise is far outside its range
 _THIN = 3000  # enough rows to estimate a mean curvature
+
+
+def normal_interval(value: float, std_error: float, level: float) -> Estimate:
+    """Return the normal interval around a value."""
+    z = NormalDist().inv_cdf(0.5 + 0.5 * _checked(level))
+    return Estimate(value, std_error, value - z * std_error, value + z * std_error, level)
+
+
+def interval(
+    reading: float, variance: float, noise: float, noise_variance: float, shared: float, level: float
+) -> Estimate:
+    """Return the estimate behind a plug-in reading.
+
+    Arguments:
+        reading: plug-in value.
+        variance: variance of the reading by its influence values. Near no drift these overstate it, since their slope
+            is an estimate too: they give ``slope * reading``, where the truth is ``noise_variance + slope * D``.
+        noise, noise_variance: mean and variance of the reading with no drift.
+        shared: share of the noise that comes from the original, see :class:`Estimate`.
+        level: confidence level.
+
+    >>> drifted = interval(0.30, 0.0004, 0.02, 0.00004, 0.5, 0.95)
+    >>> round(drifted.value, 2), bool(drifted.low < 0.28 < drifted.high)
+    (0.28, True)
+    """
+    _checked(level)
+    usable = 0.0 < noise < _MOST_NOISE and noise_variance > 0.0 and max(noise_variance, variance) < 1e100
+    if not usable or reading < noise - 6.0 * math.sqrt(noise_variance):
+        # heavy tails or too few rows: the noise has not been estimated well
+        return normal_interval(reading, math.sqrt(max(variance, 0.0)), level)
+    slope = max(variance, 0.0) / max(reading, noise)
+    value = reading - noise
+    std_error = math.sqrt(noise_variance + slope * max(value, 0.0))
+    law = law_of(noise, noise_variance, slope)
+    low, high = (_solve(law, reading, q, value + 12.0 * std_error) for q in (0.5 - 0.5 * level, 0.5 + 0.5 * level))
+    return Estimate(
+        value, std_error, min(low, value), max(high, value), level, noise, math.sqrt(noise_variance), shared, slope
+    )
 
 
 def divergence_estimate(
@@ -211,3 +260,22 @@ def effective_sample_size(log_weights: Tensor) -> float:
 def log_ratio_std(uncertainty: Uncertainty, design: Design) -> Tensor:
     """Return the pointwise standard error of the log-ratio, (n,)."""
     return design.forms(covariance(uncertainty)).clamp_min(0.0).sqrt()
+
+
+def _solve(law: Law, reading: float, chance: float, top: float) -> float:
+    """Return the truth at which a larger reading has this chance; 0 if it is at least that likely with no drift."""
+
+    def gap(truth: float) -> float:
+        return float(law.above(reading, truth)) - chance
+
+    if gap(0.0) >= 0.0:
+        return 0.0
+    while gap(top) < 0.0:
+        top = 2.0 * top + law.scale
+    return float(brentq(gap, 0.0, top, xtol=1e-6 * max(top, 1e-12), rtol=1e-8))
+
+
+def _checked(level: float) -> float:
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level={level} must lie between 0 and 1")
+    return level

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from driftline.sources._batches import Batch, Cursor, SourceError, Window
 from driftline.sources._concat import concat
-from driftline.sources._rule import WindowRule
 from driftline.sources._times import MISSING, Every, iso, span, times_of
+from driftline.sources._window_rule import WindowRule
 
 __all__ = ["Clock"]
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from driftline.sources._batches import Batch, Cursor, Source, Window
 from driftline.sources._clock import Clock
 from driftline.sources._concat import concat
-from driftline.sources._rule import WindowRule
+from driftline.sources._window_rule import WindowRule
 
 __all__ = ["Window", "Windows"]
 
