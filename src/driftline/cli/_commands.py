@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from driftline import __version__
-from driftline.cli import _flags as f
 from driftline.cli._errors import BAD_INPUT, clearly, complain
-from driftline.cli._options import FailOn, listed, plan_of, settings_of
+from driftline.cli._flags import with_flags
+from driftline.cli._options import FAIL_ON, FORMATS, OPTIONS, FailOn, listed, plan_of
+from driftline.monitor import Panel, Settings, settings_of
 
 __all__ = ["app", "call"]
 
@@ -65,41 +66,18 @@ def root(
 
 @app.command()
 @clearly
+@with_flags(OPTIONS.values())
 def watch(
-    context: typer.Context,
-    source: f.Source = None,
-    window: f.Window = None,
-    time_column: f.TimeColumn = None,
-    every: f.Every = None,
-    lateness: f.Lateness = None,
-    flush: f.Flush = None,
-    columns: f.Columns = None,
-    drop: f.Drop = None,
-    numeric: f.Numeric = None,
-    categorical: f.Categorical = None,
-    datetime: f.Datetime = None,
-    schema: f.Schema = None,
-    tolerance: f.Tolerance = None,
-    run_length: f.RunLength = None,
-    warning: f.Warning_ = None,
-    persistence: f.Persistence = None,
-    warm_up: f.WarmUp = None,
-    model: f.Model = None,
-    divergences: f.Divergences = None,
-    level: f.Level = None,
-    top: f.Top = None,
-    seed: f.Seed = None,
-    format: f.Format = None,
-    follow: f.Follow = None,
-    poll: f.Poll = None,
-    replay: f.Replay = None,
-    tracker: f.Tracker = None,
-    summaries: f.Summaries = None,
-    report: f.Report = None,
-    json: f.Json = None,
-    fail_on: f.Fail = None,
-    original: f.Original = None,
-    config: f.Config = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            help="TOML file with any of these options; the command line takes precedence.",
+            rich_help_panel=Panel.RESULTS.heading,
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
+    **given: Any,
 ) -> int:
     """Watch a growing table: one line per window says how far it has moved from the first, and which columns moved.
 
@@ -113,7 +91,7 @@ def watch(
     """
     from driftline.cli._watch import watch as watched
 
-    return watched(plan_of(listed(context.params), config), Console())
+    return watched(plan_of(listed(given), config), Console())
 
 
 Tracker = Annotated[
@@ -127,7 +105,7 @@ OneOriginal = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 OfFormat = Annotated[
     str | None,
-    typer.Option("--format", help=f"{f.FORMATS}, if the name does not show it.", metavar="FORMAT", show_default=False),
+    typer.Option("--format", help=FORMATS, metavar="FORMAT", show_default=False),
 ]
 
 
@@ -200,27 +178,16 @@ def inspect(
 
 @app.command()
 @clearly
+@with_flags(each for each in settings_of(Settings).values() if not each.for_streams)
 def compare(
-    context: typer.Context,
     a: Annotated[str, typer.Argument(help="Original: a file, folder or pattern.", metavar="A", show_default=False)],
     b: Annotated[
         str, typer.Argument(help="File, folder or pattern to compare with it.", metavar="B", show_default=False)
     ],
-    columns: f.Columns = None,
-    drop: f.Drop = None,
-    numeric: f.Numeric = None,
-    categorical: f.Categorical = None,
-    datetime: f.Datetime = None,
-    schema: f.Schema = None,
-    tolerance: f.Tolerance = None,
-    model: f.Model = None,
-    divergences: f.Divergences = None,
-    level: f.Level = None,
-    top: f.Top = None,
-    seed: f.Seed = None,
     format: OfFormat = None,
     json: AsJson = False,
-    fail_on: Annotated[FailOn, typer.Option(help=f.FAIL_ON)] = FailOn.NEVER,
+    fail_on: Annotated[FailOn, typer.Option(help=FAIL_ON)] = FailOn.NEVER,
+    **given: Any,
 ) -> int:
     """Measure how far one file is from another: divergences with intervals, columns that differ. Nothing is kept.
 
@@ -229,12 +196,11 @@ def compare(
     Example: driftline compare train.parquet today.parquet --tolerance 0.05 --fail-on alarm
     """
     from driftline.cli._weights import print_comparison
-    from driftline.monitor import Settings
     from driftline.monitor import compare as compared
     from driftline.sources import read_whole
 
     # the window is the whole of B
-    settings = Settings(window=10**9, **settings_of(listed(context.params)))
+    settings = Settings(window=10**9, **listed(given))
     record = compared(read_whole(a, format), read_whole(b, format), settings, a)
     if json:
         typer.echo(record.to_json())

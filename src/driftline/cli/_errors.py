@@ -13,16 +13,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn, ParamSpec
 
+from driftline.cli._options import OPTIONS
+
 __all__ = ["BAD_INPUT", "NOT_READ", "clearly", "code_of", "complain", "in_options", "interruptible"]
 
 P = ParamSpec("P")
 
 BAD_INPUT, NOT_READ = 2, 141
 
-_OPTIONS = (
-    "window|time_column|every|lateness|columns|drop|numeric|categorical|datetime|schema|tolerance|run_length|warning|"
-    "persistence|warm_up|model|divergences|level|top|seed|format|poll|summaries|name"
-)
+_OPTIONS = "|".join((*OPTIONS, "name"))  # and that of ``driftline original add``
 _VALUE = r"'[^']*'|-?(?:\d[\d.e+-]*|inf|nan)|None|True|False|\([^()]*\)|\[[^\[\]]*\]"
 # name=value where it stands alone: inside a path or a quoted name it does not mean an option
 _GIVEN = re.compile(rf"(?<![\w/'\"-])({_OPTIONS})=({_VALUE})(?:, not ({_VALUE}))?(?![^\s,;:.)])")
@@ -36,8 +35,8 @@ _PHRASES = (
         re.compile(r"(windows by time need both) time_column and every: (time_column|every)"),
         r"\1 --time-column and --every: --\2",
     ),
-    (re.compile(r"--(time|run|warm)_(?=column\b|length\b|up\b)"), r"--\1-"),
 )
+_FLAG = re.compile(rf"--({_OPTIONS})\b")
 
 
 class _Terminated(KeyboardInterrupt):
@@ -69,7 +68,7 @@ def in_options(text: str) -> str:
     text = _GIVEN.sub(_option, text)
     for phrase, instead in _PHRASES:
         text = phrase.sub(instead, text)
-    return text
+    return _FLAG.sub(lambda flag: flag[0].replace("_", "-"), text)
 
 
 def _option(found: re.Match[str]) -> str:

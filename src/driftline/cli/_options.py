@@ -7,13 +7,16 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any
 
-from driftline.monitor import Settings
+from driftline.monitor import Panel, Setting, Settings, check_settings, setting, settings_of
 
-__all__ = ["FailOn", "Plan", "listed", "names", "plan_of", "settings_of"]
+__all__ = ["FAIL_ON", "FORMATS", "OPTIONS", "FailOn", "Plan", "configured", "listed", "names", "plan_of"]
+
+FORMATS = "csv, tsv, parquet, arrow or jsonl, if the name does not show it."
+FAIL_ON = "Exit with code 1 on this signal or a worse one."
 
 
 class FailOn(StrEnum):
@@ -33,46 +36,94 @@ class FailOn(StrEnum):
         return not bad.isdisjoint(str(signal) for signal in signals)
 
 
+def _check_poll(name: str, value: float) -> None:
+    if not value > 0.0:
+        raise ValueError(f"{name}={value:g} must be a positive number of seconds")
+
+
+def _check_report(_: str, value: str) -> None:
+    """Check at the start that a report can be written: this happens at the end, perhaps hours later."""
+    path = Path(value)
+    if path.suffix.lower() not in (".html", ".htm", ".png"):
+        raise ValueError(f"--report {path}: its name must end in .html, or in .png for a figure")
+    if path.is_dir():
+        raise ValueError(f"--report {path} is a folder: name a file")
+    if not path.parent.is_dir():
+        raise ValueError(f"--report {path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ValueError(f"--report {path}: the folder {path.parent} cannot be written to")
+
+
 @dataclass(frozen=True)
 class Plan:
-    """Task of ``driftline watch``.
+    """Task of ``driftline watch``: its own options, and the given settings of the run.
 
     Attributes:
-        source: file, folder, pattern, or ``"-"``.
         settings: given settings, as in :class:`~driftline.monitor.Settings`; the others come from the tracker file, or
             are defaults.
-        tracker: path of the tracker file; None keeps nothing.
-        original: original whose signal counts for ``fail_on``; None for all of them.
     """
 
-    source: str
+    source: str = setting(
+        help="File, folder, pattern in quotes ('data/*.parquet'), or - for standard input.", metavar="SOURCE"
+    )
     settings: Mapping[str, Any] = field(default_factory=dict)
-    tracker: str | None = None
-    json: bool = False
-    follow: bool = False
-    poll: float = 1.0
-    format: str | None = None
-    replay: bool = False
-    flush: bool = False
-    fail_on: FailOn = FailOn.NEVER
-    original: str | None = None
-    report: str | None = None
+    flush: bool = setting(False, help="At the end, count the unfinished window too.", panel=Panel.WINDOWS)
+    format: str | None = setting(
+        None,
+        help=FORMATS,
+        panel=Panel.READING,
+        metavar="FORMAT",
+        suggested=("csv", "tsv", "parquet", "arrow", "jsonl"),
+    )
+    follow: bool = setting(
+        False,
+        help="At the end, wait for more rows; stop at the window that meets --fail-on.",
+        panel=Panel.READING,
+    )
+    poll: float = setting(
+        1.0,
+        help="Time between looks for more rows.",
+        panel=Panel.READING,
+        metavar="SECONDS",
+        check=_check_poll,
+    )
+    replay: bool = setting(
+        False,
+        help="Standard input starts again from the beginning: skip the rows already read.",
+        panel=Panel.READING,
+    )
+    tracker: str | None = setting(
+        None,
+        help="Tracker file, such as run.driftline, created if it does not exist; repeat the command to go on where it "
+        "ended.",
+        panel=Panel.KEEPING,
+        metavar="FILE",
+        if_missing="nothing is kept",
+        alias="state",
+    )
+    report: str | None = setting(
+        None,
+        help="At the end, write a report: .html, or .png for a figure.",
+        panel=Panel.RESULTS,
+        metavar="FILE",
+        check=_check_report,
+    )
+    json: bool = setting(False, help="Print one JSON Record per line, and nothing else.", panel=Panel.RESULTS)
+    fail_on: FailOn = setting(FailOn.NEVER, help=FAIL_ON, panel=Panel.RESULTS)
+    original: str | None = setting(
+        None,
+        help="Original whose signal counts for --fail-on.",
+        panel=Panel.RESULTS,
+        metavar="NAME",
+        if_missing="any",
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
-_WHOLE, _NUMBER, _TEXT, _FLAG, _NAMES = "a whole number", "a number", "text", "true or false", "names"
-_KINDS = {
-    **dict.fromkeys(("source", "tracker", "format", "fail_on", "original", "report"), _TEXT),
-    **dict.fromkeys(("json", "follow", "replay", "flush"), _FLAG),
-    "poll": _NUMBER,
-}
-_SETTINGS = {
-    **dict.fromkeys(("window", "persistence", "warm_up", "top", "seed"), _WHOLE),
-    **dict.fromkeys(("time_column", "every", "lateness", "schema", "model"), _TEXT),
-    **dict.fromkeys(("columns", "drop", "numeric", "categorical", "datetime", "divergences"), _NAMES),
-    **dict.fromkeys(("tolerance", "run_length", "warning", "level"), _NUMBER),
-    "summaries": _FLAG,
-}
-_ALIASES = {"state": "tracker"}
+OPTIONS: Mapping[str, Setting] = {**settings_of(Settings), **settings_of(Plan)}
+_KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", bool: "true or false", tuple: "names"}
 _WINDOWS = "say how long a window is: --window 5000 (rows), or --time-column ts --every 1d"
 
 
@@ -98,78 +149,56 @@ def listed(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if value is not None}
 
 
-def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those options that define a run."""
-    return {name: value for name, value in given.items() if name in _SETTINGS}
-
-
 def plan_of(given: Mapping[str, Any], config: str | None = None) -> Plan:
     """Plan what was given on the command line or else in the TOML file.
 
     >>> plan_of({"source": "a.csv", "window": 500}).settings
     {'window': 500}
     """
-    values = {} if config is None else _configured(Path(config))
-    values |= {name: value for name, value in given.items() if name in (_KINDS | _SETTINGS)}
+    values = {} if config is None else configured(Path(config))
+    values |= given
     if "source" not in values:
         raise ValueError("say what to watch: a file, a folder, a pattern in quotes, or - for standard input")
-    settings = settings_of(values)
-    values = {name: value for name, value in values.items() if name not in settings}
-    if not values.get("poll", 1.0) > 0.0:
-        raise ValueError(f"--poll {values['poll']:g} must be a positive number of seconds")
-    try:
-        values["fail_on"] = FailOn(values.get("fail_on", FailOn.NEVER))
-    except ValueError:
-        raise ValueError(f"--fail-on {values['fail_on']} is unknown, choose from {', '.join(FailOn)}") from None
-    plan = Plan(**values, settings=settings)
+    of_run = settings_of(Settings)
+    settings = {name: value for name, value in values.items() if name in of_run}
+    plan = Plan(**{name: value for name, value in values.items() if name not in of_run}, settings=settings)
     if plan.tracker is None or not Path(plan.tracker).exists():
         if "window" not in settings and "every" not in settings:
             raise ValueError(_WINDOWS)
         Settings(**settings)  # before anything is read
-    if plan.report is not None:
-        _check_report(Path(plan.report))
     return plan
 
 
-def _check_report(path: Path) -> None:
-    """Check at the start that a report can be written: this happens at the end, perhaps hours later."""
-    if path.suffix.lower() not in (".html", ".htm", ".png"):
-        raise ValueError(f"--report {path}: its name must end in .html, or in .png for a figure")
-    if path.is_dir():
-        raise ValueError(f"--report {path} is a folder: name a file")
-    if not path.parent.is_dir():
-        raise ValueError(f"--report {path}: there is no folder {path.parent}")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise ValueError(f"--report {path}: the folder {path.parent} cannot be written to")
-
-
-def _configured(path: Path) -> dict[str, Any]:
+def configured(path: Path, options: Mapping[str, Setting] = OPTIONS) -> dict[str, Any]:
     """Read the values of a TOML file, by option."""
     try:
         with path.open("rb") as file:
             data = tomllib.load(file)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: {error}") from None
+    aliases = {option.alias: name for name, option in options.items() if option.alias is not None}
     out: dict[str, Any] = {}
     for key, value in data.items():
         name = key.replace("-", "_")
-        name = _ALIASES.get(name, name)
-        kind = (_KINDS | _SETTINGS).get(name)
-        if kind is None:
+        name = aliases.get(name, name)
+        if name not in options:
             raise ValueError(f"{path}: {key!r} is not an option of driftline watch")
         if name in out:
             raise ValueError(f"{path}: {name!r} is given twice")
-        out[name] = _typed(value, kind, f"{path}: {key} = {value!r}")
+        out[name] = _typed(value, options[name].type, f"{path}: {key} = {value!r}")
     return out
 
 
-def _typed(value: Any, kind: str, what: str) -> Any:
+def _typed(value: Any, kind: type, what: str) -> Any:
     """Return the value if it is of this kind; raise otherwise."""
-    if kind == _NAMES:
-        listed = names([value]) if isinstance(value, str) else value
-        if isinstance(listed, list | tuple) and all(isinstance(name, str) for name in listed):
-            return tuple(listed)
-    types = {_WHOLE: (int,), _NUMBER: (int, float), _TEXT: (str,), _FLAG: (bool,)}.get(kind, ())
-    if not isinstance(value, types) or (isinstance(value, bool) and kind != _FLAG):
-        raise ValueError(f"{what} must be {kind}")
-    return float(value) if kind == _NUMBER else value
+    if kind is tuple:
+        found = names([value]) if isinstance(value, str) else value
+        if isinstance(found, list | tuple) and all(isinstance(name, str) for name in found):
+            return tuple(found)
+    right = {float: (int, float), tuple: ()}.get(kind, (str,) if issubclass(kind, Enum) else (kind,))
+    if not isinstance(value, right) or (isinstance(value, bool) and kind is not bool):
+        raise ValueError(f"{what} must be {_KINDS.get(kind, 'text')}")
+    try:
+        return kind(value)
+    except ValueError:  # of an Enum
+        raise ValueError(f"{what} is unknown, choose from {', '.join(map(str, kind))}") from None

@@ -1,6 +1,11 @@
 from ._advance import FIRST as FIRST
 from ._advance import complete as complete
 from ._compare import compare as compare
+from ._fields import Panel as Panel
+from ._fields import Setting as Setting
+from ._fields import check_settings as check_settings
+from ._fields import setting as setting
+from ._fields import settings_of as settings_of
 from ._inspection import Found as Found
 from ._inspection import Inspection as Inspection
 from ._inspection import as_json as as_json

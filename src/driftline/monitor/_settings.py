@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from driftline.fitting import MODELS as _ALL_MODELS
 from driftline.inference import DIVERGENCES
+from driftline.monitor._fields import (
+    Panel,
+    at_least,
+    between,
+    check_settings,
+    documented,
+    not_empty,
+    setting,
+    settings_of,
+)
 from driftline.sources import WindowRule
 
 if TYPE_CHECKING:  # the command line needs the names of settings at once: SciPy and PyTorch would take seconds
@@ -19,89 +29,143 @@ DATETIME_PARTS = ("hour", "weekday", "day", "month")
 MODELS = tuple(name for name in _ALL_MODELS if name != "quadratic-full")  # too many parameters for encoded tables
 
 
+@documented
 @dataclass(frozen=True)
 class Settings:
-    """Choices that define a run.
+    """Choices that define a run. Each is written here once: the command line, TOML files and docs are made from it.
 
-    Arguments:
-        window: number of rows in a window; or give ``time_column`` and ``every``.
-        time_column: column with the rows' times, for windows by time.
-        every: length of a window by time: a number and s, min, h, d, w or mo, such as ``"1d"``.
-        lateness: time a window waits for rows that come out of order, such as ``"2h"``.
-        columns: columns to watch; all if empty.
-        drop: columns to leave out.
-        numeric, categorical: columns whose kind is given, not guessed.
-        datetime: parts of datetime columns to watch: hour, weekday, day, month; none by default.
-        schema: treatment of columns that are missing, new or of another type: ``"strict"`` makes them an error; with
-            ``"lenient"`` absent columns count as missing values, new ones are left out, values that cannot be read are
-            missing, and all of this is noted.
-        model: model of the log-ratio: auto, linear, quadratic, mlp.
-        divergences: divergences that Records hold; the alarm looks at the first.
-        tolerance: drift that does not matter, in nats.
-        run_length, warning, persistence, warm_up: promises of the alarm, as in :class:`~driftline.alarms.DriftAlarm`.
-        level: confidence level of intervals.
-        top: number of columns a Record names.
-        summaries: whether histograms of the columns (of the originals and the current window) are kept for reports.
-        seed: random seed.
+    A run needs ``window``, or ``time_column`` and ``every``. The promises of the alarm are those of
+    :class:`~driftline.alarms.DriftAlarm`.
     """
 
-    window: int | None = None
-    time_column: str | None = None
-    every: str | None = None
-    lateness: str = "0s"
-    columns: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    numeric: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    datetime: tuple[str, ...] = ()
-    schema: str = "strict"
-    model: str = "auto"
-    divergences: tuple[str, ...] = ("reverse_kl", "js", "kl")
-    tolerance: float = 0.1
-    run_length: float = 1000.0
-    warning: float | None = None
-    persistence: int = 1
-    warm_up: int = 0
-    level: float = 0.95
-    top: int = 5
-    summaries: bool = True
-    seed: int = 0
+    window: int | None = setting(None, help="Rows per window.", panel=Panel.WINDOWS, metavar="ROWS", for_streams=True)
+    time_column: str | None = setting(
+        None,
+        help="Column with the times of the rows; needs --every.",
+        panel=Panel.WINDOWS,
+        metavar="COLUMN",
+        for_streams=True,
+    )
+    every: str | None = setting(
+        None,
+        help="Length of a window: 15min, 6h, 1d, 1w, 1mo.",
+        panel=Panel.WINDOWS,
+        metavar="TIME",
+        for_streams=True,
+    )
+    lateness: str = setting(
+        "0s",
+        help="Time a window waits for rows out of order, such as 2h.",
+        panel=Panel.WINDOWS,
+        metavar="TIME",
+        for_streams=True,
+    )
+    columns: tuple[str, ...] = setting(
+        (), help="Watch only these.", panel=Panel.COLUMNS, metavar="A,B,...", if_missing="all"
+    )
+    drop: tuple[str, ...] = setting((), help="Leave these out.", panel=Panel.COLUMNS, metavar="A,B,...")
+    numeric: tuple[str, ...] = setting((), help="Treat these as numbers.", panel=Panel.COLUMNS, metavar="A,B,...")
+    categorical: tuple[str, ...] = setting(
+        (), help="Treat these as categories, even if they hold numbers.", panel=Panel.COLUMNS, metavar="A,B,..."
+    )
+    datetime: tuple[str, ...] = setting(
+        (),
+        help=f"Parts of dates to watch: {', '.join(DATETIME_PARTS)}.",
+        panel=Panel.COLUMNS,
+        metavar="PART,...",
+        known=DATETIME_PARTS,
+        if_missing="none",
+    )
+    schema: str = setting(
+        "strict",
+        help="strict: missing, new or retyped columns are errors; lenient: they are noted.",
+        panel=Panel.COLUMNS,
+        metavar="strict|lenient",
+        known=("strict", "lenient"),
+        changeable=True,
+    )
+    model: str = setting(
+        "auto",
+        help=f"Model of the log-ratio: {', '.join(MODELS)}.",
+        panel=Panel.ESTIMATES,
+        metavar="MODEL",
+        known=MODELS,
+    )
+    divergences: tuple[str, ...] = setting(
+        ("reverse_kl", "js", "kl"),
+        help="Divergences to estimate; the alarm looks at the first.",
+        panel=Panel.ESTIMATES,
+        metavar="D,...",
+        known=tuple(DIVERGENCES),
+        check=not_empty("the alarm looks at the first one"),
+    )
+    tolerance: float = setting(
+        0.1, help="Drift that does not matter.", panel=Panel.ALARMS, metavar="NATS", changeable=True
+    )
+    run_length: float = setting(
+        1000.0,
+        help="Average number of windows between false alarms.",
+        panel=Panel.ALARMS,
+        metavar="WINDOWS",
+        changeable=True,
+        for_streams=True,
+    )
+    warning: float | None = setting(
+        None,
+        help="Average number of windows between false warnings.",
+        panel=Panel.ALARMS,
+        metavar="WINDOWS",
+        if_missing="a tenth of --run-length",
+        changeable=True,
+        for_streams=True,
+    )
+    persistence: int = setting(
+        1,
+        help="Windows in a row that raise or end an alarm.",
+        panel=Panel.ALARMS,
+        metavar="WINDOWS",
+        changeable=True,
+        for_streams=True,
+    )
+    warm_up: int = setting(
+        0,
+        help="Windows at the start that cannot raise an alarm.",
+        panel=Panel.ALARMS,
+        metavar="WINDOWS",
+        changeable=True,
+        for_streams=True,
+    )
+    level: float = setting(
+        0.95,
+        help="Confidence level of intervals.",
+        panel=Panel.ESTIMATES,
+        metavar="LEVEL",
+        check=between(0, 1),
+        changeable=True,
+    )
+    top: int = setting(
+        5,
+        help="Number of columns that a Record names.",
+        panel=Panel.ESTIMATES,
+        metavar="COUNT",
+        check=at_least(0),
+        changeable=True,
+    )
+    summaries: bool = setting(
+        True, help="Keep histograms of the columns for reports.", panel=Panel.RESULTS, for_streams=True
+    )
+    seed: int = setting(0, help="Random seed.", panel=Panel.ESTIMATES, metavar="SEED", check=at_least(0))
 
     def __post_init__(self) -> None:
-        for name in ("columns", "drop", "numeric", "categorical", "datetime", "divergences"):
-            value = getattr(self, name)
-            value = (value,) if isinstance(value, str) else tuple(value)
-            if not all(isinstance(v, str) and v for v in value):
-                raise ValueError(f"{name}={value!r} must be names")
-            object.__setattr__(self, name, value)
-        self.window_rule()  # checks the fields that it uses
-        self._check_choices()
-        self.policy()  # likewise
-
-    def _check_choices(self) -> None:
-        for name, value, known in (
-            ("schema", (self.schema,), ("strict", "lenient")),
-            ("model", (self.model,), MODELS),
-            ("datetime", self.datetime, DATETIME_PARTS),
-            ("divergences", self.divergences, tuple(DIVERGENCES)),
-        ):
-            unknown = [v for v in value if v not in known]
-            if unknown:
-                raise ValueError(f"{name}: {unknown[0]!r} is unknown, choose from {', '.join(known)}")
-        if not self.divergences:
-            raise ValueError("divergences is empty: the alarm looks at the first one")
+        check_settings(self)
         both = sorted(set(self.numeric) & set(self.categorical))
         if both:
             raise ValueError(f"column {both[0]!r} cannot be both numeric and categorical")
         wanted = sorted({*self.columns, *self.numeric, *self.categorical} & set(self.drop))
         if wanted:
             raise ValueError(f"column {wanted[0]!r} is both watched and dropped")
-        if not isinstance(self.level, int | float) or not 0.0 < self.level < 1.0:
-            raise ValueError(f"level={self.level!r} must lie between 0 and 1")
-        if not isinstance(self.top, int) or self.top < 0:
-            raise ValueError(f"top={self.top!r} must be a whole number of at least 0")
-        if not isinstance(self.seed, int) or self.seed < 0:
-            raise ValueError(f"seed={self.seed!r} must be a whole number of at least 0")
+        self.window_rule()  # checks the fields that it uses
+        self.policy()  # likewise
 
     def window_rule(self) -> WindowRule:
         """Return the rule by which the stream is cut into windows."""
@@ -120,7 +184,7 @@ class Settings:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Build settings from JSON or TOML; an unknown key is an error."""
-        known = [f.name for f in fields(cls)]
+        known = settings_of(cls)
         unknown = [name for name in data if name not in known]
         if unknown:
             raise ValueError(f"{unknown[0]!r} is not a setting: known are {', '.join(known)}")
@@ -128,7 +192,7 @@ class Settings:
 
     def differs(self, given: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
         """Return the given settings that differ from these: name -> (this value, given value)."""
-        mine, known = self.to_dict(), {f.name for f in fields(self)}
+        mine, known = self.to_dict(), settings_of(type(self))
         found = {}
         for name, value in given.items():
             if name not in known:

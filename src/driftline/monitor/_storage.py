@@ -9,6 +9,7 @@ from typing import Any
 from driftline.alarms import AlarmMemory, Signal
 from driftline.estimators import ContinualDensityRatio
 from driftline.monitor._advance import RunState
+from driftline.monitor._fields import settings_of
 from driftline.monitor._records import Run
 from driftline.monitor._settings import Settings
 from driftline.monitor._sqlite import TrackerError
@@ -17,9 +18,6 @@ from driftline.sources import Cursor
 from driftline.tables import TableEncoder
 
 __all__ = ["progressed", "restored", "with_settings"]
-
-# settings that may change while a run goes on: how estimates are judged and reported, not what is read
-_CHANGEABLE = ("schema", "tolerance", "run_length", "warning", "persistence", "warm_up", "level", "top")
 
 
 def progressed(state: RunState, before: Progress) -> Progress:
@@ -60,7 +58,8 @@ def restored(content: Content, run: Run) -> RunState:
 def with_settings(state: RunState, given: Mapping[str, Any], path: str) -> tuple[RunState, list[str]]:
     """Return the state with the settings given when its run goes on, and a remark about each that changed."""
     changed = state.settings.differs(given)
-    fixed = [f"{name}={then!r}, not {now!r}" for name, (then, now) in changed.items() if name not in _CHANGEABLE]
+    known = settings_of(Settings)
+    fixed = [f"{name}={then!r}, not {now!r}" for name, (then, now) in changed.items() if not known[name].changeable]
     if fixed:
         raise ValueError(f"{path} was begun with {'; '.join(fixed)}: leave that out, or begin another file")
     settings = Settings.from_dict({**state.settings.to_dict(), **given})
