@@ -7,7 +7,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -195,10 +195,10 @@ def _typed(value: Any, kind: type, what: str) -> Any:
         found = names([value]) if isinstance(value, str) else value
         if isinstance(found, list | tuple) and all(isinstance(name, str) for name in found):
             return tuple(found)
-    right = {float: (int, float), tuple: ()}.get(kind, (str,) if issubclass(kind, Enum) else (kind,))
-    if not isinstance(value, right) or (isinstance(value, bool) and kind is not bool):
-        raise ValueError(f"{what} must be {_KINDS.get(kind, 'text')}")
-    try:
+    elif issubclass(kind, StrEnum) and isinstance(value, str):
+        if value not in list(kind):
+            raise ValueError(f"{what} is unknown, choose from {', '.join(map(str, kind))}")
         return kind(value)
-    except ValueError:  # of an Enum
-        raise ValueError(f"{what} is unknown, choose from {', '.join(map(str, kind))}") from None
+    elif isinstance(value, (int, float) if kind is float else kind) and isinstance(value, bool) == (kind is bool):
+        return kind(value)
+    raise ValueError(f"{what} must be {_KINDS.get(kind, 'text')}")

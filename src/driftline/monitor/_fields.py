@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
-from functools import cache
+from functools import partial
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -49,7 +49,7 @@ class Setting:
 
     Attributes:
         name: name of the field.
-        type: int, float, str, bool, an Enum, or tuple for names; without None.
+        type: int, float, str, bool, a StrEnum, or tuple for names; without None.
         default: value if it is not given; MISSING if it must be.
         help: meaning, in a sentence or two.
         panel: group in the help; None for a positional argument.
@@ -124,16 +124,27 @@ def setting(
     >>> settings_of(Tea)["minutes"].full_help
     'Time to wait. (default: 3)'
     """
-    described = (help, panel, metavar, known, suggested, check, if_missing, changeable, for_streams, alias)
+    described = partial(
+        Setting,
+        help=help,
+        panel=panel,
+        metavar=metavar,
+        known=known,
+        suggested=suggested,
+        check=check,
+        if_missing=if_missing,
+        changeable=changeable,
+        for_streams=for_streams,
+        alias=alias,
+    )
     return field(default=default, metadata={"setting": described})
 
 
-@cache
-def settings_of(cls: type) -> dict[str, Setting]:
+def settings_of(cls: type[Any]) -> dict[str, Setting]:
     """Return the settings among the fields of a dataclass, by name."""
     types = get_type_hints(cls)
     return {
-        each.name: Setting(each.name, _without_none(types[each.name]), each.default, *each.metadata["setting"])
+        each.name: each.metadata["setting"](each.name, _without_none(types[each.name]), each.default)
         for each in fields(cls)
         if "setting" in each.metadata
     }
