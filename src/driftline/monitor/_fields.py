@@ -141,7 +141,13 @@ def setting(
 
 
 def settings_of(cls: type[Any]) -> dict[str, Setting]:
-    """Return the settings among the fields of a dataclass, by name."""
+    """Return the settings among the fields of a dataclass, by name.
+
+    >>> from driftline.monitor import Settings
+    >>> level = settings_of(Settings)["level"]
+    >>> level.flag, level.type, level.default, level.changeable
+    ('--level', <class 'float'>, 0.95, True)
+    """
     types = get_type_hints(cls)
     return {
         each.name: each.metadata["setting"](each.name, _without_none(types[each.name]), each.default)
@@ -158,7 +164,15 @@ def _without_none(hint: Any) -> type:
 
 
 def check_settings(settings: Any) -> None:
-    """Check each setting of a frozen dataclass for itself; names become tuples."""
+    """Check each setting of a frozen dataclass for itself; names become tuples.
+
+    >>> from driftline.monitor import Settings
+    >>> Settings(window=300, drop="id").drop
+    ('id',)
+    >>> Settings(window=300, level=95)
+    Traceback (most recent call last):
+    ValueError: level=95 must lie between 0 and 1
+    """
     for name, each in settings_of(type(settings)).items():
         value = getattr(settings, name)
         if each.type is tuple:

@@ -100,7 +100,7 @@ class Settings:
         check=not_empty("the alarm looks at the first one"),
     )
     tolerance: float = setting(
-        0.1, help="Drift that does not matter.", panel=Panel.ALARMS, metavar="NATS", changeable=True
+        0.1, help="Drift that does not matter, in nats.", panel=Panel.ALARMS, metavar="NATS", changeable=True
     )
     run_length: float = setting(
         1000.0,
