@@ -97,45 +97,28 @@ def advance(
         fit: fit of the step.
         lag_num, lag_den: reach of the dependence between rows of the two windows.
     """
-    factor, status = torch.linalg.cholesky_ex(fit.hessian)
-    inverse = torch.cholesky_inverse(factor) if status == 0 else torch.linalg.pinv(fit.hessian, hermitian=True)
-    roles = [fit.score_num] if past is None else [fit.score_num, past.score]
-    every = _thinning(design_num, roles, lag_num)  # the same for both roles, so that their errors cancel
-    meat_num = _meat(design_num, fit.score_num, design_num, fit.score_num, lag_num, every)
-    meat = _meat(
-        design_den, fit.score_den, design_den, fit.score_den, lag_den, _thinning(design_den, [fit.score_den], lag_den)
-    )
+    num, den = _Role(design_num, fit.score_num, lag_num), _Role(design_den, fit.score_den, lag_den)
+    before = num if past is None else _Role(design_past, past.score, lag_num)
+    every = _thinning(num, before)  # the same for both roles, so that their errors cancel
+    meat_num, meat = _meat(num, num, every), _meat(den, den, _thinning(den))
     meat = positive(meat) if lag_den else meat
-    slack = _slack(design_num, design_den, fit, inverse, meat_num + meat, dependent=bool(lag_num or lag_den))
-    inverse = inverse.contiguous() / slack
-    num = _side(design_num, fit.num, lag_num, inverse @ meat_num @ inverse)
-    den = _side(design_den, fit.den, lag_den, inverse @ meat @ inverse)
-    closed = num.spread
-    if past is not None:
-        # features may have been added, so this is not the meat that was kept
-        alone = _meat(design_past, past.score, design_past, past.score, lag_num, every)
-        both = _meat(design_past, past.score, design_num, fit.score_num, lag_num, every)
-        cross = past.inverse_hessian @ both @ inverse
-        closed = closed + cross + cross.T + past.inverse_hessian @ alone @ past.inverse_hessian.T
-        closed = positive(closed + past.covariance - inverse @ _bilinear(num, den, inverse) @ inverse)
-    spread = num.spread + den.spread
-    step_bias = inverse @ (_pull(num, inverse, spread) + _pull(den, inverse, spread))
-    if past is not None:
-        bias, first, origin, origin_spread = step_bias + past.bias, past.first, past.origin, past.origin_spread
+    inverse, slack = _inverse_hessian(num, den, fit, meat_num + meat)
+    step = _Step(_side(num, fit.num, meat_num, inverse), _side(den, fit.den, meat, inverse), inverse)
+    bias = _bias(step)
+    if past is None:
+        closed = first = step.num.spread
+        origin, origin_spread = _origin(num, inverse)
     else:
-        first = closed
-        one = torch.full_like(fit.score_num, 1.0 / design_num.shape[0])
-        bias, origin = step_bias, -inverse @ long_run(design_num, fit.score_num, design_num, one, lag_num)
-        origin_spread = long_run(design_num, one, design_num, one, lag_num)
-        origin_spread.diagonal().clamp_min_(_KNOWN_MEAN)  # even for a column that did not vary
+        closed = _closed(past, before, num, step, every)
+        first, origin, origin_spread = past.first, past.origin, past.origin_spread
     return Uncertainty(
         covariance=closed,
         inverse_hessian=inverse,
         meat=meat,
         meat_num=meat_num,
         score=fit.score_den,
-        bias=bias,
-        step_bias=step_bias,
+        bias=bias if past is None else bias + past.bias,
+        step_bias=bias,
         first=first,
         origin=origin,
         origin_spread=origin_spread,
@@ -143,36 +126,53 @@ def advance(
     )
 
 
-def _slack(num: Design, den: Design, fit: ConvexFit, inverse: Tensor, meat: Tensor, *, dependent: bool) -> float:
-    """Return 1 - parameters/rows, by which a fit shrinks residuals: the jackknife's correction, on average."""
-    rows = float(num.shape[0] + den.shape[0])
-    # constant or collinear columns do not count as parameters: the prior determines them, not the rows
-    size = num.shape[1] - fit.weight * float(inverse.diagonal().sum())
-    if dependent:  # fewer effective rows
-        free = num.gram(fit.score_num**2) + den.gram(fit.score_den**2)
-        rows *= min(1.0, float((inverse * free).sum() / (inverse * meat).sum().clamp_min(1e-300)))
-    return 1.0 - min(size / rows, 0.5)
+class _Role(NamedTuple):
+    r"""A window in one role of a step, as the sum :math:`\sum_i g_i T(x_i)`; ``lag`` is the reach of dependence."""
+
+    design: Design
+    score: Tensor
+    lag: int
 
 
-def _thinning(design: Design, scores: list[Tensor], lag: int) -> int:
-    """Return the thinning factor of a covariance: one row in this many is used.
+def _thinning(*roles: _Role) -> int:
+    """Return the thinning factor of a window's covariances: one row in this many is used, in all its roles.
 
     All rows are needed where they depend on each other or where a few of them carry the score.
     """
-    squares = [score.square() for score in scores]
-    if lag or any(float(s.max()) > _CARRIES * float(s.mean()) for s in squares):
+    squares = [role.score.square() for role in roles]
+    if roles[0].lag or any(float(s.max()) > _CARRIES * float(s.mean()) for s in squares):
         return 1
-    return max(1, design.shape[0] // max(_KNOWN, 40 * design.shape[1]))
+    rows, columns = roles[0].design.shape
+    return max(1, rows // max(_KNOWN, 40 * columns))
 
 
-def _meat(left: Design, left_values: Tensor, right: Design, right_values: Tensor, lag: int, every: int) -> Tensor:
-    """Return the long-run covariance of sums over rows, from every ``every``-th row."""
+def _meat(left: _Role, right: _Role, every: int) -> Tensor:
+    r"""Return the covariance of :math:`\sum_i g_i T(x_i)` in two roles of a window, from every ``every``-th row."""
     if every == 1:
-        return long_run(left, left_values, right, right_values, lag)
-    thin = left.thin(every)
-    other, values = thin if right is left else right.thin(every), left_values[::every]
-    others = values if right_values is left_values else right_values[::every]
-    return long_run(thin, values, other, others, lag) * (left.shape[0] / thin.shape[0])
+        return long_run(left.design, left.score, right.design, right.score, left.lag)
+    thin, score = left.design.thin(every), left.score[::every]
+    other = thin if right.design is left.design else right.design.thin(every)
+    others = score if right.score is left.score else right.score[::every]
+    return long_run(thin, score, other, others, left.lag) * (left.design.shape[0] / thin.shape[0])
+
+
+def _inverse_hessian(num: _Role, den: _Role, fit: ConvexFit, meat: Tensor) -> tuple[Tensor, float]:
+    r"""Return :math:`H^{-1}` divided by the slack, and the slack."""
+    factor, status = torch.linalg.cholesky_ex(fit.hessian)
+    inverse = torch.cholesky_inverse(factor) if status == 0 else torch.linalg.pinv(fit.hessian, hermitian=True)
+    slack = _slack(num, den, fit.weight, inverse, meat)
+    return inverse.contiguous() / slack, slack
+
+
+def _slack(num: _Role, den: _Role, weight: float, inverse: Tensor, meat: Tensor) -> float:
+    """Return 1 - parameters/rows, by which a fit shrinks residuals: the jackknife's correction, on average."""
+    rows = float(num.design.shape[0] + den.design.shape[0])
+    # constant or collinear columns do not count as parameters: the prior determines them, not the rows
+    size = num.design.shape[1] - weight * float(inverse.diagonal().sum())
+    if num.lag or den.lag:  # fewer effective rows
+        free = num.design.gram(num.score**2) + den.design.gram(den.score**2)
+        rows *= min(1.0, float((inverse * free).sum() / (inverse * meat).sum().clamp_min(1e-300)))
+    return 1.0 - min(size / rows, 0.5)
 
 
 class _Side(NamedTuple):
@@ -190,20 +190,54 @@ class _Side(NamedTuple):
     every: float
 
 
-def _side(design: Design, scores: Scores, lag: int, spread: Tensor) -> _Side:
-    every = max(1, design.shape[0] // max(_THIN, 4 * design.shape[1]))
+class _Step(NamedTuple):
+    """Both windows of a step and the inverse Hessian of its fit."""
+
+    num: _Side
+    den: _Side
+    inverse: Tensor
+
+
+def _side(role: _Role, scores: Scores, meat: Tensor, inverse: Tensor) -> _Side:
+    r"""Return a window of a step, with its part :math:`H^{-1} J H^{-1}` in the covariance of the fit."""
+    design, rows = role.design, role.design.shape[0]
+    every = max(1, rows // max(_THIN, 4 * design.shape[1]))
     thin = design.thin(every) if every > 1 else design
     few = Scores(*(part[::every] for part in scores))
-    return _Side(design, scores, lag, spread, thin, few, design.shape[0] / thin.shape[0])
+    return _Side(design, scores, role.lag, inverse @ meat @ inverse, thin, few, rows / thin.shape[0])
 
 
-def _bilinear(num: _Side, den: _Side, inverse: Tensor) -> Tensor:
+def _closed(past: Uncertainty, before: _Role, now: _Role, step: _Step, every: int) -> Tensor:
+    r"""Return the covariance of all closed windows, to which the numerator of this step now belongs.
+
+    Its influence is the sum of that in its two roles, before as a denominator and now as a numerator:
+
+    .. math:: \operatorname{Var}(H_-^{-1} \textstyle\sum_i g^-_i T^-_i + H^{-1} \sum_i g_i T_i)
+    """
+    # features may have been added, so this is not the meat that was kept
+    alone, both = _meat(before, before, every), _meat(before, now, every)
+    cross = past.inverse_hessian @ both @ step.inverse
+    closed = step.num.spread + cross + cross.T + past.inverse_hessian @ alone @ past.inverse_hessian.T
+    return positive(closed + past.covariance - step.inverse @ _bilinear(step) @ step.inverse)
+
+
+def _origin(num: _Role, inverse: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the covariance of (coefficients, constant) with the original's feature means, and that of the means."""
+    one = torch.full_like(num.score, 1.0 / num.design.shape[0])
+    origin = -inverse @ long_run(num.design, num.score, num.design, one, num.lag)
+    spread = long_run(num.design, one, num.design, one, num.lag)
+    spread.diagonal().clamp_min_(_KNOWN_MEAN)  # even for a column that did not vary
+    return origin, spread
+
+
+def _bilinear(step: _Step) -> Tensor:
     r"""Return the variance of the windows' joint effect, :math:`\delta H_a H^{-1} g_b + \delta H_b H^{-1} g_a`.
 
     Curvatures have sampling errors, so a window's two roles do not cancel completely. The remainder is a product of
     both windows' errors, which the influence of each window contains in full: summed over windows it counts twice, as
     in the jackknife (Efron and Stein, *The jackknife estimate of variance*, 1981). It has to be subtracted once.
     """
+    num, den, inverse = step
     rows_a, score_a, bend_a = _paired(num)
     rows_b, score_b, bend_b = _paired(den)
     kernel = (rows_b @ inverse @ score_a.T) * (score_b @ inverse @ rows_a.T)
@@ -236,6 +270,12 @@ def _paired(side: _Side) -> tuple[Tensor, Tensor, Tensor]:
         near = torch.nn.functional.pad(pulled, (0, 0, lag + 1, lag)).cumsum(0)
         pulled = near[2 * lag + 1 :] - near[: -2 * lag - 1]
     return rows, pulled, side.scores.second[:stop:every] * (n / rows.shape[0])
+
+
+def _bias(step: _Step) -> Tensor:
+    r"""Return the mean error of a step's coefficients to second order: :math:`H^{-1}` times both windows' parts."""
+    spread = step.num.spread + step.den.spread
+    return step.inverse @ (_pull(step.num, step.inverse, spread) + _pull(step.den, step.inverse, spread))
 
 
 def _pull(side: _Side, inverse: Tensor, spread: Tensor) -> Tensor:

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from driftline.alarms import Signal
 from driftline.monitor._advance import RunState, TooFewRowsError, add_original, advance, begin, named
@@ -19,7 +18,7 @@ from driftline.monitor._settings import Settings
 from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._storage import progressed, restored, with_settings
 from driftline.monitor._tracker import Progress, Tracker
-from driftline.sources import Frames, Window, Windows, as_table, open_source
+from driftline.sources import Rest, Window, Windows, as_table, open_source
 from driftline.tables import TableEncoder, TableError
 
 __all__ = ["Monitor"]
@@ -43,8 +42,6 @@ class Monitor:
 
     Attributes:
         settings: settings of the run.
-        waiting: number of rows of the last source that wait for their window to be complete.
-        late: number of its rows that came too late or had no time, and are not in a Record yet.
 
     >>> import numpy as np, polars as pl
     >>> rng = np.random.default_rng(0)
@@ -103,8 +100,7 @@ class Monitor:
         self._progress = Progress()
         self._records: list[Record] = []  # kept here only without a tracker file
         self._remarks: list[str] = []  # for the next Record
-        self._rest: list[pa.Table] = []  # rows of frames that were read but are not in a window yet
-        self.waiting = self.late = 0
+        self._rest = Rest()  # of the last source
         try:
             if tracker is None or tracker.empty:
                 if given is None:
@@ -150,6 +146,16 @@ class Monitor:
         return () if self._state is None else self._state.originals
 
     @property
+    def waiting(self) -> int:
+        """Number of rows of the last source that wait for their window to be complete."""
+        return self._rest.waiting
+
+    @property
+    def late(self) -> int:
+        """Number of rows of the last source that came too late or had no time, and are not in a Record yet."""
+        return self._rest.late
+
+    @property
     def run(self) -> Run:
         """Everything a report is made from."""
         if self._tracker is not None and self._state is not None:
@@ -189,32 +195,34 @@ class Monitor:
             flush: whether to count the unfinished window too, at the end.
         """
         opened = open_source(source, follow=follow, poll=poll, format=format, replay=replay)
-        if isinstance(opened, Frames):
-            opened = opened.after(self._rest)
-        self._source, self.waiting, self.late, self._rest = opened.name, 0, 0, []
         cursor = None if self._state is None else self._state.cursor
-        windows = Windows(opened, self.settings.window_rule(), cursor, flush)
-        current: list[pa.Table] = []
+        windows = Windows(opened, self.settings.window_rule(), cursor, flush, before=self._rest)
+        self._source, self._rest = opened.name, Rest()
         try:
             for window in windows:
-                current = [window.table]
-                taken = self._take(window)
-                current = []
-                for record, became_alarm in taken:
-                    if self._on_record is not None:
-                        self._on_record(record)
-                    if became_alarm and self._on_alarm is not None:
-                        self._on_alarm(record)
+                for record, became_alarm in self._take_or_put_back(window, windows):
+                    self._call_back(record, became_alarm)
                     yield record
-        except TableError:
-            current = []  # this window would be refused again
-            raise
         finally:
-            self.waiting, self.late = windows.waiting, windows.late
-            if isinstance(opened, Frames):  # the next frames may belong to the same window
-                self._rest = current + windows.rest() + opened.unread()
+            self._rest = windows.rest()  # the next frames may belong to the same window
         if self.waiting:
             _log.info("%d rows wait for their window to be complete", self.waiting)
+
+    def _take_or_put_back(self, window: Window, windows: Windows) -> list[tuple[Record, bool]]:
+        """Commit a window as :meth:`_take` does; if that fails, leave it for the next call."""
+        try:
+            return self._take(window)
+        except TableError:
+            raise  # this window would be refused again
+        except BaseException:
+            windows.put_back(window)
+            raise
+
+    def _call_back(self, record: Record, became_alarm: bool) -> None:
+        if self._on_record is not None:
+            self._on_record(record)
+        if became_alarm and self._on_alarm is not None:
+            self._on_alarm(record)
 
     def _take(self, window: Window) -> list[tuple[Record, bool]]:
         """Commit a window; return its Records, each with whether it raises a new alarm."""

@@ -8,6 +8,7 @@ from ._frames import as_table as as_table
 from ._open import open_source as open_source
 from ._open import read_whole as read_whole
 from ._window_rule import WindowRule as WindowRule
+from ._windows import Rest as Rest
 from ._windows import Windows as Windows
 from ._writers import Writer as Writer
 from ._writers import open_writer as open_writer

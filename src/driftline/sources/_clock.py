@@ -79,7 +79,6 @@ class Clock:
         self._ahead_run = 0
         length = self._every.start(1) - self._every.start(0)
         self._furthest = min(max(_FAR * length, _YEAR), max(20 * _YEAR, 10 * length), _LAST)
-        self.waiting = 0
 
     @property
     def late(self) -> int:
@@ -191,7 +190,6 @@ class Clock:
             else:
                 piece = replace(batch, table=batch.table.take(group), row=batch.row + first)
             self._open[index].pieces.append(piece)
-            self.waiting += len(group)
 
     def _close(self, floor: int) -> Iterator[Window]:
         """Yield the windows below the floor, and gaps without rows up to the next window with rows."""
@@ -214,7 +212,6 @@ class Clock:
         heapq.heappop(self._indices)
         done = self._open.pop(index)
         table, note = concat(done.pieces, strict=self._strict)
-        self.waiting -= table.num_rows
         return self._made(table, done.first.total, self._done(index + 1), index, index + 1, note)
 
     def _made(self, table: pa.Table, first: int, cursor: Cursor, start: int, stop: int, note: str) -> Window:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
@@ -85,11 +85,10 @@ class Frames:
         self._replay = replay
         self._unread: deque[pa.Table] = deque()
 
-    def after(self, tables: list[pa.Table]) -> Self:
+    def after(self, tables: Sequence[pa.Table]) -> None:
         """Put these rows before the frames, unless everything comes again."""
         if not self._replay:
             self._unread.extendleft(reversed(tables))
-        return self
 
     def unread(self) -> list[pa.Table]:
         """Return rows taken from the frames but not yet passed on."""

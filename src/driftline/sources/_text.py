@@ -127,8 +127,9 @@ class CsvParser:
         try:
             return pa_csv.read_csv(
                 pa.BufferReader(records),
-                # one block, so that rows stay in the order of lines whatever the threads do
-                pa_csv.ReadOptions(column_names=self._columns, block_size=len(records) + 1),
+                # one block in one thread: rows stay in the order of lines, and no thread of Arrow's is still alive when
+                # a command ends with an error, which would abort the process
+                pa_csv.ReadOptions(column_names=self._columns, block_size=len(records) + 1, use_threads=False),
                 pa_csv.ParseOptions(delimiter=self._separator, newlines_in_values=True),
                 pa_csv.ConvertOptions(
                     column_types=dict.fromkeys(self._columns, pa.string()),

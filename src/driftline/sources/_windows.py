@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from driftline.sources._batches import Batch, Cursor, Source, Window
 from driftline.sources._clock import Clock
 from driftline.sources._concat import concat
+from driftline.sources._frames import Frames
 from driftline.sources._window_rule import WindowRule
 
-__all__ = ["Window", "Windows"]
+__all__ = ["Rest", "Window", "Windows"]
+
+
+class Rest(NamedTuple):
+    """Rows of a source that were read but are in no window.
+
+    Attributes:
+        waiting: number of rows in unfinished windows, after the last batch.
+        late: number of rows that came after their window was closed, or without a time.
+        tables: rows of frames, which do not come again, the oldest first; they come before the next frames.
+    """
+
+    waiting: int = 0
+    late: int = 0
+    tables: tuple[pa.Table, ...] = ()
 
 
 class Windows:
@@ -22,9 +38,9 @@ class Windows:
         rule: ``window`` rows, or ``time_column``, ``every`` and ``lateness``; ``schema``.
         cursor: cursor of the last window that was processed; None: from the beginning.
         flush: whether to yield unfinished windows too, at the end of the input.
+        before: rest of the frames before these; other sources do not need it.
 
     Attributes:
-        waiting: number of rows in unfinished windows, after the last batch.
         late: number of rows that came after their window was closed, or without a time, and count in no window yet.
 
     >>> import pyarrow as pa
@@ -34,39 +50,60 @@ class Windows:
     ([(0, 10), (10, 10)], 5)
     """
 
-    def __init__(self, source: Source, rule: WindowRule, cursor: Cursor | None = None, flush: bool = False) -> None:
+    def __init__(
+        self,
+        source: Source,
+        rule: WindowRule,
+        cursor: Cursor | None = None,
+        flush: bool = False,
+        before: Rest | None = None,
+    ) -> None:
         self._source = source
+        if isinstance(source, Frames) and before is not None:
+            source.after(before.tables)
         self._rule = rule
         self._cursor = cursor
         self._flush = flush
-        self._rest: list[pa.Table] = []
-        self.waiting = self.late = 0
+        self._returned: list[pa.Table] = []
+        self._unfinished: list[pa.Table] = []
+        self.late = 0
 
     def __iter__(self) -> Iterator[Window]:
         return self._by_rows(self._rule.window) if self._rule.window is not None else self._by_time()
 
-    def rest(self) -> list[pa.Table]:
-        """Return rows that were read but are in no window yielded so far, the oldest first."""
-        return self._rest
+    @property
+    def waiting(self) -> int:
+        """Number of rows in unfinished windows, after the last batch."""
+        return sum(table.num_rows for table in self._unfinished)
+
+    def put_back(self, window: Window) -> None:
+        """Count the rows of a window just yielded as not yet read."""
+        self._returned = [window.table]
+
+    def rest(self) -> Rest:
+        """Return the rows that were read but are in no window yielded so far."""
+        if not isinstance(self._source, Frames):
+            return Rest(self.waiting, self.late)
+        return Rest(self.waiting, self.late, (*self._returned, *self._unfinished, *self._source.unread()))
 
     def _by_rows(self, size: int) -> Iterator[Window]:
         pieces: list[Batch] = []
-        held = self.waiting = 0
+        held = 0
         first = 0 if self._cursor is None else self._cursor.total
         for batch in self._source.batches(self._cursor):
             start, rows = 0, batch.table.num_rows
             while held + rows - start >= size:
                 end = start + size - held
                 pieces.append(batch.part(start, end - start))
-                self.waiting, self._rest = rows - end, [batch.table.slice(end)]
+                self._unfinished = [batch.table.slice(end)]
                 yield self._window(pieces, first, size)
                 start, first, held, pieces = end, first + size, 0, []
             if start < rows:
                 pieces.append(batch.part(start))
                 held += rows - start
-            self.waiting, self._rest = held, [piece.table for piece in pieces]
+            self._unfinished = [piece.table for piece in pieces]
         if self._flush and held:
-            self.waiting, self._rest = 0, []
+            self._unfinished = []
             yield self._window(pieces, first, held)
 
     def _window(self, pieces: list[Batch], first: int, rows: int) -> Window:
@@ -78,7 +115,6 @@ class Windows:
     def _by_time(self) -> Iterator[Window]:
         cursor = self._cursor
         clock = Clock(self._rule, cursor, new=cursor is not None and not self._source.resumes(cursor))
-        self.waiting = 0
         for batch in self._source.batches(cursor):
             yield from self._passed_on(list(clock.add(batch)), clock)
         if self._flush:
@@ -87,7 +123,6 @@ class Windows:
     def _passed_on(self, windows: list[Window], clock: Clock) -> Iterator[Window]:
         open_now = clock.rest()
         for i, window in enumerate(windows):
-            self._rest = [later.table for later in windows[i + 1 :]] + open_now
-            self.waiting = sum(table.num_rows for table in self._rest)
+            self._unfinished = [later.table for later in windows[i + 1 :]] + open_now
             yield window
-        self._rest, self.waiting, self.late = open_now, clock.waiting, clock.late
+        self._unfinished, self.late = open_now, clock.late
