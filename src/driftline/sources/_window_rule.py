@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from driftline._errors import Message, Option, OptionError
+from driftline._errors import Option, OptionError
 
 __all__ = ["WindowRule"]
 
@@ -48,13 +48,11 @@ class WindowRule:
         if self.window is not None and (self.every is not None or self.time_column is not None):
             given = Option("window", self.window)
             raise OptionError("{option} rows and windows by time exclude each other: choose one", option=given)
-        if (self.every is None) != (self.time_column is None):
-            time_column, every = Option("time_column"), Option("every")
+        if self.every is not None and self.time_column is None:
             raise OptionError(
-                "windows by time need both {time_column} and {every}: {missing} is missing",
-                time_column=time_column,
-                every=every,
-                missing=Message("{every}, such as '1d'", every=every) if self.every is None else time_column,
+                "windows by time need both {time_column} and {every}: {time_column} is missing",
+                time_column=Option("time_column"),
+                every=Option("every"),
             )
         if self.window is not None and (not isinstance(self.window, int) or self.window < MIN_ROWS):
             raise OptionError(
