@@ -14,7 +14,7 @@ false alarms.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import lru_cache
 from statistics import NormalDist
@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
+from driftline._errors import Option, OptionError
 from driftline.inference import Estimate, Law, law_of, quantiles, tail
 
 __all__ = ["AlarmMemory", "AlarmPolicy", "Decision", "DriftAlarm", "Look", "Signal", "decide", "limit"]
@@ -61,21 +62,20 @@ class AlarmPolicy:
     warm_up: int = 0
 
     def __post_init__(self) -> None:
+        given = {each.name: Option(each.name, getattr(self, each.name)) for each in fields(self)}
         if not (self.tolerance >= 0.0 and math.isfinite(self.tolerance)):
-            raise ValueError(f"tolerance={self.tolerance} must be a number of nats, at least 0")
+            raise OptionError("{tolerance} must be a number of nats, at least 0", **given)
         if not 1.0 < self.run_length <= 1e12:
-            raise ValueError(f"run_length={self.run_length} must be more than 1 window, and at most 1e12")
+            raise OptionError("{run_length} must be more than 1 window, and at most 1e12", **given)
         if self.warning is not None and not 1.0 < self.warning <= self.run_length:
-            raise ValueError(f"warning={self.warning} must lie between 1 and run_length={self.run_length}")
+            raise OptionError("{warning} must lie between 1 and {run_length}", **given)
         for name in ("persistence", "warm_up"):
             if not isinstance(getattr(self, name), int | np.integer):
-                raise ValueError(f"{name}={getattr(self, name)!r} must be a whole number of windows")
+                raise OptionError("{option} must be a whole number of windows", option=given[name])
         if self.persistence >= self.run_length:
-            raise ValueError(f"persistence={self.persistence} must be less than run_length={self.run_length}")
+            raise OptionError("{persistence} must be less than {run_length}", **given)
         if self.persistence < 1 or self.warm_up < 0:
-            raise ValueError(
-                f"persistence={self.persistence} and warm_up={self.warm_up}: need at least 1 and 0 windows"
-            )
+            raise OptionError("{persistence} and {warm_up}: need at least 1 and 0 windows", **given)
 
     @property
     def warning_length(self) -> float:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from driftline._errors import Option, OptionError
 from driftline.cli import run
 from driftline.cli._errors import in_options
-from driftline.monitor import Record
+from driftline.monitor import Monitor, Record, Settings, settings_of
 
 
 @pytest.mark.parametrize(
@@ -85,22 +86,77 @@ def test_a_table_that_does_not_fit_is_explained_in_options(copy, said, people):
     assert "name it in --categorical" in err
 
 
+def refused(**given):
+    with pytest.raises(ValueError) as caught:
+        Settings(**given)
+    return caught.value
+
+
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("given", "expected"),
     [
-        ("warning=5.0 must lie between 1 and run_length=3.0", "--warning 5.0 must lie between 1 and --run-length 3.0"),
-        ("tolerance=nan must be a number", "--tolerance nan must be a number"),
-        ("such as datetime=('hour',)", "such as --datetime hour"),
-        ("begun with summaries=True, not False: x", "begun with --summaries, not --no-summaries: x"),
-        ("begun with window=None, not 5; every='1d', not None", "begun with no --window, not 5; --every 1d, not none"),
-        ("columns: no column 'a b'", "--columns: no column 'a b'"),
-        ("format=csv/part.csv: no such file", "format=csv/part.csv: no such file"),
-        ("'data/window=5': there is no such file", "'data/window=5': there is no such file"),
-        ("column 'level=3' is missing", "column 'level=3' is missing"),
+        ({"warning": 5.0, "run_length": 3.0}, "--warning 5.0 must lie between 1 and --run-length 3.0"),
+        ({"tolerance": float("nan")}, "--tolerance nan must be a number of nats, at least 0"),
+        ({"columns": ("a b", "")}, "--columns 'a b,' must be names"),
+        ({"divergences": ()}, "--divergences is empty: the alarm looks at the first one"),
+        ({"datetime": "second"}, "--datetime: 'second' is unknown, choose from hour, weekday, day, month"),
+        ({"warm_up": -1}, "--persistence 1 and --warm-up -1: need at least 1 and 0 windows"),
+        ({"every": "1d"}, "--window 300 rows and windows by time exclude each other: choose one"),
+        (
+            {"window": None, "every": "1d"},
+            "windows by time need both --time-column and --every: --time-column is missing",
+        ),
+        ({"window": None}, "say how long a window is: --window 5000 rows, or --time-column ts and --every 1d"),
     ],
 )
-def test_errors_speak_of_options(text, expected):
-    assert in_options(text) == expected
+def test_wrong_settings_are_explained_in_options(given, expected):
+    assert in_options(refused(**{"window": 300} | given)) == expected
+
+
+def test_what_a_run_was_begun_with_is_said_in_options(tmp_path, people):
+    path = tmp_path / "k.driftline"
+    with Monitor(path, window=300) as monitor:
+        list(monitor.watch(people(1)))
+    with pytest.raises(ValueError) as caught:
+        Monitor(path, window=None, every="1d", time_column="ts", summaries=False, columns=["age", "city"])
+    begun = "window=300, not None; every=None, not '1d'; time_column=None, not 'ts'; summaries=True, not False; "
+    assert f"was begun with {begun}columns=[], not ['age', 'city']: leave that out" in str(caught.value)
+    begun = "--window 300, not none; no --every, not 1d; no --time-column, not ts; --summaries, not --no-summaries; "
+    assert f"was begun with {begun}no --columns, not age,city: leave that out" in in_options(caught.value)
+
+
+@pytest.mark.parametrize("each", settings_of(Settings).values(), ids=lambda each: each.name)
+def test_every_setting_has_a_spelling_in_python_and_in_the_command(each):
+    value = {tuple: ("a", "b"), str: "x", int: 7, float: 0.5, bool: True}[each.type]
+    error = OptionError("{given}, see {named}", given=Option(each.name, value), named=Option(each.name))
+    assert str(error) == f"{each.name}={value!r}, see {each.name}"
+    spelt = {tuple: " a,b", bool: ""}.get(each.type, f" {value}")
+    assert in_options(error) == f"{each.flag}{spelt}, see {each.flag}"
+
+
+def test_names_that_look_like_options_are_left_alone(copy, said, people):
+    odd = {"age": "window=5", "city": "schema='lenient'", "vip": "(drop)"}
+    first, later = people(1).rename(columns=odd), people(2).rename(columns=odd).assign(**{"columns: no column": 1.0})
+    first.to_csv("schema='lenient'.csv", index=False)
+    later.to_csv("window=5.csv", index=False)
+    assert run(["watch", "schema='lenient'.csv", "--window", "300", "--tracker", "odd.driftline"]) == 0
+    said()
+    assert run(["watch", "window=5.csv", "--tracker", "odd.driftline"]) == 2
+    _, err = said()
+    assert err.startswith("driftline: window=5.csv, window 1: column 'columns: no column' is new")
+    assert "--schema lenient leaves" in err
+    later.iloc[:, 1:4].to_csv("window=5.csv", index=False)
+    assert run(["watch", "window=5.csv", "--tracker", "odd.driftline"]) == 2
+    assert said()[1].startswith("driftline: window=5.csv, window 1: column 'window=5' is missing")
+    for name in ("window=5", "schema='lenient'.csv.xls", "(drop)", "{format}", "columns: no column"):
+        Path(name).write_text("x\n1\n")
+        assert run(["watch", name, "--window", "300"]) == 2
+        assert said()[1] == f"driftline: {name!r}: its name does not show its format; say --format csv, for example\n"
+        assert run(["weights", "odd.driftline", "window=5.csv", "--out", name]) == 2
+        assert said()[1].startswith(f"driftline: {name!r}: its name does not show its format; name it .csv, .parquet")
+    for name in ("level=3.csv", "format=csv/part.csv"):
+        assert run(["watch", name, "--window", "300"]) == 2
+        assert said()[1] == f"driftline: {name!r}: there is no such file or directory\n"
 
 
 def test_a_reader_who_leaves_is_not_an_error(copy):

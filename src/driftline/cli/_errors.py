@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import os
-import re
 import shlex
 import signal
 import sys
@@ -13,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn, ParamSpec
 
-from driftline.cli._options import OPTIONS
+from driftline._errors import DriftlineError, Words
 
 __all__ = ["BAD_INPUT", "NOT_READ", "clearly", "code_of", "complain", "in_options", "interruptible"]
 
@@ -21,22 +19,29 @@ P = ParamSpec("P")
 
 BAD_INPUT, NOT_READ = 2, 141
 
-_OPTIONS = "|".join((*OPTIONS, "name"))  # and that of ``driftline original add``
-_VALUE = r"'[^']*'|-?(?:\d[\d.e+-]*|inf|nan)|None|True|False|\([^()]*\)|\[[^\[\]]*\]"
-# name=value where it stands alone: inside a path or a quoted name it does not mean an option
-_GIVEN = re.compile(rf"(?<![\w/'\"-])({_OPTIONS})=({_VALUE})(?:, not ({_VALUE}))?(?![^\s,;:.)])")
-_PHRASES = (
-    (re.compile(rf"(^|: )({_OPTIONS})(?=: no column |: '[^']*' is unknown| is empty)"), r"\1--\2"),
-    (re.compile(r"(name those to watch with) columns\b"), r"\1 --columns"),
-    (re.compile(r"(watch its parts with) datetime, such as 'hour'"), r"\1 --datetime, such as hour"),
-    (re.compile(r"(name it in) categorical\b"), r"\1 --categorical"),
-    (re.compile(r"\((drop|datetime)\)"), r"(--\1)"),
-    (
-        re.compile(r"(windows by time need both) time_column and every: (time_column|every)"),
-        r"\1 --time-column and --every: --\2",
-    ),
-)
-_FLAG = re.compile(rf"--({_OPTIONS})\b")
+
+class _Flags(Words):
+    """Spelling of options on the command line."""
+
+    def named(self, name: str) -> str:
+        return "--" + name.replace("_", "-")
+
+    def given(self, name: str, value: Any) -> str:
+        flag = self.named(name)
+        if isinstance(value, bool):
+            return self.value(name, value)
+        return f"no {flag}" if _is_nothing(value) else f"{flag} {self.value(name, value)}"
+
+    def value(self, name: str, value: Any) -> str:
+        if _is_nothing(value):
+            return "none"
+        if isinstance(value, bool):
+            return self.named(name if value else f"no_{name}")
+        return shlex.quote(",".join(map(str, value)) if isinstance(value, tuple | list) else str(value))
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, tuple | list) and not value)
 
 
 class _Terminated(KeyboardInterrupt):
@@ -57,46 +62,24 @@ def code_of(interrupt: KeyboardInterrupt) -> int:
     return 143 if isinstance(interrupt, _Terminated) else 130
 
 
-def in_options(text: str) -> str:
-    """Rewrite a message about arguments of the library as one about options of the command.
+def in_options(error: Exception) -> str:
+    """Return the message of an error, with options as they are spelt on the command line.
 
-    >>> in_options("column 'age' is text: convert it, or choose schema='lenient'")
-    "column 'age' is text: convert it, or choose --schema lenient"
-    >>> in_options("k.driftline was begun with columns=['a', 'b'], not ['a']: leave that out")
-    'k.driftline was begun with --columns a,b, not a: leave that out'
+    >>> from driftline.monitor import Settings
+    >>> try:
+    ...     Settings(window=300, run_length=0.5)
+    ... except ValueError as error:
+    ...     in_options(error)
+    '--run-length 0.5 must be more than 1 window, and at most 1e12'
     """
-    text = _GIVEN.sub(_option, text)
-    for phrase, instead in _PHRASES:
-        text = phrase.sub(instead, text)
-    return _FLAG.sub(lambda flag: flag[0].replace("_", "-"), text)
-
-
-def _option(found: re.Match[str]) -> str:
-    flag = "--" + found[1].replace("_", "-")
-
-    def spelt(value: Any, other: bool) -> str:
-        if value is None or value in ((), []):
-            return f"no {flag}" if not other else "none"
-        if isinstance(value, bool):
-            return flag if value else f"--no-{flag[2:]}"
-        text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-        return shlex.quote(text) if other else f"{flag} {shlex.quote(text)}"
-
-    def read(text: str) -> Any:
-        try:
-            return ast.literal_eval(text)
-        except (SyntaxError, ValueError):  # such as nan
-            return text
-
-    values = [read(text) for text in found.groups()[1:] if text is not None]
-    return ", not ".join(spelt(value, other=i > 0) for i, value in enumerate(values))
+    return error.in_words(_Flags()) if isinstance(error, DriftlineError) else str(error)
 
 
 def complain(text: str) -> None:
     """Print one line on standard error."""
     from driftline._wording import clean  # imported only if needed: it takes a second
 
-    print(f"driftline: {clean(in_options(text))}", file=sys.stderr, flush=True)
+    print(f"driftline: {clean(text)}", file=sys.stderr, flush=True)
 
 
 def clearly(command: Callable[P, int]) -> Callable[P, int]:
@@ -117,7 +100,7 @@ def clearly(command: Callable[P, int]) -> Callable[P, int]:
         except OSError as error:
             complain(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
         except ValueError as error:
-            complain(str(error))
+            complain(in_options(error))
         except MemoryError:
             complain("not enough memory: choose smaller windows, or fewer columns")
         except RuntimeError as error:

@@ -36,9 +36,9 @@ class FailOn(StrEnum):
         return not bad.isdisjoint(str(signal) for signal in signals)
 
 
-def _check_poll(name: str, value: float) -> None:
+def _check_poll(_: str, value: float) -> None:
     if not value > 0.0:
-        raise ValueError(f"{name}={value:g} must be a positive number of seconds")
+        raise ValueError(f"--poll {value:g} must be a positive number of seconds")
 
 
 def _check_report(_: str, value: str) -> None:

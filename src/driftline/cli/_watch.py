@@ -37,7 +37,8 @@ def watch(plan: Plan, console: Console) -> int:
             stopped = code_of(interrupt)
         except TableError as error:
             window = max((record.window + 1 for record in view.records), default=0)
-            raise TableError(f"{view.heading.source}, window {window}: {error}") from None
+            source, said = view.heading.source, error.message
+            raise TableError("{source}, window {window}: {said}", source=source, window=window, said=said) from None
         records, new = view.records, view.records[len(past) :]
         if records and plan.report is not None:
             (write_png if plan.report.lower().endswith(".png") else write_report)(plan.report, monitor.run)

@@ -50,8 +50,7 @@ def _writer(out: str) -> Writer:
     try:
         return open_writer(out)
     except SourceError as error:  # --format is the format of the rows that are read, so it must not be recommended
-        advice = "name it .csv, .parquet, .arrow or .jsonl"
-        raise ValueError(str(error).replace("say format='csv', for example", advice)) from None
+        raise error.replaced(advice="name it .csv, .parquet, .arrow or .jsonl") from None
 
 
 def print_comparison(record: Record, a: str, b: str, console: Console) -> None:

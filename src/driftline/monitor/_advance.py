@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from driftline._errors import Option, OptionError
 from driftline._inputs import MIN_ROWS
 from driftline.alarms import AlarmMemory
 from driftline.estimators import ContinualDensityRatio, UntrustedEstimateWarning
@@ -234,7 +235,7 @@ def add_original(
 ) -> tuple[RunState, Record]:
     """Add an original: the rows of a table, or those of the current window if there is no table."""
     if not name or not isinstance(name, str):
-        raise ValueError(f"name={name!r} must be a non-empty string")
+        raise OptionError("{option} must be a non-empty string", option=Option("name", name))
     if name in state.alarms:
         raise ValueError(f"an original {name!r} is traced already: choose another name")
     estimator = copy.copy(state.estimator)

@@ -10,6 +10,8 @@ from functools import partial
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from driftline._errors import Option, OptionError
+
 __all__ = [
     "Panel",
     "Setting",
@@ -171,7 +173,7 @@ def check_settings(settings: Any) -> None:
     ('id',)
     >>> Settings(window=300, level=95)
     Traceback (most recent call last):
-    ValueError: level=95 must lie between 0 and 1
+    driftline._errors.OptionError: level=95 must lie between 0 and 1
     """
     for name, each in settings_of(type(settings)).items():
         value = getattr(settings, name)
@@ -182,7 +184,12 @@ def check_settings(settings: Any) -> None:
             continue
         unknown = [v for v in (value if each.type is tuple else (value,)) if each.known and v not in each.known]
         if unknown:
-            raise ValueError(f"{name}: {unknown[0]!r} is unknown, choose from {', '.join(each.known)}")
+            raise OptionError(
+                "{option}: {value!r} is unknown, choose from {known}",
+                option=Option(name),
+                value=unknown[0],
+                known=", ".join(each.known),
+            )
         if each.check is not None:
             each.check(name, value)
 
@@ -190,7 +197,7 @@ def check_settings(settings: Any) -> None:
 def _names(name: str, value: Any) -> tuple[str, ...]:
     found = (value,) if isinstance(value, str) else tuple(value)
     if not all(isinstance(v, str) and v for v in found):
-        raise ValueError(f"{name}={found!r} must be names")
+        raise OptionError("{option} must be names", option=Option(name, found))
     return found
 
 
@@ -199,7 +206,8 @@ def at_least(least: int) -> Check:
 
     def checked(name: str, value: Any) -> None:
         if not isinstance(value, int) or value < least:
-            raise ValueError(f"{name}={value!r} must be a whole number of at least {least}")
+            given = Option(name, value)
+            raise OptionError("{option} must be a whole number of at least {least}", option=given, least=least)
 
     return checked
 
@@ -209,7 +217,8 @@ def between(low: float, high: float) -> Check:
 
     def checked(name: str, value: Any) -> None:
         if not isinstance(value, int | float) or not low < value < high:
-            raise ValueError(f"{name}={value!r} must lie between {low:g} and {high:g}")
+            given = Option(name, value)
+            raise OptionError("{option} must lie between {low:g} and {high:g}", option=given, low=low, high=high)
 
     return checked
 
@@ -219,7 +228,7 @@ def not_empty(reason: str) -> Check:
 
     def checked(name: str, value: Any) -> None:
         if not value:
-            raise ValueError(f"{name} is empty: {reason}")
+            raise OptionError("{option} is empty: {reason}", option=Option(name), reason=reason)
 
     return checked
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from driftline._errors import Message, Option, OptionError, Value
 from driftline.alarms import AlarmMemory, Signal
 from driftline.estimators import ContinualDensityRatio
 from driftline.monitor._advance import RunState
@@ -59,9 +60,17 @@ def with_settings(state: RunState, given: Mapping[str, Any], path: str) -> tuple
     """Return the state with the settings given when its run goes on, and a remark about each that changed."""
     changed = state.settings.differs(given)
     known = settings_of(Settings)
-    fixed = [f"{name}={then!r}, not {now!r}" for name, (then, now) in changed.items() if not known[name].changeable]
+    fixed = [
+        Message("{option}, not {other}", option=Option(name, then), other=Value(name, now))
+        for name, (then, now) in changed.items()
+        if not known[name].changeable
+    ]
     if fixed:
-        raise ValueError(f"{path} was begun with {'; '.join(fixed)}: leave that out, or begin another file")
+        raise OptionError(
+            "{file} was begun with {fixed}: leave that out, or begin another file",
+            file=path,
+            fixed=Message.join("; ", fixed),
+        )
     settings = Settings.from_dict({**state.settings.to_dict(), **given})
     encoder = replace(state.encoder, schema=settings.schema)
     remarks = [f"from here on {name}={now!r} instead of {then!r}" for name, (then, now) in changed.items()]

@@ -10,6 +10,8 @@ from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
+from driftline._errors import DriftlineError
+
 __all__ = [
     "Batch",
     "Cursor",
@@ -25,7 +27,7 @@ __all__ = [
 _HEAD = 4096
 
 
-class SourceError(ValueError):
+class SourceError(DriftlineError):
     """Data that cannot be read; the message says what to fix."""
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from driftline._errors import Option
 from driftline.sources._batches import Batch, Cursor, SourceError, Window
 from driftline.sources._concat import concat
 from driftline.sources._times import MISSING, Every, iso, span, times_of
@@ -142,7 +143,7 @@ class Clock:
             if time - top <= self._furthest:
                 self._ahead_run = 0
             elif self._strict:
-                raise SourceError(self._far(time, top, batch.place(row)))
+                raise self._far(time, top, batch.place(row))
             else:
                 self._ahead_run += 1
                 if self._ahead_run < _AGREED:
@@ -154,11 +155,16 @@ class Clock:
             top = max(top, time)
         return times, agreed
 
-    def _far(self, time: int, newest: int, place: str) -> str:
-        years = (time - newest) / _YEAR
-        return (
-            f"time column {self._column!r}: {iso(time)} in {place} is {years:.3g} years ahead of the rows before it "
-            f"({iso(newest)}): either a wrong time or a gap; leave the row out, or choose schema='lenient'"
+    def _far(self, time: int, newest: int, place: str) -> SourceError:
+        return SourceError(
+            "time column {column!r}: {time} in {place} is {years:.3g} years ahead of the rows before it ({newest}): "
+            "either a wrong time or a gap; leave the row out, or choose {schema}",
+            column=self._column,
+            time=iso(time),
+            place=place,
+            years=(time - newest) / _YEAR,
+            newest=iso(newest),
+            schema=Option("schema", "lenient"),
         )
 
     def _count(self, indices: NDArray[np.int64], known: NDArray[np.bool_], floor: int) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from driftline.sources._batches import Batch, Cursor, SourceError, is_same_file
-from driftline.sources._readers import ColumnarFile, TextFile, count_rows, format_of
+from driftline.sources._readers import ColumnarFile, TextFile, count_rows, format_of, unknown_format
 
 __all__ = ["Files", "natural_order"]
 
@@ -198,7 +198,7 @@ class Files:
     def _format_of(self, name: str) -> str:
         found = self._format or format_of(name)
         if found is None:
-            raise SourceError(f"{name!r}: its name does not show its format; say format='csv', for example")
+            raise unknown_format(name)
         return found
 
     def _path(self, name: str) -> Path:

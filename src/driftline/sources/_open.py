@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO, cast
 
+from driftline._errors import Option
 from driftline.sources._batches import Batch, Source, SourceError
 from driftline.sources._concat import concat
 from driftline.sources._files import Files
@@ -39,7 +40,7 @@ def open_source(
     (3, [3])
     """
     if not isinstance(poll, int | float) or not (0.0 < poll < math.inf):
-        raise SourceError(f"poll={poll!r} must be a number of seconds above 0")
+        raise SourceError("{option} must be a number of seconds above 0", option=Option("poll", poll))
     format = None if format is None else known_format(format)
     if isinstance(source, str | os.PathLike):
         where = os.fspath(source)

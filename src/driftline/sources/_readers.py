@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from driftline._errors import Message, Option
 from driftline.sources._batches import SourceError, checked_table, fingerprint, is_same_file
 from driftline.sources._text import CsvParser, JsonParser, TextReader
 
@@ -25,6 +26,7 @@ __all__ = [
     "ipc_stream",
     "known_format",
     "text_reader",
+    "unknown_format",
 ]
 
 BATCH_ROWS = 1 << 16
@@ -56,8 +58,18 @@ def known_format(name: str) -> str:
     """
     found = _ALIASES.get(name.lower().lstrip("."))
     if found is None:
-        raise SourceError(f"format={name!r} is unknown: choose from {', '.join(FORMATS)}")
+        known = ", ".join(FORMATS)
+        raise SourceError("{option} is unknown: choose from {known}", option=Option("format", name), known=known)
     return found
+
+
+def unknown_format(file: str) -> SourceError:
+    """Return the error about a file whose format is not known."""
+    return SourceError(
+        "{file!r}: its name does not show its format; {advice}",
+        file=file,
+        advice=Message("say {format}, for example", format=Option("format", "csv")),
+    )
 
 
 def format_of(name: str) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Protocol
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from driftline._errors import Message, Option
 from driftline.sources._batches import SourceError
 from driftline.sources._lines import Cutter
 
@@ -112,8 +113,13 @@ class CsvParser:
     def _refuse_other(self, header: str) -> None:
         for sign, called in (("\t", "tabs"), (";", "semicolons"), ("|", "'|'")):
             if sign in header:
-                advice = "read it with format='tsv'" if sign == "\t" else "columns must be separated by commas or tabs"
-                raise SourceError(f"{self._name}: the header has {called} but no comma: {advice}")
+                tabs = Message("read it with {format}", format=Option("format", "tsv"))
+                raise SourceError(
+                    "{file}: the header has {called} but no comma: {advice}",
+                    file=self._name,
+                    called=called,
+                    advice=tabs if sign == "\t" else "columns must be separated by commas or tabs",
+                )
 
     def count(self, records: bytes, line: int) -> int:
         """Count rows, parsing no more than that needs."""

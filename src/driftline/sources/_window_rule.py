@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from driftline._errors import Option, OptionError
+
 __all__ = ["WindowRule"]
 
 _EVERY = re.compile(r"([1-9][0-9]*)(s|min|h|d|w|mo)")
@@ -37,15 +39,30 @@ class WindowRule:
         from driftline._inputs import MIN_ROWS  # imported only when needed: PyTorch takes seconds
 
         if self.window is None and self.every is None:
-            raise ValueError("say how long a window is: window=5000 rows, or time_column='ts' and every='1d'")
+            raise OptionError(
+                "say how long a window is: {window} rows, or {time_column} and {every}",
+                window=Option("window", 5000),
+                time_column=Option("time_column", "ts"),
+                every=Option("every", "1d"),
+            )
         if self.window is not None and (self.every is not None or self.time_column is not None):
-            raise ValueError(f"window={self.window} rows and windows by time exclude each other: choose one")
-        if (self.every is None) != (self.time_column is None):
-            missing = "every, such as '1d'" if self.every is None else "time_column"
-            raise ValueError(f"windows by time need both time_column and every: {missing} is missing")
+            given = Option("window", self.window)
+            raise OptionError("{option} rows and windows by time exclude each other: choose one", option=given)
+        if self.every is not None and self.time_column is None:
+            raise OptionError(
+                "windows by time need both {time_column} and {every}: {time_column} is missing",
+                time_column=Option("time_column"),
+                every=Option("every"),
+            )
         if self.window is not None and (not isinstance(self.window, int) or self.window < MIN_ROWS):
-            raise ValueError(f"window={self.window!r} must be a whole number of rows of at least {MIN_ROWS}")
+            raise OptionError(
+                "{option} must be a whole number of rows of at least {least}",
+                option=Option("window", self.window),
+                least=MIN_ROWS,
+            )
         if self.every is not None and not _EVERY.fullmatch(self.every):
-            raise ValueError(f"every={self.every!r} is not a length of time: a number and s, min, h, d, w or mo")
+            given = Option("every", self.every)
+            raise OptionError("{option} is not a length of time: a number and s, min, h, d, w or mo", option=given)
         if not _LATENESS.fullmatch(self.lateness):
-            raise ValueError(f"lateness={self.lateness!r} is not a length of time: a number and s, min, h, d or w")
+            given = Option("lateness", self.lateness)
+            raise OptionError("{option} is not a length of time: a number and s, min, h, d or w", option=given)

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from driftline.files import replacing
 from driftline.sources._batches import SourceError
-from driftline.sources._readers import format_of, known_format
+from driftline.sources._readers import format_of, known_format, unknown_format
 
 __all__ = ["Writer", "open_writer"]
 
@@ -41,7 +41,7 @@ def open_writer(path: str | os.PathLike[str], format: str | None = None) -> Writ
     name = os.fspath(path)
     found = format_of(name) if format is None else known_format(format)
     if found is None:
-        raise SourceError(f"{name!r}: its name does not show its format; say format='csv', for example")
+        raise unknown_format(name)
     if name.endswith(".gz") and found in ("parquet", "arrow"):
         raise SourceError(f"{name!r}: {found} files are not gzipped")
     return Writer(Path(path), found)

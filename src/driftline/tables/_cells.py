@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from driftline._errors import DriftlineError, Option
+
 try:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -55,7 +57,7 @@ _QUOTABLE = 10  # least rows with a value before a note, which is kept, may show
 _EXACT = 2.0**53  # up to here, double precision holds every integer exactly
 
 
-class TableError(ValueError):
+class TableError(DriftlineError):
     """Table that cannot be encoded; the message names the column and, where possible, the row."""
 
 
@@ -158,8 +160,11 @@ def family_of(column: Any, name: str) -> str:
     # JSON lines pass arrays and objects on as bytes
     what = "bytes, or arrays or objects of JSON" if is_.is_binary(kind) else f"{kind} values"
     raise TableError(
-        f"column {name!r} holds {what}, which cannot be watched: leave it out (drop), or turn it into columns "
-        "of numbers or categories first"
+        "column {column!r} holds {what}, which cannot be watched: leave it out ({drop}), or turn it into columns "
+        "of numbers or categories first",
+        column=name,
+        what=what,
+        drop=Option("drop"),
     )
 
 

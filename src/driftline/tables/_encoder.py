@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from driftline._errors import Message, Option
 from driftline.tables._categories import CategoricalColumn
 from driftline.tables._cells import (
     Floats,
@@ -104,7 +105,7 @@ class TableEncoder:
         """
         names = column_names(table)
         if schema not in ("strict", "lenient"):
-            raise TableError(f"schema={schema!r} is unknown: choose 'strict' or 'lenient'")
+            raise TableError("{option} is unknown: choose 'strict' or 'lenient'", option=Option("schema", schema))
         choices = ColumnChoices(
             columns=tuple(columns),
             drop=tuple(drop),
@@ -202,8 +203,12 @@ class TableEncoder:
             return []
         if self.schema == "strict":
             raise TableError(
-                f"column {new[0]!r} is new{_and_others(new)}: it was not in the first window; schema='lenient' leaves "
-                "such columns out, or name those to watch with columns"
+                "column {column!r} is new{others}: it was not in the first window; {schema} leaves such columns out, "
+                "or name those to watch with {columns}",
+                column=new[0],
+                others=_and_others(new),
+                schema=Option("schema", "lenient"),
+                columns=Option("columns"),
             )
         return [f"new, left out: {', '.join(map(repr, new[:_SHOWN]))}{_and_others(new[_SHOWN - 1 :])}"]
 
@@ -222,7 +227,12 @@ class TableEncoder:
             return cells, family, []
         changed = f"now holds {table.schema.field(name).type} values, at first {' or '.join(column.families)}"
         if self.schema == "strict":
-            raise TableError(f"column {name!r} {changed}: convert it, or choose schema='lenient'")
+            raise TableError(
+                "column {column!r} {changed}: convert it, or choose {schema}",
+                column=name,
+                changed=changed,
+                schema=Option("schema", "lenient"),
+            )
         if family not in column.reads:
             return nothing, "null", [f"{name}: {changed}; all rows counted as missing values"]
         return cells, family, [f"{name}: {changed}"]
@@ -270,7 +280,8 @@ class TableEncoder:
 
 def _frozen(table: Any, names: list[str], choices: ColumnChoices) -> tuple[tuple[Column, ...], dict[str, str]]:
     """Return the columns to watch, and for every other column the reason."""
-    kept, skipped = [], {}
+    kept: list[Column] = []
+    skipped: dict[str, str | Message] = {}
     for name in names:
         found = _guarded(name, lambda name=name: freeze(table, name, choices))
         if isinstance(found, Column):
@@ -278,11 +289,13 @@ def _frozen(table: Any, names: list[str], choices: ColumnChoices) -> tuple[tuple
         else:
             skipped[name] = found
     if not kept:
-        reasons = "; ".join(f"{n!r}: {why}" for n, why in list(skipped.items())[:_SHOWN])
-        raise TableError(f"no column can be watched: {reasons or 'the table has none'}")
+        shown = (Message("{column!r}: {why}", column=n, why=why) for n, why in list(skipped.items())[:_SHOWN])
+        reasons = Message.join("; ", shown) if skipped else "the table has none"
+        raise TableError("no column can be watched: {reasons}", reasons=reasons)
     if choices.datetime and not any(isinstance(c, DatetimeColumn) for c in kept):
-        raise TableError(f"datetime={choices.datetime}: no watched column holds dates or times")
-    return tuple(kept), skipped
+        given = Option("datetime", choices.datetime)
+        raise TableError("{option}: no watched column holds dates or times", option=given)
+    return tuple(kept), {name: str(why) for name, why in skipped.items()}
 
 
 def _columns(parts: list[Mapping[str, Any]]) -> Iterator[Column]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from driftline._errors import Message, Option, Value
 from driftline.tables._categories import CategoricalColumn
 from driftline.tables._cells import (
     Floats,
@@ -69,10 +70,18 @@ class ColumnChoices:
                 if name not in names:
                     near = get_close_matches(str(name), names, 1)
                     has = f": it has {', '.join(map(repr, names[:_SHOWN]))}"
-                    raise TableError(f"{what}: no column {name!r}" + (f", did you mean {near[0]!r}?" if near else has))
+                    hint = f", did you mean {near[0]!r}?" if near else has
+                    raise TableError(
+                        "{option}: no column {column!r}{hint}", option=Option(what), column=name, hint=hint
+                    )
         unknown = [part for part in self.datetime if part not in PARTS]
         if unknown:
-            raise TableError(f"datetime: {unknown[0]!r} is unknown, choose from {', '.join(PARTS)}")
+            raise TableError(
+                "{option}: {value!r} is unknown, choose from {known}",
+                option=Option("datetime"),
+                value=unknown[0],
+                known=", ".join(PARTS),
+            )
         both = sorted(set(self.numeric) & set(self.categorical))
         if both:
             raise TableError(f"column {both[0]!r} cannot be both numeric and categorical")
@@ -89,7 +98,7 @@ def unreadable(name: str, holds: str, bad: Unreadable) -> str:
     return f"column {name!r}: value {quoted(bad.value)} in row {bad.row} of the window is not {holds}"
 
 
-def freeze(table: Any, name: str, choices: ColumnChoices) -> Column | str:
+def freeze(table: Any, name: str, choices: ColumnChoices) -> Column | str | Message:
     """Freeze a column on the first window, or return the reason not to watch it."""
     reason = choices.leaves_out(name)
     if reason:
@@ -102,7 +111,7 @@ def freeze(table: Any, name: str, choices: ColumnChoices) -> Column | str:
     return found
 
 
-def _frozen(table: Any, name: str, choices: ColumnChoices) -> Column | str:
+def _frozen(table: Any, name: str, choices: ColumnChoices) -> Column | str | Message:
     column = column_of(table, name)
     family = family_of(column, name)
     if family == "null":
@@ -130,8 +139,14 @@ def _kind(column: Any, name: str, family: str, declared: bool, choices: ColumnCh
         if name in named:
             if family == "time":
                 raise TableError(
-                    f"column {name!r} holds {column.type} values and cannot be {kind}: watch its parts with datetime, "
-                    "such as 'hour', or leave it out (drop)"
+                    "column {column!r} holds {type} values and cannot be {kind}: watch its parts with {datetime}, "
+                    "such as {part}, or leave it out ({drop})",
+                    column=name,
+                    type=str(column.type),
+                    kind=kind,
+                    datetime=Option("datetime"),
+                    part=Value("datetime", "hour"),
+                    drop=Option("drop"),
                 )
             return kind
     if declared and family in ("text", "number"):
@@ -166,18 +181,27 @@ def _unread_dates(column: Any, name: str, choices: ColumnChoices) -> str:
     if choices.datetime or name in choices.columns:
         value = column.drop_null()[0].as_py()
         raise TableError(
-            f"column {name!r} holds {form}, such as {quoted(value)}: write them like that, leave it out (drop), or "
-            "name it in categorical"
+            "column {column!r} holds {form}, such as {value}: write them like that, leave it out ({drop}), or name it "
+            "in {categorical}",
+            column=name,
+            form=form,
+            value=quoted(value),
+            drop=Option("drop"),
+            categorical=Option("categorical"),
         )
     return form
 
 
-def _datetime(name: str, families: tuple[str, ...], choices: ColumnChoices) -> Column | str:
+def _datetime(name: str, families: tuple[str, ...], choices: ColumnChoices) -> Column | Message:
     if choices.datetime:
         return DatetimeColumn(name, families, choices.datetime)
     if name in choices.columns:
-        raise TableError(f"column {name!r} holds dates or times: say which parts to watch, such as datetime=('hour',)")
-    return "dates or times, of which no parts were asked for (datetime)"
+        raise TableError(
+            "column {column!r} holds dates or times: say which parts to watch, such as {datetime}",
+            column=name,
+            datetime=Option("datetime", ("hour",)),
+        )
+    return Message("dates or times, of which no parts were asked for ({datetime})", datetime=Option("datetime"))
 
 
 def _categorical(
@@ -192,8 +216,15 @@ def _categorical(
         if read.bad is not None and len(read.bad.at) < 0.5 * rows:
             hint = f"; most are numbers, but {quoted(read.bad.value)} in row {read.bad.row} is not"
         raise TableError(
-            f"column {name!r} holds text: {distinct} different values in {rows} rows{hint}. Leave it out (drop), turn "
-            "it into numbers with an embedding model first, or name it in categorical to watch its frequent values"
+            "column {column!r} holds text: {distinct} different values in {rows} rows{hint}. Leave it out ({drop}), "
+            "turn it into numbers with an embedding model first, or name it in {categorical} to watch its frequent "
+            "values",
+            column=name,
+            distinct=distinct,
+            rows=rows,
+            hint=hint,
+            drop=Option("drop"),
+            categorical=Option("categorical"),
         )
     return CategoricalColumn.fit(name, families, counts, len(column))
 
