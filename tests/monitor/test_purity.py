@@ -98,6 +98,8 @@ def test_a_tracker_holds_what_an_estimator_would_save(tmp_path):
     est = ContinualDensityRatio.from_bytes(data)
     assert est.to_bytes(padded=False) == data
     assert (est.seed_, est.random_state, est.originals_) == (5, 5, [FIRST, "spring"])
-    encoder = Monitor.open(path, readonly=True).encoder
-    np.testing.assert_array_equal(est.log_ratio(encoder.transform(tables[0].to_arrow()).values, FIRST), log_ratio)
+    with Monitor.open(path, readonly=True) as monitor:
+        first, last = (monitor.encoder.transform(tables[t].to_arrow()).values for t in (0, -1))
+    np.testing.assert_array_equal(est.log_ratio(first, FIRST), log_ratio)
+    np.testing.assert_array_equal(est.current_window("spring"), last)  # it joined with the window that was current
     assert [original.name for original in read_run(path).originals] == est.originals_
