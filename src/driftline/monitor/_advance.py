@@ -57,7 +57,7 @@ class RunState:
     Attributes:
         settings: settings of the run.
         encoder: encoder of the columns, frozen at the first window.
-        recursion: state of the recursion, by name of the original.
+        recursion: state of the recursion, with a track for each original.
         originals: originals, in the order they joined.
         alarms: memory of each original's alarm, by name.
         windows: number of windows so far, including skipped ones.
