@@ -145,7 +145,7 @@ def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
                 with untrusted():
                     estimator.partial_fit(sample(t, _WINDOW))
                 about = estimator.info_.originals["original"]
-                moves, warned = moves + about.advanced, warned or bool(about.warnings)
+                moves, warned = moves + about.advanced, warned or bool(about.doubts)
             except FitDivergedError as error:
                 reason = f"t={t}: {error}"
         test = sample(t, _TEST)

@@ -8,6 +8,8 @@ from .fitting import FitDivergedError as FitDivergedError
 from .fitting import FitInfo as FitInfo
 from .fitting import Training as Training
 from .inference import Attribution as Attribution
+from .inference import Doubt as Doubt
+from .inference import DoubtCode as DoubtCode
 from .inference import Estimate as Estimate
 from .inference import divergence as divergence
 from .monitor import Monitor as Monitor

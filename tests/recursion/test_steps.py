@@ -344,7 +344,7 @@ def test_diagnostics_are_right_where_the_truth_is_known(rng):
     assert info.step_divergence == pytest.approx(0.04, abs=0.02)
     assert info.overlap < 10_000
     assert info.fit.loss < info.held_out < np.log(2) + 0.01
-    assert info.warnings == ()
+    assert info.doubts == ()
 
 
 def test_a_step_too_far_warns():

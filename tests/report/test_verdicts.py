@@ -165,10 +165,10 @@ def test_doubts_are_those_of_the_estimator(runs):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UntrustedEstimateWarning)
         est.partial_fit(rng.normal(8.0, 1.0, (60, 6)))
-    found = est.info_.originals["original"].warnings
+    found = est.info_.originals["original"].doubts
     assert found
-    for warning in found:
-        assert doubts(runs.record(1, 0.1, doubts=(warning,))) == [warning]
+    for sentence in map(str, found):
+        assert doubts(runs.record(1, 0.1, doubts=(sentence,))) == [sentence]
     assert doubts(runs.record(1, 0.1, notes=("colour: 132 rows hold values not seen at first, such as 'teal'",))) == []
 
 

@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from driftline._inputs import MIN_ROWS, as_rows, resolve_device, resolve_seed
-from driftline.estimators import _quantities as quantities
-from driftline.estimators._quantities import Floats, UntrustedEstimateWarning
-from driftline.files import StateFileError, replacing
+from driftline import recursion
+from driftline._inputs import MIN_ROWS, as_rows, resolve_seed
+from driftline.estimators._files import dump_estimator, parse_estimator
+from driftline.estimators._warnings import warn_of
+from driftline.files import replacing
 from driftline.fitting import (
     MODELS,
     ModuleFactory,
     Objective,
     Progress,
-    Stacked,
     Training,
     check_training,
     resolve_objective,
 )
 from driftline.inference import Attribution, Estimate, Generator
-from driftline.recursion import Info, State, StepSettings, Track, dump, parse
+from driftline.recursion import Info, State, StepSettings, Track, track_of
 
-__all__ = ["RatioEstimator", "at_least_zero"]
+__all__ = ["Floats", "RatioEstimator", "at_least_zero"]
+
+Floats = npt.NDArray[np.float64]
 
 
 def at_least_zero(value: Any, name: str) -> float:
@@ -112,32 +114,20 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _track(self, original: str | None) -> Track:
         check_is_fitted(self)
-        tracks = self._state.tracks
-        if original is None:
-            if len(tracks) > 1:
-                raise ValueError(f"several originals are traced, name one of them: original={sorted(tracks)}")
-            return self._settled(next(iter(tracks)))
-        if original not in tracks:
-            raise ValueError(f"original {original!r} is unknown: choose one of {sorted(tracks)}")
-        return self._settled(original)
-
-    def _settled(self, name: str) -> Track:
-        """Return the track, or raise an error if it waits for a window in new features."""
-        track = self._state.tracks[name]
-        if isinstance(track.current.psi, Stacked):
-            raise ValueError(f"features of original {name!r} have changed: call partial_fit with its next window first")
-        return track
+        return track_of(self._state, original)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_state")
 
     def _log_ratio(self, X: Any, original: str | None, return_std: bool) -> Floats | tuple[Floats, Floats]:
         current = self._track(original).current
-        return quantities.log_ratio(current, self._rows(X, "X", min_rows=0, copy=False), return_std)
+        return recursion.log_ratio(current, self._rows(X, "X", min_rows=0, copy=False), return_std)
 
     def _weights(self, X: Any, original: str | None) -> Floats:
         current = self._track(original).current
-        return quantities.weights(current, self._rows(X, "X", min_rows=0, copy=False))
+        found = recursion.weights(current, self._rows(X, "X", min_rows=0, copy=False))
+        warn_of(found.doubts)
+        return found.values
 
     def _divergence(
         self, kind: str | Generator, X: Any, original: str | None, level: float, *, of_step: bool
@@ -145,21 +135,23 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         track = self._track(original)
         rows = None if X is None else self._rows(X, "X", min_rows=2, copy=False)
         settings = None if X is None else self._settings(self.seed_)
-        return quantities.divergence(track, kind, level, of_step=of_step, rows=rows, settings=settings)
+        estimate = recursion.divergence(track, kind, level, of_step=of_step, rows=rows, settings=settings)
+        warn_of(estimate.doubts)
+        return estimate
 
     def _attribution(
         self, original: str | None, level: float, groups: Mapping[str, Sequence[str | int]] | None
     ) -> list[Attribution]:
         current = self._track(original).current
         columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-        return quantities.attribution(current, columns, level, groups)
+        found = recursion.attribution(current, columns, level, groups)
+        warn_of(found.doubts)
+        return found.parts
 
     @staticmethod
     def _warn(info: Info, several: bool) -> None:
         for name, about in info.originals.items():
-            for doubt in about.warnings:
-                prefix = f"{name}: " if several else ""
-                warnings.warn(f"{prefix}{doubt}", UntrustedEstimateWarning, stacklevel=3)
+            warn_of(about.doubts, f"{name}: " if several else "")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything the next step needs to one file, atomically (safetensors with a JSON header, no pickle)."""
@@ -170,21 +162,9 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
     def to_bytes(self, *, padded: bool = True) -> bytes:
         """Return the bytes that :meth:`save` writes; without ``padded`` they are fewer, and grow as features join."""
         check_is_fitted(self)
-        for name in self._state.tracks:
-            self._settled(name)
+        columns = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         params = self.get_params(deep=False)
-        custom = {name for name in ("objective", "model") if callable(params[name])}
-        params.pop("progress")
-        training = params.pop("training")
-        header = {
-            "estimator": type(self).__name__,
-            "params": {k: None if k in custom else list(v) if isinstance(v, tuple) else v for k, v in params.items()},
-            "custom": sorted(custom),
-            "training": None if training is None else training._asdict(),
-            "seed": self.seed_,
-            "columns": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
-        }
-        return dump(self._state, header, padded=padded)
+        return dump_estimator(self._state, type(self).__name__, params, self.seed_, columns, padded=padded)
 
     @classmethod
     def load(
@@ -221,44 +201,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         progress: Progress | None = None,
     ) -> Self:
         """Load an estimator from :meth:`to_bytes`; arguments as in :meth:`load`, ``what`` names the bytes in errors."""
-        state, meta = parse(data, what, model)
-        if meta["estimator"] != cls.__name__:
-            raise StateFileError(f"{what} holds a {meta['estimator']}, not a {cls.__name__}")
-        params = dict(meta["params"])
-        for name, given in (("model", model), ("objective", objective)):
-            if name in meta["custom"]:
-                if given is None:
-                    raise ValueError(f"{what} was saved with a custom {name}: pass it, load(path, {name}=...)")
-                params[name] = given
-        if params.get("hidden") is not None:
-            params["hidden"] = tuple(params["hidden"])
-        training = None if meta["training"] is None else Training(**meta["training"])
-        if device is not None:
-            params["device"] = device
-        estimator = cls(**params, training=training, progress=progress)
-        place = resolve_device(estimator.device)
-        estimator._adopt(_to(state, place), meta["seed"], place, meta["columns"])
+        stored = parse_estimator(data, cls.__name__, what, model=model, objective=objective, device=device)
+        estimator = cls(**stored.params, progress=progress)
+        estimator._adopt(stored.state, stored.seed, stored.device, stored.columns)
         return estimator
-
-
-def _to(value: Any, device: torch.device) -> Any:
-    """Move all tensors and networks of a state to a device; parts that are shared stay shared."""
-    seen: dict[int, Any] = {}
-
-    def move(item: Any) -> Any:
-        if device.type == "cpu":
-            return item
-        if id(item) in seen:
-            return seen[id(item)]
-        if isinstance(item, Tensor | nn.Module):
-            moved: Any = item.to(device)
-        elif isinstance(item, tuple) and hasattr(item, "_fields"):
-            moved = type(item)(*(move(part) for part in item))
-        elif isinstance(item, dict):
-            moved = {key: move(part) for key, part in item.items()}
-        else:
-            moved = item
-        seen[id(item)] = moved
-        return moved
-
-    return move(value)

@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from driftline._inputs import as_rows, column_names, resolve_device
-from driftline.estimators._base import RatioEstimator, at_least_zero
-from driftline.estimators._quantities import Floats
+from driftline.estimators._base import Floats, RatioEstimator, at_least_zero
 from driftline.fitting import ModuleFactory, Objective, Progress, Stacked, Training
 from driftline.inference import Attribution, Estimate, Generator
 from driftline.recursion import Info, Policy, State, StepSettings, add_original, has_past, restart, start, step

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from driftline._inputs import as_rows, column_names, resolve_device
-from driftline.estimators._base import RatioEstimator
-from driftline.estimators._quantities import Floats
+from driftline.estimators._base import Floats, RatioEstimator
 from driftline.fitting import ModuleFactory, Objective, Progress, Training
 from driftline.inference import Attribution, Estimate, Generator
 from driftline.recursion import OriginalInfo, Policy, start, step

@@ -9,6 +9,8 @@ from ._divergences import curvature as curvature
 from ._divergences import divergence as divergence
 from ._divergences import slope as slope
 from ._divergences import terms as terms
+from ._doubts import Doubt as Doubt
+from ._doubts import DoubtCode as DoubtCode
 from ._estimates import Estimate as Estimate
 from ._estimates import Law as Law
 from ._estimates import law_of as law_of

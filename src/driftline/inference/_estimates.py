@@ -19,6 +19,8 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 from scipy.stats import ncx2
 
+from driftline.inference._doubts import Doubt
+
 __all__ = ["Estimate", "Law", "law_of", "quantiles", "tail"]
 
 Floats = npt.NDArray[np.float64]
@@ -36,6 +38,7 @@ class Estimate:
         noise_std: standard deviation of ``value`` with no drift.
         shared: share of this noise that comes from the original, and so is the same in all later windows.
         slope: rate at which the variance of ``value`` grows with the truth.
+        doubts: reasons not to trust it; empty if there are none.
 
     >>> print(Estimate(1.25, 0.1, 1.054, 1.446, 0.95))
     1.25 ± 0.1 (95% interval 1.054 to 1.446)
@@ -50,6 +53,7 @@ class Estimate:
     noise_std: float = math.nan
     shared: float = math.nan
     slope: float = math.nan
+    doubts: tuple[Doubt, ...] = ()
 
     def __float__(self) -> float:
         return self.value

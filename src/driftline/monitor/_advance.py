@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -13,16 +11,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import torch
+from torch import Tensor
 
+from driftline import recursion
 from driftline._errors import Option, OptionError
-from driftline._inputs import MIN_ROWS
+from driftline._inputs import MIN_ROWS, as_rows, resolve_device
 from driftline.alarms import AlarmMemory
-from driftline.estimators import ContinualDensityRatio, UntrustedEstimateWarning
 from driftline.fitting import FitDivergedError
 from driftline.monitor._judgement import Judgement, judge
 from driftline.monitor._novelty import constants, novelty
 from driftline.monitor._records import Original, Record, Summaries
 from driftline.monitor._settings import Settings
+from driftline.recursion import Info, Policy, State, StepSettings
 from driftline.sources import Batch, Cursor, Window
 from driftline.tables import TableEncoder
 
@@ -37,7 +38,8 @@ __all__ = [
     "digest",
     "fit_encoder",
     "grouped",
-    "named",
+    "rows_of",
+    "step_settings",
     "too_few",
 ]
 
@@ -56,7 +58,7 @@ class RunState:
     Attributes:
         settings: settings of the run.
         encoder: encoder of the columns, frozen at the first window.
-        estimator: estimator with the state of its recursion.
+        recursion: state of the recursion, with a track for each original.
         originals: originals, in the order they joined.
         alarms: memory of each original's alarm, by name.
         windows: number of windows so far, including skipped ones.
@@ -66,7 +68,7 @@ class RunState:
 
     settings: Settings
     encoder: TableEncoder
-    estimator: ContinualDensityRatio
+    recursion: State
     originals: tuple[Original, ...]
     alarms: Mapping[str, AlarmMemory]
     windows: int = 1
@@ -82,9 +84,22 @@ class _Named(NamedTuple):
         return self.values
 
 
-def named(encoder: TableEncoder, values: Floats) -> Any:
-    """Return encoded rows with the names of their columns, as estimators take them from data frames."""
-    return _Named(values, encoder.names)
+def rows_of(
+    encoder: TableEncoder,
+    values: Floats,
+    what: str,
+    device: torch.device,
+    *,
+    min_rows: int = MIN_ROWS,
+    copy: bool = True,
+) -> Tensor:
+    """Return encoded rows (n, D) as a tensor; ``what`` names them in errors, which also name the column."""
+    return as_rows(_Named(values, encoder.names), what, min_rows=min_rows, device=device, copy=copy)
+
+
+def step_settings(settings: Settings, encoder: TableEncoder) -> StepSettings:
+    """Return the settings of a step; what a run does not set is as it is in an estimator."""
+    return StepSettings(model=settings.model, seed=settings.seed, names=tuple(encoder.names))
 
 
 def grouped(encoder: TableEncoder) -> dict[str, list[str]]:
@@ -135,11 +150,11 @@ def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tupl
     reason = too_few(len(encoded.values), settings, encoder, constant)
     if reason:
         raise TooFewRowsError(f"the first window: {reason}")
-    estimator = ContinualDensityRatio(model=settings.model, random_state=settings.seed)
-    estimator.fit(named(encoder, encoded.values), name=FIRST)
+    rows = rows_of(encoder, encoded.values, "original", resolve_device("auto"))
+    start = recursion.start(rows, step_settings(settings, encoder), FIRST)
     then = encoder.summarise(window.table, untyped=window.untyped) if settings.summaries else {}
     original = Original(FIRST, 0, window.table.num_rows, window.end, then, constant)
-    state = RunState(settings, encoder, estimator, (original,), {FIRST: AlarmMemory()}, cursor=window.cursor, now=then)
+    state = RunState(settings, encoder, start, (original,), {FIRST: AlarmMemory()}, cursor=window.cursor, now=then)
     record = _record(
         window,
         0,
@@ -170,11 +185,11 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
         remarks.append(f"{reason}: the next window is compared with the one before")
         return after, _skipped(state, window, remarks, began)
     try:
-        estimator = _stepped(state, encoded.values)
+        arrived, info = _stepped(state, encoded.values)
     except FitDivergedError as error:
         remarks.append(f"the fit failed, the next window is compared with the one before: {error}")
         return after, _skipped(state, window, remarks, began)
-    judged = {original.name: _judged(state, original, estimator, encoded.values) for original in state.originals}
+    judged = {original.name: _judged(state, original, arrived, info, encoded.values) for original in state.originals}
     now = state.encoder.summarise(table, untyped=window.untyped) if state.settings.summaries else {}
     common: dict[str, Any] = {
         "notes": remarks,
@@ -185,7 +200,7 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
         _record(window, state.windows, name, "measured", **common, **found.parts) for name, found in judged.items()
     ]
     alarms = {name: found.alarm for name, found in judged.items()}
-    return replace(after, estimator=estimator, alarms=alarms, now=now), records
+    return replace(after, recursion=arrived, alarms=alarms, now=now), records
 
 
 def _skipped(state: RunState, window: Window, notes: Sequence[str], began: float) -> list[Record]:
@@ -206,17 +221,16 @@ def _skipped(state: RunState, window: Window, notes: Sequence[str], began: float
     ]
 
 
-def _stepped(state: RunState, values: Floats) -> ContinualDensityRatio:
-    estimator = copy.copy(state.estimator)  # shallow: a step replaces what it changes
-    rows = named(state.encoder, values)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UntrustedEstimateWarning)  # they are in info_, and become doubts
-        estimator.partial_fit({original.name: rows for original in state.originals})
-    return estimator
+def _stepped(state: RunState, values: Floats) -> tuple[State, Info]:
+    windows = {
+        name: rows_of(state.encoder, values, f"window of {name!r}", track.current.window.device)
+        for name, track in state.recursion.tracks.items()
+    }
+    return recursion.step(state.recursion, windows, step_settings(state.settings, state.encoder), Policy())
 
 
-def _judged(state: RunState, original: Original, estimator: ContinualDensityRatio, values: Floats) -> Judgement:
-    settings = state.settings
+def _judged(state: RunState, original: Original, arrived: State, info: Info, values: Floats) -> Judgement:
+    settings, about = state.settings, info.originals[original.name]
     new_values = novelty(
         original.constant,
         original.rows,
@@ -224,10 +238,10 @@ def _judged(state: RunState, original: Original, estimator: ContinualDensityRati
         values,
         kind=settings.divergences[0],
         run_length=settings.run_length,
-        lag=estimator.info_.originals[original.name].lag,
+        lag=about.lag,
     )
-    alarm, groups = state.alarms[original.name], grouped(state.encoder)
-    return judge(estimator, original.name, settings, alarm, groups, new_values)
+    track, alarm = arrived.tracks[original.name], state.alarms[original.name]
+    return judge(track, about, settings, alarm, state.encoder.names, grouped(state.encoder), new_values)
 
 
 def add_original(
@@ -238,10 +252,10 @@ def add_original(
         raise OptionError("{option} must be a non-empty string", option=Option("name", name))
     if name in state.alarms:
         raise ValueError(f"an original {name!r} is traced already: choose another name")
-    estimator = copy.copy(state.estimator)
+    current = state.recursion.tracks[FIRST].current.window
     notes: tuple[str, ...] = ()
     if table is None:
-        values, then = estimator.current_window(FIRST), state.now
+        values, then = current.cpu().numpy(), state.now
     else:
         encoded = state.encoder.transform(table, untyped=untyped)
         values, notes = encoded.values, encoded.notes
@@ -250,7 +264,8 @@ def add_original(
     reason = too_few(len(values), state.settings, state.encoder, constant)
     if reason:
         raise ValueError(f"original {name!r}: {reason}")
-    estimator.add_original(named(state.encoder, values), name=name)
+    rows = rows_of(state.encoder, values, f"original {name!r}", current.device)
+    joined = recursion.add_original(state.recursion, name, rows, step_settings(state.settings, state.encoder))
     index = state.windows - 1
     record = Record(
         window=index,
@@ -264,7 +279,7 @@ def add_original(
     )
     original = Original(name, index, len(values), None, then, constant)
     alarms = {**state.alarms, name: AlarmMemory()}
-    return replace(state, estimator=estimator, originals=(*state.originals, original), alarms=alarms), record
+    return replace(state, recursion=joined, originals=(*state.originals, original), alarms=alarms), record
 
 
 def complete(rows: Batch | Window, encoder: TableEncoder) -> pa.Table:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from functools import partial
 
+from driftline import recursion
+from driftline._inputs import resolve_device
 from driftline.alarms import Signal
-from driftline.estimators import DensityRatio
 from driftline.inference import Estimate
-from driftline.monitor._advance import complete, fit_encoder, grouped, named
-from driftline.monitor._judgement import moved, noting, plain
+from driftline.monitor._advance import FIRST, complete, fit_encoder, grouped, rows_of, step_settings
+from driftline.monitor._judgement import moved, plain, sentences
 from driftline.monitor._records import Record
 from driftline.monitor._settings import Settings
+from driftline.recursion import Policy
 from driftline.sources import Batch
 
 __all__ = ["compare"]
@@ -24,28 +25,29 @@ def compare(original: Batch, current: Batch, settings: Settings, name: str = "or
     encoder = fit_encoder(original, settings)
     then = encoder.transform(original.table, untyped=original.untyped)
     now = encoder.transform(complete(current, encoder), untyped=current.untyped)
-    ratio, doubts = DensityRatio(model=settings.model, random_state=settings.seed), list[str]()
-    noting(doubts, partial(ratio.fit, named(encoder, then.values), named(encoder, now.values)))
-    found = {
-        kind: plain(noting(doubts, partial(ratio.divergence, kind, level=settings.level)))
-        for kind in settings.divergences
-    }
-    columns = noting(doubts, partial(moved, ratio.attribution, settings, grouped(encoder)))
-    signal, reason = _judged(found[settings.divergences[0]], settings.tolerance)
+    device, how = resolve_device("auto"), step_settings(settings, encoder)
+    start = recursion.start(rows_of(encoder, then.values, "original", device), how, FIRST)
+    window = rows_of(encoder, now.values, "current", device)
+    state, info = recursion.step(start, {FIRST: window}, how, Policy())
+    track, about = state.tracks[FIRST], info.originals[FIRST]
+    found = {kind: recursion.divergence(track, kind, settings.level, of_step=False) for kind in settings.divergences}
+    kept = {kind: plain(estimate) for kind, estimate in found.items()}
+    moves = moved(track.current, encoder.names, settings, grouped(encoder))
+    signal, reason = _judged(kept[settings.divergences[0]], settings.tolerance)
     return Record(
         window=1,
         original=name,
         status="measured",
         rows=len(now.values),
         first_row=len(then.values),
-        divergences=found,
+        divergences=kept,
         signal=signal,
         reason=reason,
         warning_limit=settings.tolerance,
         alarm_limit=settings.tolerance,
-        columns=columns,
-        effective_sample_size=ratio.info_.effective_sample_size,
-        doubts=tuple(dict.fromkeys(doubts)),
+        columns=moves.columns,
+        effective_sample_size=about.effective_sample_size,
+        doubts=sentences([*about.doubts, *(d for e in found.values() for d in e.doubts), *moves.doubts]),
         notes=now.notes,
         seconds=time.perf_counter() - began,
     )

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 from driftline.alarms import AlarmMemory, Decision, Look, Signal, decide
-from driftline.estimators import ContinualDensityRatio
-from driftline.inference import Attribution, Estimate
+from driftline.inference import Doubt, Estimate
 from driftline.monitor._novelty import Novelty
 from driftline.monitor._records import Moved
 from driftline.monitor._settings import Settings
+from driftline.recursion import Anchor, OriginalInfo, Track, attribution, divergence
 
-__all__ = ["Judgement", "judge", "moved", "noting", "plain"]
-
-T = TypeVar("T")
+__all__ = ["Judgement", "Moves", "judge", "moved", "plain", "sentences"]
 
 
 @dataclass(frozen=True)
@@ -29,23 +25,37 @@ class Judgement:
     alarm: AlarmMemory
 
 
+class Moves(NamedTuple):
+    """Columns that moved most, and the reasons not to trust that."""
+
+    columns: tuple[Moved, ...]
+    doubts: tuple[Doubt, ...]
+
+
 def judge(
-    estimator: ContinualDensityRatio,
-    original: str,
+    track: Track,
+    about: OriginalInfo,
     settings: Settings,
     alarm: AlarmMemory,
+    names: Sequence[str],
     groups: Mapping[str, Sequence[str]],
     novelty: Novelty | None = None,
 ) -> Judgement:
-    """Ask the estimator for everything a Record holds about an original, after its step to the window."""
-    about = estimator.info_.originals[original]
-    doubts = list(about.warnings)
-    divergences = {
-        kind: noting(doubts, partial(estimator.divergence, kind, original=original, level=settings.level))
-        for kind in settings.divergences
-    }
+    """Compute everything a Record holds about an original, after its step to the window.
+
+    Arguments:
+        track: the original's track after the step.
+        about: diagnostics of that step.
+        alarm: memory of the original's alarm.
+        names: names of the encoded columns.
+        groups: names of those that belong together, by raw column.
+        novelty: values that the original did not have, if there are any.
+    """
+    divergences = {kind: divergence(track, kind, settings.level, of_step=False) for kind in settings.divergences}
     first = settings.divergences[0]
-    step = noting(doubts, partial(estimator.step_divergence, first, original=original, level=settings.level))
+    step = divergence(track, first, settings.level, of_step=True)
+    moves = moved(track.current, names, settings, groups)
+    doubts = [*about.doubts, *(d for e in (*divergences.values(), step) for d in e.doubts), *moves.doubts]
     alarm, decision = _decide(alarm, settings, divergences[first], step)
     if novelty is not None and novelty.least > settings.tolerance and alarm.seen > settings.warm_up:
         alarm, decision = _certain(alarm, decision, novelty)
@@ -57,7 +67,7 @@ def judge(
         "warning_limit": _number(decision.drift.warning),
         "alarm_limit": _number(decision.drift.limit),
         "step_limit": math.nan if decision.change is None else _number(decision.change.limit),
-        "columns": noting(doubts, partial(moved, partial(estimator.attribution, original), settings, groups)),
+        "columns": moves.columns,
         "effective_sample_size": about.effective_sample_size,
         "diagnostics": {
             "overlap": _number(about.overlap),
@@ -65,18 +75,14 @@ def judge(
             "mean_ratio": _number(about.mean_ratio),
             "step_mean_ratio": _number(about.step_mean_ratio),
         },
-        "doubts": tuple(dict.fromkeys(doubts)),
+        "doubts": sentences(doubts),
     }
     return Judgement(parts, alarm)
 
 
-def noting(doubts: list[str], ask: Callable[[], T]) -> T:
-    """Return the answer, and add its warnings to the doubts."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        answer = ask()
-    doubts.extend(str(warning.message) for warning in caught)
-    return answer
+def sentences(doubts: Iterable[Doubt]) -> tuple[str, ...]:
+    """Return doubts as Records keep them: in words, in their order, each once."""
+    return tuple(dict.fromkeys(str(doubt) for doubt in doubts))
 
 
 def _decide(alarm: AlarmMemory, settings: Settings, drift: Estimate, step: Estimate) -> tuple[AlarmMemory, Decision]:
@@ -97,15 +103,14 @@ def _certain(alarm: AlarmMemory, decision: Decision, novelty: Novelty) -> tuple[
     return alarm._replace(signal=Signal.ALARM, calm=0), decision._replace(signal=Signal.ALARM, reason=reason)
 
 
-def moved(
-    attribution: Callable[..., list[Attribution]], settings: Settings, groups: Mapping[str, Sequence[str]]
-) -> tuple[Moved, ...]:
-    """Return the columns that an estimator's attribution names first."""
+def moved(current: Anchor, names: Sequence[str], settings: Settings, groups: Mapping[str, Sequence[str]]) -> Moves:
+    """Return the columns that have the largest parts in the divergence."""
     try:
-        parts = attribution(level=settings.level, groups=groups)
+        parts, doubts = attribution(current, names, settings.level, groups)
     except ValueError:  # networks have no parts by column
-        return ()
-    return tuple(Moved(str(p.column), float(p.share), plain(p.contribution)) for p in parts[: settings.top])
+        return Moves((), ())
+    columns = tuple(Moved(str(p.column), float(p.share), plain(p.contribution)) for p in parts[: settings.top])
+    return Moves(columns, doubts)
 
 
 def _number(value: float) -> float:
@@ -114,5 +119,7 @@ def _number(value: float) -> float:
 
 def plain(estimate: Estimate) -> Estimate:
     """Return an estimate as Records keep it, so that it equals the one read back."""
-    numbers = (estimate.value, estimate.std_error, estimate.low, estimate.high, estimate.level)
-    return Estimate(*(_number(number) for number in numbers))
+    value, std_error, low, high, level = map(
+        _number, (estimate.value, estimate.std_error, estimate.low, estimate.high, estimate.level)
+    )
+    return Estimate(value, std_error, low, high, level)

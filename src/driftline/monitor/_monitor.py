@@ -10,14 +10,17 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from driftline.alarms import Signal
-from driftline.monitor._advance import RunState, TooFewRowsError, add_original, advance, begin, named
+from driftline.estimators import warn_of
+from driftline.monitor._advance import RunState, TooFewRowsError, add_original, advance, begin, rows_of
 from driftline.monitor._records import Original, Record, Run
 from driftline.monitor._settings import Settings
 from driftline.monitor._sqlite import TrackerError
-from driftline.monitor._storage import progressed, restored, with_settings
+from driftline.monitor._storage import progressed, restored, state_bytes, with_settings
 from driftline.monitor._tracker import Progress, Tracker
+from driftline.recursion import Anchor, log_ratio, track_of, weights
 from driftline.sources import Rest, Window, Windows, as_table, open_source
 from driftline.tables import TableEncoder, TableError
 
@@ -263,17 +266,20 @@ class Monitor:
 
     def log_ratio(self, frame: Any, original: str | None = None, *, untyped: bool = False) -> Floats:
         """Return log original/current of a frame's rows, (n,); ``untyped`` as in :meth:`add_original`."""
-        return np.asarray(self._started().estimator.log_ratio(*self._asked(frame, original, untyped)))
+        return np.asarray(log_ratio(*self._asked(frame, original, untyped), return_std=False))
 
     def weights(self, frame: Any, original: str | None = None, *, untyped: bool = False) -> Floats:
         """Return the weights, (n,), that make a frame's rows look like the original: a ``sample_weight``."""
-        return np.asarray(self._started().estimator.weights(*self._asked(frame, original, untyped)))
+        found = weights(*self._asked(frame, original, untyped))
+        warn_of(found.doubts)
+        return found.values
 
-    def _asked(self, frame: Any, original: str | None, untyped: bool) -> tuple[Any, str]:
+    def _asked(self, frame: Any, original: str | None, untyped: bool) -> tuple[Anchor, Tensor]:
         state = self._started()
-        name = state.originals[0].name if original is None else original
         encoded = state.encoder.transform(as_table(frame), untyped=untyped)
-        return named(state.encoder, encoded.values), name
+        current = track_of(state.recursion, state.originals[0].name if original is None else original).current
+        device = current.window.device
+        return current, rows_of(state.encoder, encoded.values, "X", device, min_rows=0, copy=False)
 
     def _started(self) -> RunState:
         if self._state is None:
@@ -292,5 +298,5 @@ class Monitor:
                 "settings": state.settings.to_dict(),
                 "encoder": state.encoder.to_dict(),
             }
-            progress = self._tracker.commit(run, records, state.estimator.to_bytes(padded=False), progress)
+            progress = self._tracker.commit(run, records, state_bytes(state), progress)
         self._state, self._progress = state, progress

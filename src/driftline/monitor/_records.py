@@ -200,7 +200,10 @@ def _estimate_to_dict(estimate: Estimate) -> dict[str, float | None]:
 def _estimate(data: Any, name: str) -> Estimate:
     if set(data) != {"value", "std_error", "low", "high", "level"}:
         raise ValueError(f"{name} has the parts {sorted(data)}")
-    return Estimate(**{part: _number(value, f"{name}.{part}") for part, value in data.items()})
+    value, std_error, low, high, level = (
+        _number(data[part], f"{name}.{part}") for part in ("value", "std_error", "low", "high", "level")
+    )
+    return Estimate(value, std_error, low, high, level)
 
 
 def _checked(data: Any) -> dict[str, Any]:

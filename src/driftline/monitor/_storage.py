@@ -8,7 +8,7 @@ from typing import Any
 
 from driftline._errors import Message, Option, OptionError, Value
 from driftline.alarms import AlarmMemory, Signal
-from driftline.estimators import ContinualDensityRatio
+from driftline.estimators import ContinualDensityRatio, dump_estimator, parse_estimator
 from driftline.monitor._advance import RunState
 from driftline.monitor._fields import settings_of
 from driftline.monitor._records import Run
@@ -18,7 +18,9 @@ from driftline.monitor._tracker import Content, Progress
 from driftline.sources import Cursor
 from driftline.tables import TableEncoder
 
-__all__ = ["progressed", "restored", "with_settings"]
+__all__ = ["progressed", "restored", "state_bytes", "with_settings"]
+
+_ESTIMATOR = ContinualDensityRatio.__name__
 
 
 def progressed(state: RunState, before: Progress) -> Progress:
@@ -33,19 +35,27 @@ def progressed(state: RunState, before: Progress) -> Progress:
     )
 
 
+def state_bytes(state: RunState) -> bytes:
+    """Return the recursion's state as the estimator that it belongs to would save it, without padding."""
+    settings = state.settings
+    params = ContinualDensityRatio(model=settings.model, random_state=settings.seed).get_params(deep=False)
+    return dump_estimator(state.recursion, _ESTIMATOR, params, settings.seed, state.encoder.names, padded=False)
+
+
 def restored(content: Content, run: Run) -> RunState:
     """Return the state in which a tracker file left its run."""
-    estimator, progress = ContinualDensityRatio.from_bytes(content.state, what=run.path), content.progress
+    stored, progress = parse_estimator(content.state, _ESTIMATOR, run.path).state, content.progress
     try:
         encoder = TableEncoder.from_dict(dict(run.encoder))
-        if estimator.n_features_in_ != len(encoder.names):
-            raise ValueError(f"a state of {estimator.n_features_in_} columns, an encoder of {len(encoder.names)}")
-        if set(progress.alarms) != set(estimator.originals_):
-            raise ValueError(f"alarms of {sorted(progress.alarms)}, a state of {estimator.originals_}")
+        width = next(iter(stored.tracks.values())).current.window.shape[1]
+        if width != len(encoder.names):
+            raise ValueError(f"a state of {width} columns, an encoder of {len(encoder.names)}")
+        if set(progress.alarms) != set(stored.tracks):
+            raise ValueError(f"alarms of {sorted(progress.alarms)}, a state of {list(stored.tracks)}")
         return RunState(
             settings=run.settings,
             encoder=encoder,
-            estimator=estimator,
+            recursion=stored,
             originals=run.originals,
             alarms={name: _alarm_from_dict(alarm) for name, alarm in progress.alarms.items()},
             windows=progress.windows,

@@ -1,5 +1,11 @@
 from ._diagnostics import Info as Info
 from ._diagnostics import OriginalInfo as OriginalInfo
+from ._quantities import Attributions as Attributions
+from ._quantities import Weights as Weights
+from ._quantities import attribution as attribution
+from ._quantities import divergence as divergence
+from ._quantities import log_ratio as log_ratio
+from ._quantities import weights as weights
 from ._settings import Policy as Policy
 from ._settings import StepSettings as StepSettings
 from ._state import Anchor as Anchor
@@ -7,6 +13,7 @@ from ._state import State as State
 from ._state import Track as Track
 from ._state import has_past as has_past
 from ._state import reach as reach
+from ._state import track_of as track_of
 from ._steps import add_original as add_original
 from ._steps import restart as restart
 from ._steps import start as start

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from driftline.fitting import FitInfo, LogLinear, log_mean_exp
-from driftline.inference import effective_sample_size
+from driftline.inference import Doubt, DoubtCode, effective_sample_size
 from driftline.recursion._state import Anchor, Step, standardizer_of
 
 __all__ = ["Info", "OriginalInfo", "diagnose"]
@@ -32,7 +32,7 @@ class OriginalInfo(NamedTuple):
         fit: diagnostics of the fit.
         advanced: whether the anchor moved on to this window.
         reason: reason for that choice, and the features added.
-        warnings: reasons not to trust the estimate; empty if there are none.
+        doubts: reasons not to trust the estimate; empty if there are none.
     """
 
     rows: int
@@ -47,7 +47,7 @@ class OriginalInfo(NamedTuple):
     fit: FitInfo
     advanced: bool
     reason: str
-    warnings: tuple[str, ...]
+    doubts: tuple[Doubt, ...]
 
 
 class Info(NamedTuple):
@@ -81,7 +81,7 @@ def diagnose(anchor: Anchor, taken: Step, advanced: bool, reason: str, names: Se
         fit=taken.fit,
         advanced=advanced,
         reason=reason,
-        warnings=tuple(_doubts(anchor, taken, overlap, names)),
+        doubts=tuple(_doubts(anchor, taken, overlap, names)),
     )
 
 
@@ -92,44 +92,52 @@ def _overlap(log_num: Tensor, log_den: Tensor) -> float:
     return float((4.0 * torch.sigmoid(logits) * torch.sigmoid(-logits)).sum())
 
 
-def _doubts(anchor: Anchor, taken: Step, overlap: float, names: Sequence[str] | None) -> list[str]:
+def _doubts(anchor: Anchor, taken: Step, overlap: float, names: Sequence[str] | None) -> list[Doubt]:
     """List reasons not to trust the step, in words a user can act on."""
     doubts = []
     if not taken.fit.converged:
-        doubts.append(f"the fit did not converge ({taken.fit.message})")
+        doubts.append(Doubt(DoubtCode.NOT_CONVERGED, f"the fit did not converge ({taken.fit.message})"))
     log_linear = isinstance(taken.anchor.psi, LogLinear)
     rows = min(taken.log_num.shape[0], taken.log_den.shape[0])
     total = taken.log_num.shape[0] + taken.log_den.shape[0]
     if log_linear and rows < 5 * taken.parameters:
-        doubts.append(f"{rows} rows are few for {taken.parameters} parameters: enlarge the window")
+        few = f"{rows} rows are few for {taken.parameters} parameters: enlarge the window"
+        doubts.append(Doubt(DoubtCode.FEW_ROWS, few))
     wanted = 10.0 * taken.parameters if log_linear else 200.0
     if overlap < min(wanted, 0.5 * rows):
-        doubts.append(
+        apart = (
             f"the two windows hardly overlap ({overlap:.0f} of {total} rows are informative, "
             f"step of {taken.divergence:.3g} nats): take smaller steps"
         )
+        doubts.append(Doubt(DoubtCode.LITTLE_OVERLAP, apart))
     else:
         ratio = taken.log_den.clamp(max=350).exp()
         error = float(ratio.std() / math.sqrt(len(ratio)))
         off = abs(float(ratio.mean()) - 1.0)
         if off > max(0.2, 5.0 * error):
-            doubts.append(f"the step ratio averages {float(ratio.mean()):.3g} on the window instead of 1")
+            mean = f"the step ratio averages {float(ratio.mean()):.3g} on the window instead of 1"
+            doubts.append(Doubt(DoubtCode.STEP_MEAN_OFF, mean))
     doubts.extend(_outlier(anchor, taken, names))
     moved = _moved_constants(anchor, taken.anchor.window)
     if moved:
         columns = ", ".join(_label(j, names) for j in moved[:5])
-        doubts.append(
+        infinite = (
             f"column(s) {columns} were constant in the original and are not now: the true ratio there is zero or "
             "infinite"
         )
+        doubts.append(Doubt(DoubtCode.CONSTANT_MOVED, infinite, tuple(_name(j, names) for j in moved)))
     return doubts
+
+
+def _name(column: int, names: Sequence[str] | None) -> str:
+    return str(column) if names is None else names[column]
 
 
 def _label(column: int, names: Sequence[str] | None) -> str:
     return str(column) if names is None else repr(names[column])
 
 
-def _outlier(anchor: Anchor, taken: Step, names: Sequence[str] | None) -> list[str]:
+def _outlier(anchor: Anchor, taken: Step, names: Sequence[str] | None) -> list[Doubt]:
     """Name the row that alone carries more than a tenth of the step, if there is one."""
     size = taken.log_den.abs()
     if len(size) < 50 or float(size.max()) <= 0.1 * float(size.sum()):  # <=: both are 0 for a repeated window
@@ -137,10 +145,11 @@ def _outlier(anchor: Anchor, taken: Step, names: Sequence[str] | None) -> list[s
     row = int(size.argmax())
     z = standardizer_of(anchor.psi)(taken.anchor.window[row : row + 1])[0].abs()
     j = int(z.argmax())
-    return [
+    sentence = (
         f"row {row} alone carries {float(size[row] / size.sum()):.0%} of the step: column {_label(j, names)} lies "
         f"{float(z[j]):.2g} standard deviations away from the original"
-    ]
+    )
+    return [Doubt(DoubtCode.OUTLIER, sentence, (_name(j, names),))]
 
 
 def _moved_constants(anchor: Anchor, window: Tensor) -> list[int]:

@@ -11,7 +11,7 @@ from driftline.inference import Forward, Uncertainty, choose_lag
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._settings import StepSettings
 
-__all__ = ["Anchor", "State", "Step", "Track", "arrive", "has_past", "reach", "standardizer_of"]
+__all__ = ["Anchor", "State", "Step", "Track", "arrive", "has_past", "reach", "standardizer_of", "track_of"]
 
 
 class Anchor(NamedTuple):
@@ -87,6 +87,21 @@ def reach(z: Tensor, settings: StepSettings) -> int:
             "are independent stretches to compare"
         )
     return settings.lag
+
+
+def track_of(state: State, original: str | None = None) -> Track:
+    """Return an original's track, that of the only one for None; raise an error if no quantity can be asked of it."""
+    tracks = state.tracks
+    if original is None:
+        if len(tracks) > 1:
+            raise ValueError(f"several originals are traced, name one of them: original={sorted(tracks)}")
+        original = next(iter(tracks))
+    if original not in tracks:
+        raise ValueError(f"original {original!r} is unknown: choose one of {sorted(tracks)}")
+    track = tracks[original]
+    if isinstance(track.current.psi, Stacked):
+        raise ValueError(f"features of original {original!r} have changed: call partial_fit with its next window first")
+    return track
 
 
 def has_past(psi: Psi) -> bool:

@@ -1,10 +1,10 @@
-"""Quantities of a fitted ratio, with their errors: log-ratios, weights, divergences, attribution to columns."""
+"""Quantities of a fitted ratio, with their errors and doubts: log-ratios, weights, divergences, attribution."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from typing import cast
+from dataclasses import replace
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,24 +12,29 @@ from torch import Tensor
 
 from driftline import inference
 from driftline.fitting import Design, LogLinear, Network, design_of, log_mean_exp
-from driftline.inference import Attribution, Estimate, Generator, attribute, members
-from driftline.recursion import Anchor, StepSettings, Track, has_past, reach
+from driftline.inference import Attribution, Doubt, DoubtCode, Estimate, Generator, attribute, members
+from driftline.recursion._settings import StepSettings
+from driftline.recursion._state import Anchor, Track, has_past, reach
 
-__all__ = ["Floats", "UntrustedEstimateWarning", "attribution", "divergence", "log_ratio", "weights"]
+__all__ = ["Attributions", "Weights", "attribution", "divergence", "log_ratio", "weights"]
 
 Floats = npt.NDArray[np.float64]
 
 _HEAVY = ("kl", "pearson")  # divergences dominated by the few rows with the largest ratios
-_CALLER = 5  # stack level: _warn, a function of this module, a method of the base class, a public method, its caller
 
 
-class UntrustedEstimateWarning(UserWarning):
-    """Warning that an estimate should not be relied on, for the reason given."""
+class Weights(NamedTuple):
+    """Importance weights of rows, (n,), and the reasons not to trust them."""
+
+    values: Floats
+    doubts: tuple[Doubt, ...]
 
 
-def _warn(message: str, *, deeper: int = 0) -> None:
-    """Warn where a public method was called; ``deeper`` counts further private functions in between."""
-    warnings.warn(message, UntrustedEstimateWarning, stacklevel=_CALLER + deeper)
+class Attributions(NamedTuple):
+    """Parts of columns in a divergence, largest first, and the reasons not to trust them."""
+
+    parts: list[Attribution]
+    doubts: tuple[Doubt, ...]
 
 
 def _few(rows: float, log_r: Tensor) -> bool:
@@ -37,11 +42,15 @@ def _few(rows: float, log_r: Tensor) -> bool:
     return rows < min(50.0, 0.1 * len(log_r))
 
 
-def _warn_of_few(log_r: Tensor, what: str, advice: str) -> None:
-    """Warn if averages of these ratios rest on few rows."""
+def _doubt_few(
+    log_r: Tensor, code: DoubtCode, what: str, advice: str, concerns: tuple[str, ...] = ()
+) -> tuple[Doubt, ...]:
+    """Return the doubt that averages of these ratios rest on few rows, if they do."""
     size = inference.effective_sample_size(log_r)
-    if _few(size, log_r):
-        _warn(f"{what} {size:.1f} of the {len(log_r)} rows (effective sample size): {advice}", deeper=1)
+    if not _few(size, log_r):
+        return ()
+    sentence = f"{what} {size:.1f} of the {len(log_r)} rows (effective sample size): {advice}"
+    return (Doubt(code, sentence, concerns),)
 
 
 def log_ratio(current: Anchor, rows: Tensor, return_std: bool) -> Floats | tuple[Floats, Floats]:
@@ -55,12 +64,13 @@ def log_ratio(current: Anchor, rows: Tensor, return_std: bool) -> Floats | tuple
     return values, inference.log_ratio_std(current.uncertainty, design).cpu().numpy()
 
 
-def weights(current: Anchor, rows: Tensor) -> Floats:
+def weights(current: Anchor, rows: Tensor) -> Weights:
     """Return importance weights of rows, with mean 1 on the current window."""
     on_window = current.log_ratio(current.window)
-    _warn_of_few(on_window, "the weights rest on", "the original has moved too far away for reweighting")
+    advice = "the original has moved too far away for reweighting"
+    doubts = _doubt_few(on_window, DoubtCode.FEW_FOR_WEIGHTS, "the weights rest on", advice)
     values = current.log_ratio(rows) - log_mean_exp(on_window)
-    return cast(Floats, values.clamp(max=700.0).exp().cpu().numpy())
+    return Weights(values.clamp(max=700.0).exp().cpu().numpy(), doubts)
 
 
 def divergence(
@@ -88,9 +98,11 @@ def divergence(
     design = None if uncertainty is None else design_of(psi, rows)
     if kind == "kl" and own_window and not of_step and isinstance(psi, LogLinear):
         return _forward_kl(current, log_r, design, level)
+    doubts: tuple[Doubt, ...] = ()
+    concerns = (getattr(kind, "__name__", repr(kind)) if callable(kind) else kind,)
     if callable(kind) or kind in _HEAVY:
         advice = "too small in all likelihood; reverse_kl, js and hellinger do not depend on the largest ratios"
-        _warn_of_few(log_r, "this divergence rests on", advice)
+        doubts = _doubt_few(log_r, DoubtCode.FEW_FOR_DIVERGENCE, "this divergence rests on", advice, concerns)
     if of_step and uncertainty is not None:
         uncertainty = inference.of_step(uncertainty)
     estimate = inference.divergence_estimate(
@@ -104,11 +116,12 @@ def divergence(
         shared=not of_step,
     )
     if np.isfinite(estimate.std_error) and np.isnan(estimate.noise) and kind != "total_variation":
-        _warn(
+        sentence = (
             f"the noise of {kind!r} cannot be estimated, so it is not subtracted and the interval is rough: heavy "
             "tails, or too few rows"
         )
-    return estimate
+        doubts = (*doubts, Doubt(DoubtCode.NOISE_UNKNOWN, sentence, concerns))
+    return replace(estimate, doubts=doubts) if doubts else estimate
 
 
 def _forward_kl(current: Anchor, log_r: Tensor, design: Design | None, level: float) -> Estimate:
@@ -121,18 +134,19 @@ def _forward_kl(current: Anchor, log_r: Tensor, design: Design | None, level: fl
         if exact is not None:
             return exact
     rows = min(forward.rows, inference.effective_sample_size(log_r))
-    if _few(rows, log_r):
-        _warn(
-            f"'kl' rests on {rows:.1f} rows (effective sample size): the original is too far away; reverse_kl, js "
-            "and hellinger do not depend on the largest ratios",
-            deeper=1,
-        )
-    return inference.forward_along(forward, logs, level, uncertainty, design)
+    estimate = inference.forward_along(forward, logs, level, uncertainty, design)
+    if not _few(rows, log_r):
+        return estimate
+    sentence = (
+        f"'kl' rests on {rows:.1f} rows (effective sample size): the original is too far away; reverse_kl, js "
+        "and hellinger do not depend on the largest ratios"
+    )
+    return replace(estimate, doubts=(Doubt(DoubtCode.FEW_FOR_KL, sentence, ("kl",)),))
 
 
 def attribution(
     current: Anchor, columns: Sequence[str | int], level: float, groups: Mapping[str, Sequence[str | int]] | None
-) -> list[Attribution]:
+) -> Attributions:
     """Return the parts of columns, or of groups of them, in the symmetric divergence; largest first."""
     if not isinstance(current.psi, LogLinear) or current.uncertainty is None:
         why = "no step has been taken yet" if not has_past(current.psi) else "this model has no such parts"
@@ -143,8 +157,10 @@ def attribution(
     psi, design = current.psi, design_of(current.psi, current.window)
     assert design is not None
     log_r = current.log_ratio(current.window)
+    doubts: tuple[Doubt, ...] = ()
     if bool(inference.joined_later(psi.coef, current.uncertainty).any()):
-        _warn_of_few(log_r, "features that joined later rest on", "their parts cannot be trusted")
+        what, advice = "features that joined later rest on", "their parts cannot be trusted"
+        doubts = _doubt_few(log_r, DoubtCode.FEW_FOR_ATTRIBUTION, what, advice)
     names = columns if groups is None else list(groups)
     belong = None if groups is None else members(groups, columns).to(log_r)
     found = attribute(psi.features, psi.coef, current.uncertainty, design, log_r, current.lag, level, belong)
@@ -153,4 +169,4 @@ def attribution(
         Attribution(name, max(e.value, 0.0) / total if total > 0.0 else 0.0, e)
         for name, e in zip(names, found, strict=True)
     ]
-    return sorted(parts, key=lambda part: -part.contribution.value)
+    return Attributions(sorted(parts, key=lambda part: -part.contribution.value), doubts)

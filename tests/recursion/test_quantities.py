@@ -1,0 +1,74 @@
+"""Quantities of a fitted ratio: values with their doubts, which never warn."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from driftline.inference import DoubtCode
+from driftline.recursion import (
+    Policy,
+    StepSettings,
+    attribution,
+    divergence,
+    log_ratio,
+    start,
+    step,
+    track_of,
+    weights,
+)
+
+SETTINGS = StepSettings(names=("a", "b", "c"))
+
+
+@pytest.fixture(scope="module")
+def windows():
+    """Return an original, rows near it, and two windows ever further away that need features of their own."""
+    rng = np.random.default_rng(0)
+    near = [rng.normal(mean, 1.0, (400, 3)) for mean in (0.0, 0.1)]
+    sides = rng.choice([-1.0, 1.0], (400, 1))
+    far = [s * sides + rng.normal(0.0, 0.4, (400, 3)) for s in (1.5, 2.5)]
+    return [torch.from_numpy(rows) for rows in (*near, *far)]
+
+
+def stepped(windows):
+    state = start(windows[0], SETTINGS)
+    for window in windows[1:]:
+        state, info = step(state, {"original": window}, SETTINGS, Policy())
+    return track_of(state), info.originals["original"]
+
+
+def codes(found):
+    return [doubt.code for doubt in found.doubts]
+
+
+def test_far_away_all_have_doubts_and_nothing_warns(windows):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        track, about = stepped(windows)
+        current = track.current
+        assert DoubtCode.LITTLE_OVERLAP in codes(about)
+        assert codes(weights(current, windows[0])) == [DoubtCode.FEW_FOR_WEIGHTS]
+        assert codes(attribution(current, SETTINGS.names, 0.95, None)) == [DoubtCode.FEW_FOR_ATTRIBUTION]
+        forward = divergence(track, "kl", 0.95, of_step=False)
+        assert [(d.code, d.concerns) for d in forward.doubts] == [(DoubtCode.FEW_FOR_KL, ("kl",))]
+        heavy = divergence(track, "pearson", 0.95, of_step=False)
+        assert codes(heavy)[0] == DoubtCode.FEW_FOR_DIVERGENCE
+        assert {d.concerns for d in heavy.doubts} == {("pearson",)}
+        assert codes(divergence(track, lambda r: (r - 1) ** 2, 0.95, of_step=False))[0] == DoubtCode.FEW_FOR_DIVERGENCE
+        assert codes(divergence(track, "reverse_kl", 0.95, of_step=False)) == []
+        assert log_ratio(current, windows[0], False).shape == (400,)
+
+
+def test_nearby_there_are_no_doubts(windows):
+    track, about = stepped(windows[:2])
+    found = [about, weights(track.current, windows[0]), attribution(track.current, SETTINGS.names, 0.95, None)]
+    found += [divergence(track, kind, 0.95, of_step=False) for kind in ("kl", "reverse_kl", "pearson")]
+    assert [codes(each) for each in found] == [[]] * 6
+
+
+def test_unknown_originals_are_refused(windows):
+    state = start(windows[0], SETTINGS, "spring")
+    with pytest.raises(ValueError, match=r"original 'summer' is unknown: choose one of \['spring'\]"):
+        track_of(state, "summer")
