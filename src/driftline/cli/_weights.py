@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from driftline._wording import clean, counted, fixed, whole
+from driftline.alarms import Signal
 from driftline.inference import Estimate
 from driftline.monitor import Monitor, Record, complete
 from driftline.sources import SourceError, Writer, open_source, open_writer
@@ -72,7 +73,7 @@ def print_comparison(record: Record, a: str, b: str, console: Console) -> None:
     console.print(
         Text(
             f"{record.signal}: {record.reason}",
-            style={"alarm": "bold red", "warning": "yellow"}.get(record.signal, "green"),
+            style={Signal.ALARM: "bold red", Signal.WARNING: "yellow"}.get(record.signal, "green"),
         )
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 from driftline._wording import counted, joined, named, number, percent
 from driftline.monitor import Record
 from driftline.report._histories import History
-from driftline.report._verdicts import Verdict, carriers
+from driftline.report._verdicts import Outcome, Trust, Verdict, carriers
 
 __all__ = ["Action", "actions", "worth"]
 
@@ -45,17 +45,17 @@ def actions(history: History, found: Verdict, path: str, now: Mapping[str, Any])
     last = history.last
     if last is None:
         return [Action("Wait", "The first verdict comes with the next complete window.")]
-    steps = [] if found.trust == "good" else [_mend(found)]
-    if found.outcome == "blind":
+    steps = [] if found.trust == Trust.GOOD else [_mend(found)]
+    if found.outcome == Outcome.BLIND:
         return steps
-    if found.outcome in ("normal", "unsure"):
-        if found.trust == "good" and found.outcome == "unsure":
+    if found.outcome in (Outcome.NORMAL, Outcome.UNSURE):
+        if found.trust == Trust.GOOD and found.outcome == Outcome.UNSURE:
             steps.append(Action("Take larger windows", "The interval is too wide to tell drift from none."))
         if steps:
             return steps
         return [*steps, Action("Nothing", "Go on watching; the model and the original can stay as they are.")]
     steps.append(_look(last, now))
-    if found.outcome == "warning":
+    if found.outcome == Outcome.WARNING:
         wait = "A warning is ten times as frequent by chance as an alarm: wait for the next windows before acting."
         if history.settings.warning is not None:
             wait = "Warnings come more often by chance than alarms: wait for the next windows before acting."

@@ -17,7 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from driftline._wording import clean, counted, fixed, whole
-from driftline.monitor import Record
+from driftline.alarms import Signal
+from driftline.monitor import Record, Status
 from driftline.terminal._lines import Heading, moved, notes_of, reading, sparkline, when, word
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Lines(View):
         parts = [f"window {record.window}", at, counted(record.rows, "row")]
         if self.several:
             parts.insert(1, f"from {clean(record.original)}")
-        if record.status == "measured":
+        if record.status == Status.MEASURED:
             parts += [f"drift {reading(record.drift)}", f"step {fixed(float(record.step or math.nan))}"]
         parts.append(word(record))
         if moved(record):
@@ -197,7 +198,7 @@ class Screen(View):
         began = "begins" if any(r.start for r in records) else "up to row"
         wanted = [
             _Column("window", lambda r: f"{r.window:,}"),
-            _Column("drift [interval]", lambda r: reading(r.drift) if r.status == "measured" else "–"),
+            _Column("drift [interval]", lambda r: reading(r.drift) if r.status == Status.MEASURED else "–"),
             _Column("signal", word, right=False),
             _Column(began, when),
             _Column("step", lambda r: fixed(r.step.value) if r.step else "–"),
@@ -226,14 +227,15 @@ class Screen(View):
             table.add_column("moved most", no_wrap=True)
         for record in records:
             cells = [Text(c.cell(record), style=_STYLES.get(c.cell(record), "")) for c in columns]
-            quiet = "dim" if record.signal == "normal" else ""
+            quiet = "dim" if record.signal == Signal.NORMAL else ""
             table.add_row(*cells, *([Text(moved(record, rest), style=quiet)] if rest >= 12 else []))
         return table
 
     def _sparklines(self, records: Sequence[Record], width: int) -> list[Text]:
         lines = []
         for name in list(dict.fromkeys(r.original for r in records))[-3:]:
-            values = [r.drift.value for r in records if r.original == name and r.status == "measured" and r.drift]
+            measured = [r for r in records if r.original == name and r.status == Status.MEASURED]
+            values = [r.drift.value for r in measured if r.drift]
             if values:
                 label = f"drift from {clean(name)[:16]} " if self.several else "drift "
                 scale = f" at most {fixed(max([0.0, *values]))}"
