@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from driftline._causes import reason as said
 from driftline._inputs import MIN_ROWS
+from driftline._wording import counted
 from driftline.alarms import AlarmMemory, Cause
 from driftline.estimators import ContinualDensityRatio, UntrustedEstimateWarning
 from driftline.fitting import FitDivergedError
@@ -282,8 +283,11 @@ def complete(rows: Batch | Window, encoder: TableEncoder) -> pa.Table:
 
 
 def _remarks(window: Window) -> list[str]:
-    rows = "1 row" if window.late_rows == 1 else f"{window.late_rows:,} rows"
-    late = f"{rows} came after their window was closed, and were left out" if window.late_rows else ""
+    late = (
+        f"{counted(window.late_rows, 'row')} came after their window was closed, and were left out"
+        if window.late_rows
+        else ""
+    )
     return [remark for remark in (window.note, late) if remark]
 
 

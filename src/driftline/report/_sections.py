@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from driftline._wording import between, counted, joined, measure, named, number, percent, precise, shift, unit
 from driftline.monitor import Status
-from driftline.report._actions import Action, worth
+from driftline.report._actions import Action, Worth, worth
 from driftline.report._charts import (
     NARROW,
     WIDE,
@@ -33,10 +33,10 @@ _WEIGHTS = (
     "many equally weighted rows of the original they are worth."
 )
 _WORTH = {
-    "good": "enough to retrain with, if the model is to be good on the original's population.",
-    "poor": "too few to retrain with, as a handful of rows would decide. Retrain without weights, or with rows that "
-    "resemble the original.",
-    "unknown": "not known for the last window.",
+    Worth.GOOD: "enough to retrain with, if the model is to be good on the original's population.",
+    Worth.POOR: "too few to retrain with, as a handful of rows would decide. Retrain without weights, or with rows "
+    "that resemble the original.",
+    Worth.UNKNOWN: "not known for the last window.",
 }
 _SYMBOLS = {
     Outcome.ALARM: '<path d="M7 0.8 13.6 12.8H0.4Z"/>',

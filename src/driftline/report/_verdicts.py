@@ -9,7 +9,7 @@ from enum import StrEnum
 from driftline._wording import between, counted, joined, measure, named, number, percent, precise, shift, unit
 from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
-from driftline.monitor import Moved, Record, Status
+from driftline.monitor import FIRST, Moved, Record, Status
 from driftline.report._histories import History, doubts, window_name
 
 __all__ = ["Outcome", "Trust", "Verdict", "carriers", "distance", "level", "verdict", "whence"]
@@ -90,7 +90,7 @@ def verdict(history: History) -> Verdict:
 def whence(history: History) -> str:
     """Name the original that drift is measured from, in a sentence."""
     name = history.original.name
-    return "its original" if history.alone or name == "original" else f"the original {named(name)}"
+    return "its original" if history.alone or name == FIRST else f"the original {named(name)}"
 
 
 def level(estimate: Estimate) -> str:

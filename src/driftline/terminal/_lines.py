@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 
-from driftline._wording import clean, counted, fixed, measure
+from driftline._wording import bounds, clean, counted, measure, precise
 from driftline.alarms import Signal
 from driftline.inference import Estimate
 from driftline.monitor import Record, Settings, Status
@@ -63,16 +63,14 @@ def heading(settings: Settings, source: str, tracker: str | None, total: int | N
 
 
 def reading(estimate: Estimate | None) -> str:
-    """Write a value and its interval.
+    """Write a value and its interval, with as many digits as the error bar supports.
 
     >>> reading(Estimate(0.136, 0.01, 0.112, 0.162, 0.95))
     '0.136 [0.112, 0.162]'
     """
     if estimate is None:
         return "–"
-    if not (math.isfinite(estimate.low) and math.isfinite(estimate.high)):
-        return f"{fixed(estimate.value)} [no interval]"
-    return f"{fixed(estimate.value)} [{fixed(estimate.low)}, {fixed(estimate.high)}]"
+    return f"{precise(estimate)} [{', '.join(bounds(estimate)) or 'no interval'}]"
 
 
 def when(record: Record) -> str:
