@@ -283,12 +283,10 @@ def complete(rows: Batch | Window, encoder: TableEncoder) -> pa.Table:
 
 
 def _remarks(window: Window) -> list[str]:
-    late = (
-        f"{counted(window.late_rows, 'row')} came after their window was closed, and were left out"
-        if window.late_rows
-        else ""
-    )
-    return [remark for remark in (window.note, late) if remark]
+    remarks = [window.note] if window.note else []
+    if window.late_rows:
+        remarks.append(f"{counted(window.late_rows, 'row')} came after their window was closed, and were left out")
+    return remarks
 
 
 def _record(
