@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from driftline import ContinualDensityRatio, DriftAlarm, Estimate
-from driftline.alarms import AlarmMemory, AlarmPolicy, Signal, decide, limit
+from driftline.alarms import AlarmMemory, AlarmPolicy, Cause, Signal, decide, limit
 
 
 def quiet(value, *, noise=0.02, dof=10.0, shared=0.5):
@@ -170,3 +170,23 @@ def test_run_length_on_streams(rho):
                 break
         lengths.append(t)
     assert 0.5 < np.mean(lengths) / 20 < 2.0
+
+
+def test_decisions_carry_causes():
+    low, high = quiet(-0.01), quiet(0.5)
+    alarm = DriftAlarm(run_length=100, persistence=2)
+    found = [alarm.update(estimate).causes for estimate in (low, high, high, low, low, low)]
+    assert found == [
+        (Cause.WITHIN,),
+        (Cause.ABOVE_LIMIT, Cause.STREAK),
+        (Cause.ABOVE_LIMIT, Cause.STREAK),
+        (Cause.BACK_BELOW, Cause.ALARM_CONTINUES),
+        (Cause.WITHIN, Cause.ALARM_ENDED),
+        (Cause.WITHIN,),
+    ]
+    assert DriftAlarm(warm_up=1).update(high).causes == (Cause.WARM_UP,)
+    assert DriftAlarm(run_length=100).update(low, high).causes == (Cause.ABRUPT_STEP,)
+    assert alarm.update(Estimate(0.5, math.nan, math.nan, math.nan, 0.95)).causes == (
+        Cause.NO_ERROR_BAR,
+        Cause.SIGNAL_STANDS,
+    )

@@ -2,9 +2,23 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from driftline._wording import joined, moment, named, number, percent, shift
-from driftline.inference import DIVERGENCES, terms
+from driftline._wording import (
+    _SMALL,
+    between,
+    joined,
+    measure,
+    moment,
+    named,
+    number,
+    percent,
+    precise,
+    shift,
+    title,
+)
+from driftline.inference import DIVERGENCES, Estimate, terms
 
 
 @pytest.mark.parametrize("kind", sorted(DIVERGENCES))
@@ -29,6 +43,28 @@ def test_numbers_of_any_size():
     assert [number(v) for v in (0.0, 1e6, 1e12, math.inf)] == ["0", "1,000,000", "1.00e12", "beyond all numbers"]
     assert number(-0.0001, 2) == "0.00"  # no minus before zero
     assert percent(0.0001) == "under 0.1\xa0%"
+
+
+@given(st.floats())
+@example(999.7)  # not 1e+03
+def test_numbers_are_short_and_near(value):
+    text = number(value)
+    if abs(value) < 1e300:  # beyond, rounding may pass the largest number
+        assert abs(float(text.replace(",", "").replace("−", "-")) - value) <= max(_SMALL, 5.001e-3 * abs(value))
+        assert len(text) <= 12
+        assert "e+" not in text
+    elif not math.isfinite(value):
+        assert text in ("unknown", "beyond all numbers")
+
+
+def test_a_value_and_its_interval_have_the_digits_of_the_error_bar():
+    for error, shown in [(0.2, ("1.23", "1.03 to 1.43")), (0.02, ("1.234", "1.214 to 1.254"))]:
+        estimate = Estimate(1.23412, error, 1.23412 - error, 1.23412 + error, 0.95)
+        assert (precise(estimate), between(estimate)) == shown
+
+
+def test_every_divergence_has_a_name():
+    assert all(measure(kind) != kind and title(kind, "a", "b") != kind for kind in DIVERGENCES)
 
 
 def test_names():

@@ -1,3 +1,4 @@
+from .alarms import Cause as Cause
 from .alarms import DriftAlarm as DriftAlarm
 from .alarms import Signal as Signal
 from .estimators import ContinualDensityRatio as ContinualDensityRatio

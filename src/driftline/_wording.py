@@ -15,10 +15,10 @@ __all__ = [
     "MONTHS",
     "Interval",
     "between",
+    "bounds",
     "clean",
     "counted",
     "day",
-    "fixed",
     "joined",
     "measure",
     "moment",
@@ -28,19 +28,24 @@ __all__ = [
     "precise",
     "shift",
     "shortened",
+    "title",
     "unit",
     "whole",
 ]
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MEASURES = {
-    "reverse_kl": ("KL(current‖original)", " nats"),
-    "kl": ("KL(original‖current)", " nats"),
-    "js": ("Jensen-Shannon divergence", " nats"),
-    "hellinger": ("squared Hellinger distance", ""),
-    "pearson": ("Pearson χ²", ""),
-    "neyman": ("Neyman χ²", ""),
-    "total_variation": ("total variation", ""),
+_MEASURES = {  # name in the literature, with the two samples; what it is, where space allows; unit
+    "reverse_kl": ("KL({current}‖{original})", "", " nats"),
+    "kl": ("KL({original}‖{current})", "", " nats"),
+    "js": ("Jensen-Shannon", " divergence", " nats"),
+    "hellinger": ("squared Hellinger", " distance", ""),
+    "pearson": ("Pearson χ²", "", ""),
+    "neyman": ("Neyman χ²", "", ""),
+    "total_variation": ("total variation", "", ""),
+    "fid": ("FID", "", ""),
+    "kid": ("KID", "", ""),
+    "prd_f8": ("PRD, F8 (recall)", "", ""),
+    "prd_f1_8": ("PRD, F1/8 (precision)", "", ""),
 }
 _LARGE = 1e9  # from here on, numbers have an exponent
 _SMALL = 5e-5  # below this, a divergence is 0 for any purpose
@@ -67,13 +72,32 @@ class Interval(Protocol):
 
 
 def measure(kind: str) -> str:
-    """Return the name of a divergence in the literature."""
-    return _MEASURES.get(kind, (kind, ""))[0]
+    """Return the name of a divergence in the literature; other measures are called by the name given.
+
+    >>> measure("kl"), measure("js"), measure("my own")
+    ('KL(original‖current)', 'Jensen-Shannon divergence', 'my own')
+    """
+    if kind not in _MEASURES:
+        return kind
+    name, noun, _ = _MEASURES[kind]
+    return name.format(original="original", current="current") + noun
+
+
+def title(kind: str, original: str, current: str) -> str:
+    """Return a short name of a measure with its unit, for axes; the arguments name the two samples.
+
+    >>> title("kl", "real", "generated"), title("hellinger", "real", "generated")
+    ('KL(real‖generated) [nats]', 'squared Hellinger')
+    """
+    if kind not in _MEASURES:
+        return kind
+    name, _, unit_name = _MEASURES[kind]
+    return name.format(original=original, current=current) + (f" [{unit_name.strip()}]" if unit_name else "")
 
 
 def unit(kind: str) -> str:
     """Return `` nats``, or an empty string for a divergence without a unit."""
-    return _MEASURES.get(kind, (kind, ""))[1]
+    return _MEASURES[kind][2] if kind in _MEASURES else ""
 
 
 def number(value: float, decimals: int | None = None) -> str:
@@ -92,7 +116,7 @@ def number(value: float, decimals: int | None = None) -> str:
     elif size < _SMALL:
         text = "0"
     else:
-        text = f"{size:,.0f}" if size >= 1000 else f"{size:.3g}"
+        text = f"{size:,.0f}" if size >= 999.5 else f"{size:.3g}"  # 999.5 would be written 1e+03
     return text if value >= 0 or not re.search("[1-9]", text) else f"−{text}"
 
 
@@ -103,19 +127,6 @@ def counted(value: int, noun: str, plural: str = "") -> str:
     ('1 row', '2,870 rows')
     """
     return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
-
-
-def fixed(value: float) -> str:
-    """Write a value with three decimals, or fewer if it is large.
-
-    >>> fixed(0.12345), fixed(17.333), fixed(2345.6), fixed(float("nan"))
-    ('0.123', '17.33', '2,346', '–')
-    """
-    if not math.isfinite(value):
-        return "–"
-    size = abs(value)
-    text = f"{value:.3f}" if size < 10 else f"{value:.2f}" if size < 100 else f"{value:,.0f}"
-    return text.replace("-0.000", "0.000") if float(text.replace(",", "")) == 0.0 else text
 
 
 def whole(rows: float) -> str:
@@ -163,10 +174,20 @@ def precise(estimate: Interval) -> str:
 
 def between(estimate: Interval) -> str:
     """Write the interval, as in ``0.804 to 0.882``; empty if there is none."""
+    return " to ".join(bounds(estimate))
+
+
+def bounds(estimate: Interval) -> tuple[str, ...]:
+    """Write both ends of the interval with as many digits as the value has; empty if there is none.
+
+    >>> from driftline.inference import Estimate
+    >>> bounds(Estimate(0.84321, 0.02, 0.80, 0.88, 0.95)), bounds(Estimate(0.8, 0.02, float("nan"), 1.0, 0.95))
+    (('0.800', '0.880'), ())
+    """
     if not (math.isfinite(estimate.low) and math.isfinite(estimate.high)):
-        return ""
+        return ()
     decimals = _decimals(estimate)
-    return f"{number(estimate.low, decimals)} to {number(estimate.high, decimals)}"
+    return number(estimate.low, decimals), number(estimate.high, decimals)
 
 
 def _js_of(distance: float) -> float:

@@ -14,8 +14,8 @@ false alarms.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
@@ -24,23 +24,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
+from driftline._causes import Cause, Signal, reason
 from driftline._errors import Option, OptionError
 from driftline.inference import Estimate, Law, law_of, quantiles, tail
 
-__all__ = ["AlarmMemory", "AlarmPolicy", "Decision", "DriftAlarm", "Look", "Signal", "decide", "limit"]
+__all__ = ["AlarmMemory", "AlarmPolicy", "Cause", "Decision", "DriftAlarm", "Look", "Signal", "decide", "limit"]
 
 Floats = npt.NDArray[np.float64]
 
 _TOGETHER = 1.7  # factor on the run length of each of two looks: 2 if they were independent, but they share a window
 _NODES = 48  # number of quantiles of the original's share of the noise
-
-
-class Signal(StrEnum):
-    """Signal of a decision."""
-
-    NORMAL = "normal"
-    WARNING = "warning"
-    ALARM = "alarm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +109,20 @@ class Look(NamedTuple):
             Signal.ALARM if self.value > self.limit else Signal.WARNING if self.value > self.warning else Signal.NORMAL
         )
 
+    @property
+    def bound(self) -> float:
+        """Limit that the signal is about: the higher one if it is exceeded, otherwise the warning's."""
+        return self.limit if self.signal == Signal.ALARM else self.warning
+
 
 class Decision(NamedTuple):
-    """Signal after a window, the reason for it and the looks behind it (``change`` is None if no step was given)."""
+    """Signal after a window, the reason for it and the looks behind it (``change`` is None if no step was given).
+
+    ``reason`` says ``causes`` in words.
+    """
 
     signal: Signal
+    causes: tuple[Cause, ...]
     reason: str
     drift: Look
     change: Look | None
@@ -259,43 +261,56 @@ def decide(
     """
     if memory.seen and not math.isfinite(divergence.std_error + (0.0 if step is None else step.std_error)):
         blind = Look(divergence.value, math.nan, math.nan)
-        reason = f"no error bar for this window, so nothing was decided: {memory.signal} stands"
-        return memory._replace(seen=memory.seen + 1), Decision(Signal(memory.signal), reason, blind, None)
+        unable = (Cause.NO_ERROR_BAR, Cause.SIGNAL_STANDS)
+        why = reason(unable, signal=memory.signal)
+        return memory._replace(seen=memory.seen + 1), Decision(Signal(memory.signal), unable, why, blind, None)
     both = step is not None and policy.persistence == 1
     drift = _look(divergence, policy, _TOGETHER if both else 1.0, policy.persistence, memory.weights)
     change = None if step is None else _look(step, policy, _TOGETHER, 1)
     seen, weights = memory.seen + 1, _learn(memory, policy, divergence, drift)
     if seen <= policy.warm_up:
-        reason = f"warming up, window {seen} of {policy.warm_up}"
-        return AlarmMemory(seen, 0, 0, Signal.NORMAL, weights), Decision(Signal.NORMAL, reason, drift, change)
+        why = reason((Cause.WARM_UP,), seen=seen, warm_up=policy.warm_up)
+        decision = Decision(Signal.NORMAL, (Cause.WARM_UP,), why, drift, change)
+        return AlarmMemory(seen, 0, 0, Signal.NORMAL, weights), decision
     looks = [drift.signal] if change is None else [drift.signal, change.signal]
     streak = memory.streak + 1 if drift.signal == Signal.ALARM else 0
     calm = memory.calm + 1 if all(look == Signal.NORMAL for look in looks) else 0
     abrupt = both and change is not None and change.signal == Signal.ALARM
     stands = memory.signal == Signal.ALARM and calm < policy.persistence
-    if streak >= policy.persistence or abrupt or stands:
-        signal = Signal.ALARM
-    else:
-        signal = Signal.NORMAL if calm else Signal.WARNING
-    decision = Decision(signal, _reason(signal, drift, change, streak, policy), drift, change)
+    raised = streak >= policy.persistence or abrupt
+    signal = Signal.ALARM if raised or stands else Signal.NORMAL if calm else Signal.WARNING
+    causes = _exceeded(drift, change, policy)
+    if stands and not raised:
+        causes = (*(causes or (Cause.BACK_BELOW,)), Cause.ALARM_CONTINUES)
+    elif not causes:
+        causes = (Cause.WITHIN, Cause.ALARM_ENDED) if memory.signal == Signal.ALARM else (Cause.WITHIN,)
+    decision = Decision(signal, causes, _reason(causes, drift, change, streak, policy), drift, change)
     return AlarmMemory(seen, streak, calm, signal, weights), decision
 
 
-def _reason(signal: Signal, drift: Look, change: Look | None, streak: int, policy: AlarmPolicy) -> str:
-    parts = []
-    if drift.signal != Signal.NORMAL:
-        bound = drift.limit if drift.signal == Signal.ALARM else drift.warning
-        parts.append(f"drift of {drift.value:.3g} nats is beyond {bound:.3g}")
-        if drift.signal == Signal.ALARM and policy.persistence > 1:
-            parts[-1] += f" ({streak} in a row, {policy.persistence} needed)"
+def _exceeded(drift: Look, change: Look | None, policy: AlarmPolicy) -> tuple[Cause, ...]:
+    """Return the limits that a window exceeds, as causes."""
+    causes = []
+    if drift.signal == Signal.ALARM:
+        causes += [Cause.ABOVE_LIMIT] + ([Cause.STREAK] if policy.persistence > 1 else [])
+    elif drift.signal == Signal.WARNING:
+        causes.append(Cause.ABOVE_WARNING)
     if change is not None and change.signal != Signal.NORMAL:
-        bound = change.limit if change.signal == Signal.ALARM else change.warning
-        parts.append(f"abrupt change: step of {change.value:.3g} nats is beyond {bound:.3g}")
-    if parts:
-        return "; ".join(parts)
-    if signal == Signal.ALARM:
-        return f"back below the limits, the alarm ends after {policy.persistence} such windows"
-    return f"drift of {drift.value:.3g} nats is within {drift.warning:.3g}"
+        causes.append(Cause.ABRUPT_STEP if change.signal == Signal.ALARM else Cause.STEP_ABOVE_WARNING)
+    return tuple(causes)
+
+
+def _reason(causes: Sequence[Cause], drift: Look, change: Look | None, streak: int, policy: AlarmPolicy) -> str:
+    step = drift if change is None else change
+    return reason(
+        causes,
+        drift=drift.value,
+        bound=drift.bound,
+        step=step.value,
+        step_bound=step.bound,
+        streak=streak,
+        needed=policy.persistence,
+    )
 
 
 class DriftAlarm:

@@ -164,8 +164,8 @@ def tracker_layout(path: Path) -> dict:
     parts = tracker_parts(path)
     for name in ("chain", "state", "run"):
         assert re.fullmatch("[0-9a-f]{32}", parts["progress"].pop(name))
-    if isinstance(parts["progress"]["position"], dict) and parts["progress"]["position"]["head"]:
-        parts["progress"]["position"]["head"] = "a fingerprint"  # compressed files differ between versions of Arrow
+    if isinstance(parts["progress"]["cursor"], dict) and parts["progress"]["cursor"]["head"]:
+        parts["progress"]["cursor"]["head"] = "a fingerprint"  # compressed files differ between versions of Arrow
     del parts["run"]["created"]
     version = pragmas["user_version"]
     return {"version": version, "pragmas": pragmas, "tables": tables, "parts": parts, "state": shapes(state)}

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from driftline.alarms import Signal
+from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
-from driftline.monitor import Moved, Record, Settings, read_run
+from driftline.monitor import Moved, Record, Settings, Status, read_run
 from driftline.monitor._records import RECORD_SCHEMA, RecordError
 from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._tracker import Progress, Tracker
@@ -29,13 +29,14 @@ def record(window, **parts):
     return Record(
         window=window,
         original="original",
-        status="measured",
+        status=Status.MEASURED,
         rows=100,
         first_row=100 * window,
         divergences={"reverse_kl": drift},
         step=drift,
         columns=(Moved("age", 0.7, drift),),
         notes=("late",),
+        causes=(Cause.ABOVE_LIMIT, Cause.ABRUPT_STEP),
         **parts,
     )
 
@@ -183,12 +184,16 @@ def test_foreign_files_are_refused_and_left_alone(make, message, tmp_path):
     assert before is None or (tmp_path / "run").read_bytes() == before
 
 
-def test_other_versions_and_missing_files(tmp_path):
+@pytest.mark.parametrize(("version", "remedy"), [(1, "begin another file"), (7, "update driftline")])
+def test_other_versions_are_refused_with_a_remedy(tmp_path, version, remedy):
     filled(tmp_path / "run")
     with sqlite3.connect(tmp_path / "run") as database:
-        database.execute("PRAGMA user_version = 7")
-    with pytest.raises(TrackerError, match="version 7"):
+        database.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(TrackerError, match=f"written as version {version}, this driftline reads version 2: {remedy}"):
         read_run(tmp_path / "run")
+
+
+def test_missing_files(tmp_path):
     with pytest.raises(FileNotFoundError, match="no such"):
         read_run(tmp_path / "nothing")
     with pytest.raises(FileNotFoundError, match="folder"):
@@ -287,6 +292,20 @@ def test_altered_records_are_refused_or_records(data):
     except RecordError:
         return
     jsonschema.validate(json.loads(found.to_json()), RECORD_SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"status": "lost"}, "status='lost' is not one of"),
+        ({"causes": ["above_limit", "weather"]}, "cause='weather' is not one of"),
+        ({"causes": "within"}, "causes are not a list"),
+        ({"causes": [["within"]]}, "is not one of"),
+    ],
+)
+def test_unknown_codes_of_a_record_are_refused(part, message):
+    with pytest.raises(RecordError, match=message):
+        Record.from_json(json.dumps({**record(1).to_dict(), **part}))
 
 
 @pytest.mark.parametrize(

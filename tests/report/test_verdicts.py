@@ -4,7 +4,7 @@ import warnings
 import numpy as np
 import pytest
 
-from driftline import ContinualDensityRatio, Signal, UntrustedEstimateWarning
+from driftline import Cause, ContinualDensityRatio, Signal, UntrustedEstimateWarning
 from driftline.report import histories, verdict
 from driftline.report._actions import actions
 from driftline.report._histories import doubts
@@ -41,10 +41,8 @@ def test_an_alarm_says_since_when_how_far_by_which_columns_and_how_sure(runs):
 
 
 def test_an_alarm_that_stands_but_calmed_down(runs):
-    records = [runs.original(), runs.record(1, 0.5)]
-    records.append(
-        runs.record(2, 0.12, signal=Signal.ALARM, reason="back below the limits, the alarm ends after 2 such windows")
-    )
+    calm = runs.record(2, 0.12, signal=Signal.ALARM, causes=(Cause.BACK_BELOW, Cause.ALARM_CONTINUES))
+    records = [runs.original(), runs.record(1, 0.5), calm]
     assert "back below the limits in the last window" in judged(runs.run(records))[1].sentence
 
 

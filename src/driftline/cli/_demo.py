@@ -13,7 +13,7 @@ import pyarrow.parquet
 from rich.console import Console
 
 from driftline.alarms import Signal
-from driftline.monitor import Monitor, Record
+from driftline.monitor import Monitor, Record, Status
 from driftline.report import write_png, write_report
 from driftline.synthetic import Shop
 from driftline.terminal import Lines, Screen, heading, reading, say, show
@@ -79,7 +79,7 @@ def built_in(shop: Shop) -> str:
 
 def said(shop: Shop, records: Sequence[Record]) -> str:
     """Say what the monitor found in them."""
-    measured = [r for r in records if r.status == "measured"]
+    measured = [r for r in records if r.status == Status.MEASURED]
     alarms = [r for r in measured if r.signal == Signal.ALARM]
     last = measured[-1]
     end = f"Drift in the last week: {reading(last.drift)} nats."

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from driftline._wording import clean, counted
-from driftline.monitor import Found, Inspection, Monitor, as_json, complete, inspect, read_run, search
+from driftline.monitor import Found, Inspection, Monitor, Status, as_json, complete, inspect, read_run, search
 from driftline.report import write_png, write_report
 from driftline.sources import open_source, read_whole
 from driftline.tables import TableEncoder
@@ -55,7 +55,7 @@ def list_originals(tracker: str, console: Console) -> None:
     for title in ("original", "since window", "rows", "drift [interval]", "signal"):
         table.add_column(Text(title), justify="left" if title in ("original", "signal") else "right", no_wrap=True)
     for original in run.originals:
-        last = [r for r in run.of(original.name) if r.status != "skipped"][-1]
+        last = [r for r in run.of(original.name) if r.status != Status.SKIPPED][-1]
         since, rows = f"{original.window:,}", f"{original.rows:,}"
         table.add_row(Text(clean(original.name)), since, rows, reading(last.drift), word(last))
     console.print(table)

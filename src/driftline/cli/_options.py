@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from driftline._causes import Signal
 from driftline.monitor import Panel, Setting, Settings, check_settings, setting, settings_of
 
 __all__ = ["FAIL_ON", "FORMATS", "OPTIONS", "FailOn", "Plan", "configured", "listed", "names", "plan_of"]
@@ -26,14 +27,14 @@ class FailOn(StrEnum):
     WARNING = "warning"
     NEVER = "never"
 
-    def met(self, signals: Iterable[str]) -> bool:
+    def met(self, signals: Iterable[Signal]) -> bool:
         """Say whether any of these signals is at least as bad.
 
-        >>> FailOn.WARNING.met(["normal", "alarm"]), FailOn.ALARM.met(["warning"]), FailOn.NEVER.met(["alarm"])
-        (True, False, False)
+        >>> FailOn.WARNING.met([Signal.NORMAL, Signal.ALARM]), FailOn.ALARM.met([Signal.WARNING])
+        (True, False)
         """
-        bad = {"alarm": {"alarm"}, "warning": {"alarm", "warning"}, "never": set[str]()}[self]
-        return not bad.isdisjoint(str(signal) for signal in signals)
+        bad = {FailOn.ALARM: {Signal.ALARM}, FailOn.WARNING: {Signal.ALARM, Signal.WARNING}}.get(self, set())
+        return not bad.isdisjoint(signals)
 
 
 def _check_poll(_: str, value: float) -> None:

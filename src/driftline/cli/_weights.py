@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from driftline._wording import clean, counted, fixed, whole
+from driftline._wording import bounds, clean, counted, precise, whole
+from driftline.alarms import Signal
 from driftline.inference import Estimate
 from driftline.monitor import Monitor, Record, complete
 from driftline.sources import SourceError, Writer, open_source, open_writer
@@ -71,7 +71,7 @@ def print_comparison(record: Record, a: str, b: str, console: Console) -> None:
     console.print(
         Text(
             f"{record.signal}: {record.reason}",
-            style={"alarm": "bold red", "warning": "yellow"}.get(record.signal, "green"),
+            style={Signal.ALARM: "bold red", Signal.WARNING: "yellow"}.get(record.signal, "green"),
         )
     )
 
@@ -82,6 +82,6 @@ def _estimates(title: str, share: str, parts: Iterable[tuple[str, float | None, 
     for heading in ([share] if share else []) + ["nats", "from", "to"]:
         table.add_column(heading, justify="right", no_wrap=True)
     for name, part, e in parts:
-        numbers: list[Any] = [fixed(e.value), fixed(e.low), fixed(e.high)]
+        numbers = [precise(e), *(bounds(e) or ("–", "–"))]
         table.add_row(Text(name), *([f"{part:.0%}"] if part is not None else []), *numbers)
     return table

@@ -16,24 +16,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatterSciNotation, NullFormatter
 
 from driftline._plotting import COLORS, canvas, plain
+from driftline._wording import title
 from driftline.evaluation import _scores as scores
 from driftline.evaluation.metrics import PRD
 
 __all__ = ["matrix_figure", "measures_figure", "prd_figure", "samples_figure"]
 
-_TITLES = {  # measures not listed are titled by their names
-    "kl": "KL(real‖generated) [nats]",
-    "reverse_kl": "KL(generated‖real) [nats]",
-    "js": "Jensen-Shannon [nats]",
-    "hellinger": "squared Hellinger",
-    "pearson": "Pearson χ²",
-    "neyman": "Neyman χ²",
-    "total_variation": "total variation",
-    "fid": "FID",
-    "kid": "KID",
-    "prd_f8": "PRD, F8 (recall)",
-    "prd_f1_8": "PRD, F1/8 (precision)",
-}
 _DECADES = 20.0  # ratio of the largest to the smallest value above which a scale is logarithmic
 _TICKS = 12  # most task names below an axis
 _NORMAL = 1.96
@@ -97,7 +85,7 @@ def _measure_panel(axes: Axes, means: Mapping[str, pd.DataFrame], measure: str) 
     _floors(axes, [floor for floor in floors if not logarithmic or (floor > 0).all()])
     tasks = max((list(part["after"]) for part in means.values()), key=len)
     _task_ticks(axes, tasks)
-    axes.set(title=_TITLES.get(measure, measure), xlabel="task learned")
+    axes.set(title=title(measure, "real", "generated"), xlabel="task learned")
     plain(axes)
     if logarithmic:
         _logarithmic(axes, [part["value"].to_numpy() for part in means.values()], floors)
@@ -188,7 +176,7 @@ def matrix_figure(judges: Any, measure: str) -> Figure:
         panel.grid(False)
         panel.spines[:].set_visible(False)
     bar = figure.colorbar(image, ax=list(axes.flat), shrink=0.8)
-    bar.set_label(f"{_TITLES.get(measure, measure)}\n({'higher' if better else 'lower'} is better)", fontsize=8)
+    bar.set_label(f"{title(measure, 'real', 'generated')}\n({'higher' if better else 'lower'} is better)", fontsize=8)
     bar.ax.tick_params(labelsize=7)
     return figure
 

@@ -18,6 +18,7 @@ from ._records import Original as Original
 from ._records import Record as Record
 from ._records import RecordError as RecordError
 from ._records import Run as Run
+from ._records import Status as Status
 from ._settings import DATETIME_PARTS as DATETIME_PARTS
 from ._settings import MODELS as MODELS
 from ._settings import Settings as Settings

@@ -15,13 +15,15 @@ import torch
 from torch import Tensor
 
 from driftline import recursion
+from driftline._causes import reason as said
 from driftline._errors import Option, OptionError
 from driftline._inputs import MIN_ROWS, as_rows, resolve_device
-from driftline.alarms import AlarmMemory
+from driftline._wording import counted
+from driftline.alarms import AlarmMemory, Cause
 from driftline.fitting import FitDivergedError
 from driftline.monitor._judgement import Judgement, judge
 from driftline.monitor._novelty import constants, novelty
-from driftline.monitor._records import Original, Record, Summaries
+from driftline.monitor._records import Original, Record, Status, Summaries
 from driftline.monitor._settings import Settings
 from driftline.recursion import Info, Policy, State, StepSettings
 from driftline.sources import Batch, Cursor, Window
@@ -159,11 +161,12 @@ def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tupl
         window,
         0,
         FIRST,
-        "original",
+        Status.ORIGINAL,
         notes=(*notes, *_remarks(window), *encoded.notes),
         seconds=time.perf_counter() - began,
         digest=digest(encoded.values),
-        reason="drift is measured from this window on",
+        causes=(Cause.BEGAN,),
+        reason=said((Cause.BEGAN,)),
     )
     return state, record
 
@@ -173,7 +176,7 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
     began, remarks = time.perf_counter(), [*notes, *_remarks(window)]
     after = replace(state, windows=state.windows + 1, cursor=window.cursor)
     if window.table.num_rows == 0:
-        return after, _skipped(state, window, remarks or ["no rows"], began)
+        return after, _skipped(state, window, Cause.NO_ROWS, remarks or ["no rows"], began)
     table = complete(window, state.encoder)
     absent = [c.name for c in state.encoder.columns if c.name not in window.table.column_names]
     if window.sparse and absent:
@@ -183,12 +186,12 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
     reason = too_few(len(encoded.values), state.settings, state.encoder, state.originals[0].constant)
     if reason:
         remarks.append(f"{reason}: the next window is compared with the one before")
-        return after, _skipped(state, window, remarks, began)
+        return after, _skipped(state, window, Cause.TOO_FEW_ROWS, remarks, began)
     try:
         arrived, info = _stepped(state, encoded.values)
     except FitDivergedError as error:
         remarks.append(f"the fit failed, the next window is compared with the one before: {error}")
-        return after, _skipped(state, window, remarks, began)
+        return after, _skipped(state, window, Cause.FIT_FAILED, remarks, began)
     judged = {original.name: _judged(state, original, arrived, info, encoded.values) for original in state.originals}
     now = state.encoder.summarise(table, untyped=window.untyped) if state.settings.summaries else {}
     common: dict[str, Any] = {
@@ -197,13 +200,14 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
         "digest": digest(encoded.values),
     }
     records = [
-        _record(window, state.windows, name, "measured", **common, **found.parts) for name, found in judged.items()
+        _record(window, state.windows, name, Status.MEASURED, **common, **found.parts) for name, found in judged.items()
     ]
     alarms = {name: found.alarm for name, found in judged.items()}
     return replace(after, recursion=arrived, alarms=alarms, now=now), records
 
 
-def _skipped(state: RunState, window: Window, notes: Sequence[str], began: float) -> list[Record]:
+def _skipped(state: RunState, window: Window, cause: Cause, notes: Sequence[str], began: float) -> list[Record]:
+    causes = (cause, Cause.SIGNAL_STANDS)
     seconds = time.perf_counter() - began
     signals = {original.name: state.alarms[original.name].signal for original in state.originals}
     return [
@@ -211,11 +215,12 @@ def _skipped(state: RunState, window: Window, notes: Sequence[str], began: float
             window,
             state.windows,
             name,
-            "skipped",
+            Status.SKIPPED,
             notes=notes,
             seconds=seconds,
             signal=signal,
-            reason=f"nothing was measured: {signal} stands",
+            causes=causes,
+            reason=said(causes, signal=signal),
         )
         for name, signal in signals.items()
     ]
@@ -270,11 +275,12 @@ def add_original(
     record = Record(
         window=index,
         original=name,
-        status="original",
+        status=Status.ORIGINAL,
         rows=len(values),
         first_row=0,
         notes=notes,
-        reason="drift is measured from these rows on",
+        causes=(Cause.JOINED,),
+        reason=said((Cause.JOINED,)),
         digest=digest(values),
     )
     original = Original(name, index, len(values), None, then, constant)
@@ -293,13 +299,14 @@ def complete(rows: Batch | Window, encoder: TableEncoder) -> pa.Table:
 
 
 def _remarks(window: Window) -> list[str]:
-    rows = "1 row" if window.late_rows == 1 else f"{window.late_rows:,} rows"
-    late = f"{rows} came after their window was closed, and were left out" if window.late_rows else ""
-    return [remark for remark in (window.note, late) if remark]
+    remarks = [window.note] if window.note else []
+    if window.late_rows:
+        remarks.append(f"{counted(window.late_rows, 'row')} came after their window was closed, and were left out")
+    return remarks
 
 
 def _record(
-    window: Window, index: int, original: str, status: str, *, notes: Sequence[str], seconds: float, **parts: Any
+    window: Window, index: int, original: str, status: Status, *, notes: Sequence[str], seconds: float, **parts: Any
 ) -> Record:
     return Record(
         window=index,

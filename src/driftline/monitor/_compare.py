@@ -6,12 +6,13 @@ import math
 import time
 
 from driftline import recursion
+from driftline._causes import reason
 from driftline._inputs import resolve_device
-from driftline.alarms import Signal
+from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
 from driftline.monitor._advance import FIRST, complete, fit_encoder, grouped, rows_of, step_settings
 from driftline.monitor._judgement import moved, plain, sentences
-from driftline.monitor._records import Record
+from driftline.monitor._records import Record, Status
 from driftline.monitor._settings import Settings
 from driftline.recursion import Policy
 from driftline.sources import Batch
@@ -33,16 +34,21 @@ def compare(original: Batch, current: Batch, settings: Settings, name: str = "or
     found = {kind: recursion.divergence(track, kind, settings.level, of_step=False) for kind in settings.divergences}
     kept = {kind: plain(estimate) for kind, estimate in found.items()}
     moves = moved(track.current, encoder.names, settings, grouped(encoder))
-    signal, reason = _judged(kept[settings.divergences[0]], settings.tolerance)
+    drift = kept[settings.divergences[0]]
+    signal, cause = _judged(drift, settings.tolerance)
+    percent = 100.0 * drift.level
     return Record(
         window=1,
         original=name,
-        status="measured",
+        status=Status.MEASURED,
         rows=len(now.values),
         first_row=len(then.values),
         divergences=kept,
         signal=signal,
-        reason=reason,
+        causes=(cause,),
+        reason=reason(
+            (cause,), drift=drift.value, low=drift.low, high=drift.high, percent=percent, tolerance=settings.tolerance
+        ),
         warning_limit=settings.tolerance,
         alarm_limit=settings.tolerance,
         columns=moves.columns,
@@ -53,14 +59,12 @@ def compare(original: Batch, current: Batch, settings: Settings, name: str = "or
     )
 
 
-def _judged(drift: Estimate, tolerance: float) -> tuple[Signal, str]:
+def _judged(drift: Estimate, tolerance: float) -> tuple[Signal, Cause]:
     """Compare the interval with the tolerance: this is a single look, not a stream."""
-    percent = f"{100 * drift.level:.4g}% interval"
     if not math.isfinite(drift.low + drift.high):
-        signal = Signal.WARNING if drift.value > tolerance else Signal.NORMAL
-        return signal, f"{drift.value:.3g} nats without an error bar: too few rows to decide"
+        return Signal.WARNING if drift.value > tolerance else Signal.NORMAL, Cause.NO_INTERVAL
     if drift.low > tolerance:
-        return Signal.ALARM, f"the {percent}, {drift.low:.3g} to {drift.high:.3g}, lies beyond {tolerance:.3g}"
+        return Signal.ALARM, Cause.INTERVAL_BEYOND
     if drift.high > tolerance:
-        return Signal.WARNING, f"the {percent}, {drift.low:.3g} to {drift.high:.3g}, reaches beyond {tolerance:.3g}"
-    return Signal.NORMAL, f"the {percent}, {drift.low:.3g} to {drift.high:.3g}, lies within {tolerance:.3g}"
+        return Signal.WARNING, Cause.INTERVAL_REACHES
+    return Signal.NORMAL, Cause.INTERVAL_WITHIN

@@ -21,7 +21,7 @@ import torch
 
 from driftline.files import unpack
 from driftline.monitor._advance import digest
-from driftline.monitor._records import Run
+from driftline.monitor._records import Run, Status
 from driftline.monitor._tracker import Tracker
 from driftline.recursion import FORMAT, VERSION
 
@@ -159,7 +159,7 @@ def search(path: str | os.PathLike[str], blocks: Iterable[Floats]) -> Found:
     with Tracker(path, readonly=True) as tracker:
         content = tracker.read()
     tensors, _ = unpack(content.state, FORMAT, VERSION, os.fspath(path))
-    originals = {record.digest for record in content.records if record.status == "original"}
+    originals = {record.digest for record in content.records if record.status == Status.ORIGINAL}
     windows = [value.numpy() for name, value in tensors.items() if name.endswith(".window")]
     current = {row.tobytes() for window in windows if digest(window) not in originals for row in window}
     found = set().union(*(_occurring(rows, part) for part in [content.state, *_bytes_of(path)]))
@@ -211,7 +211,8 @@ def _held(original: str, window: torch.Tensor, run: Run) -> Held:
         original=original,
         rows=window.shape[0],
         window=known[-1].window if known else None,
-        is_original=not known or any(record.status == "original" and record.original == original for record in known),
+        is_original=not known
+        or any(record.status == Status.ORIGINAL and record.original == original for record in known),
     )
 
 

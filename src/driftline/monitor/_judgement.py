@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from driftline.alarms import AlarmMemory, Decision, Look, Signal, decide
+from driftline._causes import reason
+from driftline.alarms import AlarmMemory, Cause, Decision, Look, Signal, decide
 from driftline.inference import Doubt, Estimate
 from driftline.monitor._novelty import Novelty
 from driftline.monitor._records import Moved
@@ -63,6 +64,7 @@ def judge(
         "divergences": {kind: plain(estimate) for kind, estimate in divergences.items()},
         "step": plain(step),
         "signal": decision.signal,
+        "causes": decision.causes,
         "reason": decision.reason,
         "warning_limit": _number(decision.drift.warning),
         "alarm_limit": _number(decision.drift.limit),
@@ -92,15 +94,18 @@ def _decide(alarm: AlarmMemory, settings: Settings, drift: Estimate, step: Estim
     alarm = alarm._replace(seen=alarm.seen + 1)
     stands, beyond = Signal(alarm.signal), drift.value > settings.tolerance and alarm.seen > settings.warm_up
     signal = Signal.WARNING if beyond and stands == Signal.NORMAL else stands
-    unsure = f"drift of {drift.value:.3g} nats has no error bar, too few rows for that: enlarge the window"
-    reason = unsure if beyond else "no error bar for this window, so nothing was decided"
-    return alarm, Decision(signal, reason, Look(drift.value, math.nan, math.nan), None)
+    causes = (Cause.UNSURE if beyond else Cause.NO_ERROR_BAR,)
+    blind = Look(drift.value, math.nan, math.nan)
+    return alarm, Decision(signal, causes, reason(causes, drift=drift.value), blind, None)
 
 
 def _certain(alarm: AlarmMemory, decision: Decision, novelty: Novelty) -> tuple[AlarmMemory, Decision]:
     """Raise the alarm, whatever the noise of the divergence."""
-    reason = f"{decision.reason}; {novelty}" if decision.signal == Signal.ALARM else str(novelty)
-    return alarm._replace(signal=Signal.ALARM, calm=0), decision._replace(signal=Signal.ALARM, reason=reason)
+    why = reason((Cause.NEW_VALUES,), **novelty._asdict())
+    raised = decision._replace(signal=Signal.ALARM, causes=(Cause.NEW_VALUES,), reason=why)
+    if decision.signal == Signal.ALARM:
+        raised = raised._replace(causes=(*decision.causes, Cause.NEW_VALUES), reason=f"{decision.reason}; {why}")
+    return alarm._replace(signal=Signal.ALARM, calm=0), raised
 
 
 def moved(current: Anchor, names: Sequence[str], settings: Settings, groups: Mapping[str, Sequence[str]]) -> Moves:

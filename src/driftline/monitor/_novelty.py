@@ -30,10 +30,6 @@ class Novelty(NamedTuple):
     share: float
     least: float
 
-    def __str__(self) -> str:
-        rows = f"{self.share:.0%} of the rows have a value that no row had at first"
-        return f"{self.column}: {rows}, at least {self.least:.3g} nats"
-
 
 def constants(names: Sequence[str], values: Floats) -> dict[str, float]:
     """Return the encoded columns with one value in all rows (n, D), and that value."""

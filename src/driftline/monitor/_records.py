@@ -6,17 +6,25 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
-from driftline.alarms import Signal
+from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
 from driftline.monitor._settings import Settings
 
 __all__ = ["RECORD_SCHEMA", "Moved", "Original", "Record", "RecordError", "Run", "Status", "Summaries"]
 
+E = TypeVar("E", bound=StrEnum)
 Summaries = Mapping[str, Mapping[str, Any]]  # column -> its histogram, as `driftline.tables` describes it
-Status = str  # "original", "measured" or "skipped"
-STATUSES = ("original", "measured", "skipped")
+
+
+class Status(StrEnum):
+    """Status of a window."""
+
+    ORIGINAL = "original"
+    MEASURED = "measured"
+    SKIPPED = "skipped"
 
 
 class RecordError(ValueError):
@@ -46,7 +54,9 @@ class Record:
         start, end: times between which the window lies, ISO 8601; None unless windows are cut by time.
         divergences: estimates with intervals, by name; in nats if they have a unit.
         step: KL(current‖previous window).
-        signal, reason: the alarm's decision after this window, and why.
+        signal: the alarm's decision after this window.
+        causes: causes of that decision, as codes.
+        reason: the same causes in words, with their numbers.
         warning_limit, alarm_limit: limits of the first of ``divergences``; nan if nothing was decided.
         step_limit: limit of ``step``; beyond it is an abrupt change.
         columns: columns that moved furthest from the original, largest first.
@@ -69,6 +79,7 @@ class Record:
     divergences: Mapping[str, Estimate] = field(default_factory=dict)
     step: Estimate | None = None
     signal: Signal = Signal.NORMAL
+    causes: tuple[Cause, ...] = ()
     reason: str = ""
     warning_limit: float = math.nan
     alarm_limit: float = math.nan
@@ -105,7 +116,9 @@ class Record:
                 value = {name: _finite(v) for name, v in value.items()}
             elif f.name in ("doubts", "notes"):
                 value = list(value)
-            elif f.name == "signal":
+            elif f.name == "causes":
+                value = [str(cause) for cause in value]
+            elif f.name in ("signal", "status"):
                 value = str(value)
             elif isinstance(value, float):
                 value = _finite(value)
@@ -120,7 +133,7 @@ class Record:
     def from_json(cls, line: str) -> Record:
         """Read a Record that :meth:`to_json` wrote; :class:`RecordError` if the line is not one.
 
-        >>> record = Record(window=3, original="original", status="skipped", rows=0, first_row=9000)
+        >>> record = Record(window=3, original="original", status=Status.SKIPPED, rows=0, first_row=9000)
         >>> Record.from_json(record.to_json()) == record
         True
         """
@@ -193,6 +206,13 @@ def _number(value: Any, name: str) -> float:
     return float(value)
 
 
+def _member(kind: type[E], value: Any, name: str) -> E:
+    try:
+        return kind(value)
+    except ValueError:
+        raise ValueError(f"{name}={value!r} is not one of {[str(known) for known in kind]}") from None
+
+
 def _estimate_to_dict(estimate: Estimate) -> dict[str, float | None]:
     return {name: _finite(getattr(estimate, name)) for name in ("value", "std_error", "low", "high", "level")}
 
@@ -223,8 +243,6 @@ def _checked(data: Any) -> dict[str, Any]:
     for name in ("start", "end"):
         if not isinstance(data[name], str | None):
             raise ValueError(f"{name}={data[name]!r} is not a time")
-    if data["status"] not in STATUSES:
-        raise ValueError(f"status={data['status']!r} is not one of {list(STATUSES)}")
     for name in ("doubts", "notes"):
         if not isinstance(data[name], list) or not all(isinstance(note, str) for note in data[name]):
             raise ValueError(f"{name} are not text")
@@ -233,7 +251,11 @@ def _checked(data: Any) -> dict[str, Any]:
         out[name] = _number(data[name], name)
     if not 0.0 <= out["seconds"] < math.inf:
         raise ValueError(f"seconds={data['seconds']!r} is not a time taken")
-    out["signal"] = Signal(data["signal"])
+    out["status"] = _member(Status, data["status"], "status")
+    out["signal"] = _member(Signal, data["signal"], "signal")
+    if not isinstance(data["causes"], list):
+        raise ValueError("causes are not a list")
+    out["causes"] = tuple(_member(Cause, cause, "cause") for cause in data["causes"])
     out["divergences"] = {name: _estimate(e, name) for name, e in data["divergences"].items()}
     out["step"] = None if data["step"] is None else _estimate(data["step"], "step")
     out["columns"] = tuple(
@@ -262,7 +284,7 @@ _MOVED = {
 _PROPERTIES: dict[str, Any] = {
     "window": _COUNT,
     "original": {"type": "string", "minLength": 1},
-    "status": {"enum": list(STATUSES)},
+    "status": {"enum": [str(s) for s in Status]},
     "rows": _COUNT,
     "first_row": _COUNT,
     "start": _TIME,
@@ -270,6 +292,7 @@ _PROPERTIES: dict[str, Any] = {
     "divergences": {"type": "object", "additionalProperties": {"$ref": "#/$defs/estimate"}},
     "step": {"anyOf": [{"$ref": "#/$defs/estimate"}, {"type": "null"}]},
     "signal": {"enum": [str(s) for s in Signal]},
+    "causes": {"type": "array", "items": {"enum": [str(c) for c in Cause]}},
     "reason": {"type": "string"},
     "warning_limit": _NUMBER,
     "alarm_limit": _NUMBER,

@@ -24,10 +24,9 @@ from driftline.monitor._sqlite import TrackerError, connect, empty_log, in_words
 
 __all__ = ["Content", "Progress", "Tracker", "TrackerError", "read_run"]
 
-VERSION = 1
+VERSION = 2
 _APPLICATION = 0x64726674  # "drft", shown by file(1) and SQLite
 _PARTS = ("run", "progress", "state")
-_IN_FILE = {"cursor": "position", "originals": "references"}  # their names in version 1 of the file
 _SCHEMA = """
 CREATE TABLE parts (name TEXT PRIMARY KEY, content BLOB NOT NULL, digest TEXT NOT NULL);
 CREATE TABLE records (place INTEGER PRIMARY KEY, record TEXT NOT NULL, digest TEXT NOT NULL);
@@ -61,14 +60,13 @@ class Progress:
     run: str = ""
 
     def to_json(self) -> bytes:
-        """Write the progress under the names of version 1."""
-        return _json({_IN_FILE.get(name, name): value for name, value in asdict(self).items()})
+        """Write the progress as one JSON object."""
+        return _json(asdict(self))
 
     @classmethod
     def from_json(cls, data: bytes) -> Self:
         """Read what :meth:`to_json` wrote."""
-        names = {old: name for name, old in _IN_FILE.items()}
-        return cls(**{names.get(name, name): value for name, value in json.loads(data).items()})
+        return cls(**json.loads(data))
 
 
 @dataclass(frozen=True)
@@ -270,7 +268,14 @@ class Tracker:
         if kind != _APPLICATION:
             raise TrackerError(f"{self.path}: a database, but not a driftline tracker file")
         if version != VERSION:
-            raise TrackerError(f"{self.path}: written as version {version}, this driftline reads version {VERSION}")
+            remedy = (
+                "begin another file, or go on with the driftline that wrote it"
+                if version < VERSION
+                else "update driftline"
+            )
+            raise TrackerError(
+                f"{self.path}: written as version {version}, this driftline reads version {VERSION}: {remedy}"
+            )
         if tables != {"parts", "records"}:
             raise TrackerError(f"{self.path}: damaged, its tables are {sorted(tables)}")
         found = self._database.execute("PRAGMA quick_check(1)").fetchone()

@@ -6,15 +6,16 @@ import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import PurePath
 from typing import Any
 
 from driftline._wording import counted, joined, named, number, percent
 from driftline.monitor import Record
 from driftline.report._histories import History
-from driftline.report._verdicts import Verdict, carriers
+from driftline.report._verdicts import Outcome, Trust, Verdict, carriers
 
-__all__ = ["Action", "actions", "worth"]
+__all__ = ["Action", "Worth", "actions", "worth"]
 
 _FEW = 0.1  # least share of effective rows to retrain with weights
 _LEAST = 100.0  # least number of effective rows to do so
@@ -30,14 +31,22 @@ class Action:
     command: str = ""
 
 
-def worth(record: Record) -> str:
-    """Rate the weights for retraining: ``"good"``, ``"poor"`` or ``"unknown"``."""
+class Worth(StrEnum):
+    """Worth of the weights for retraining."""
+
+    GOOD = "good"
+    POOR = "poor"
+    UNKNOWN = "unknown"
+
+
+def worth(record: Record) -> Worth:
+    """Rate the weights for retraining."""
     size, ratio = record.effective_sample_size, record.diagnostics.get("mean_ratio", math.nan)
     if not math.isfinite(size) or record.rows == 0:
-        return "unknown"
+        return Worth.UNKNOWN
     if size < max(_LEAST, _FEW * record.rows) or abs(ratio - 1.0) > 2.0 * _OFF:
-        return "poor"
-    return "good"
+        return Worth.POOR
+    return Worth.GOOD
 
 
 def actions(history: History, found: Verdict, path: str, now: Mapping[str, Any]) -> list[Action]:
@@ -45,17 +54,17 @@ def actions(history: History, found: Verdict, path: str, now: Mapping[str, Any])
     last = history.last
     if last is None:
         return [Action("Wait", "The first verdict comes with the next complete window.")]
-    steps = [] if found.trust == "good" else [_mend(found)]
-    if found.outcome == "blind":
+    steps = [] if found.trust == Trust.GOOD else [_mend(found)]
+    if found.outcome == Outcome.BLIND:
         return steps
-    if found.outcome in ("normal", "unsure"):
-        if found.trust == "good" and found.outcome == "unsure":
+    if found.outcome in (Outcome.NORMAL, Outcome.UNSURE):
+        if found.trust == Trust.GOOD and found.outcome == Outcome.UNSURE:
             steps.append(Action("Take larger windows", "The interval is too wide to tell drift from none."))
         if steps:
             return steps
         return [*steps, Action("Nothing", "Go on watching; the model and the original can stay as they are.")]
     steps.append(_look(last, now))
-    if found.outcome == "warning":
+    if found.outcome == Outcome.WARNING:
         wait = "A warning is ten times as frequent by chance as an alarm: wait for the next windows before acting."
         if history.settings.warning is not None:
             wait = "Warnings come more often by chance than alarms: wait for the next windows before acting."
@@ -96,10 +105,10 @@ def _retrain(history: History, last: Record, path: str) -> Action:
         "Current rows are the ones to learn from. If the model must keep serving the population of the original as "
         "well, pass the weights as sample_weight: they make current rows count as the original's would. "
     )
-    if state == "unknown":
+    if state == Worth.UNKNOWN:
         return Action("Retrain if the change is real", text, command)
     valued = f"{counted(rows, 'row')} of the last window are worth {number(size, 0)} that way ({percent(size / rows)})"
-    if state == "poor":
+    if state == Worth.POOR:
         text += f"But the {valued}: too few, or the original lies too far away. Collect rows that resemble it instead."
         return Action("Retrain without weights if the change is real", text)
     return Action("Retrain if the change is real", f"{text}The {valued}.", command)

@@ -10,7 +10,7 @@ from statistics import median
 from driftline._wording import between, counted, measure, number, percent, precise, unit
 from driftline.alarms import Signal
 from driftline.inference import Estimate
-from driftline.monitor import Record
+from driftline.monitor import Record, Status
 from driftline.report._histories import History, is_abrupt, window_name
 from driftline.report._plots import Frame, Series, Size, frame
 from driftline.report._svg import Markup, drawing, path, px, tag
@@ -72,7 +72,7 @@ def divergence_chart(history: History, size: Size, ident: str) -> Markup:
     began = [
         tag("circle", cx=place.x(p), cy=place.y(0.0), r=4, class_="began")
         for p, r in zip(points, records, strict=True)
-        if r.status == "original"
+        if r.status == Status.ORIGINAL
     ]
     layers = [
         place.grid(),
@@ -110,13 +110,13 @@ def step_chart(history: History, size: Size, ident: str) -> Markup:
 def weights_chart(history: History, size: Size, ident: str) -> Markup:
     """Draw the effective sample size of the weights, as a share of the rows."""
     records, nothing = history.records, math.nan
-    shares = [r.effective_sample_size / r.rows if r.status == "measured" and r.rows else nothing for r in records]
+    shares = [r.effective_sample_size / r.rows if r.status == Status.MEASURED and r.rows else nothing for r in records]
     says = [
         f"{_where(r, history)}: {number(r.effective_sample_size, 0)} of {r.rows:,} rows ({percent(s)})"
         for r, s in zip(records, shares, strict=True)
     ]
     values = [100.0 * s for s in shares]
-    series = Series(values, values, values, [""] * len(values), says)
+    series = Series(values, values, values, [Signal.NORMAL] * len(values), says)
     size = Size(size.width, 0.62 * size.height, size.points, size.dots, size.across, 4)
     place = frame(history, size, (0.0, 100.0), 100.0, "% of the rows")
     last = history.last
@@ -135,8 +135,8 @@ def weights_chart(history: History, size: Size, ident: str) -> Markup:
 
 def _step_series(history: History) -> Series:
     records = history.records
-    estimates = [r.step if r.status == "measured" else None for r in records]
-    marks = ["alarm" if is_abrupt(r) else "" for r in records]
+    estimates = [r.step if r.status == Status.MEASURED else None for r in records]
+    marks = [Signal.ALARM if is_abrupt(r) else Signal.NORMAL for r in records]
     says = [f"{_where(r, history)}: step {_said(e, ' nats')}" for r, e in zip(records, estimates, strict=True)]
     return _series(estimates, marks, says)
 
@@ -150,8 +150,8 @@ def step_frame(history: History, size: Size) -> Frame:
 
 def _drift_series(history: History) -> Series:
     records = history.records
-    estimates = [r.drift if r.status == "measured" else None for r in records]
-    marks = [str(r.signal) if r.signal != Signal.NORMAL else "" for r in records]
+    estimates = [r.drift if r.status == Status.MEASURED else None for r in records]
+    marks = [r.signal for r in records]
     says = []
     for record, estimate in zip(records, estimates, strict=True):
         reason = f"\n{record.reason}" if record.reason else ""
@@ -170,7 +170,7 @@ def drift_frame(history: History, size: Size) -> Frame:
     )
 
 
-def _series(estimates: Sequence[Estimate | None], marks: list[str], says: list[str]) -> Series:
+def _series(estimates: Sequence[Estimate | None], marks: list[Signal], says: list[str]) -> Series:
     nothing = math.nan
     values = [nothing if e is None else e.value for e in estimates]
     low = [nothing if e is None else e.low for e in estimates]
@@ -196,7 +196,7 @@ def _where(record: Record, history: History) -> str:
 
 def _said(estimate: Estimate | None, unit_name: str, record: Record | None = None) -> str:
     if estimate is None:
-        began = record is not None and record.status == "original"
+        began = record is not None and record.status == Status.ORIGINAL
         return "the original" if began else "no estimate"
     span = between(estimate)
     return f"{precise(estimate)}{unit_name}" + (f" ({level(estimate)} interval {span})" if span else " (no interval)")
@@ -225,7 +225,7 @@ def _broken(place: Frame, values: list[float], name: str) -> list[Markup]:
 class _Mark:
     x: float
     y: float
-    kind: str
+    kind: Signal
 
 
 def _markers(place: Frame, series: Series) -> Markup:
@@ -236,30 +236,30 @@ def _markers(place: Frame, series: Series) -> Markup:
     for i, value in enumerate(series.values):
         if not math.isfinite(value):
             continue
-        kind, before = series.marks[i], series.marks[i - 1] if i else ""
-        if few or i in alone or (kind == "alarm" and before != "alarm"):
+        kind, before = series.marks[i], series.marks[i - 1] if i else Signal.NORMAL
+        if few or i in alone or (kind == Signal.ALARM and before != Signal.ALARM):
             found.append(_Mark(place.x(place.timeline.places[i]), place.y(value), kind))
     if not few:
         found = _apart(found)
-    order = {"": 0, "warning": 1, "alarm": 2}
-    return tag("g", *(_shape(mark) for mark in sorted(found, key=lambda m: order[m.kind])))
+    order = list(Signal)  # the worst on top
+    return tag("g", *(_shape(mark) for mark in sorted(found, key=lambda m: order.index(m.kind))))
 
 
 def _apart(marks: list[_Mark]) -> list[_Mark]:
     kept: list[_Mark] = []
     for mark in marks:
-        if not kept or mark.x - kept[-1].x >= _NEAR or (mark.kind and not kept[-1].kind):
+        if not kept or mark.x - kept[-1].x >= _NEAR or (mark.kind != Signal.NORMAL and kept[-1].kind == Signal.NORMAL):
             kept.append(mark)
     return kept
 
 
 def _shape(mark: _Mark) -> Markup:
     x, y = mark.x, mark.y
-    if mark.kind == "alarm":
+    if mark.kind == Signal.ALARM:
         return tag(
             "path", d=f"M{px(x - 4.6)} {px(y + 3.6)}L{px(x + 4.6)} {px(y + 3.6)}L{px(x)} {px(y - 5)}Z", class_="alarm"
         )
-    if mark.kind == "warning":
+    if mark.kind == Signal.WARNING:
         return tag("rect", x=x - 3.2, y=y - 3.2, width=6.4, height=6.4, class_="warning")
     return tag("circle", cx=x, cy=y, r=2.4, class_="dot")
 

@@ -19,25 +19,25 @@ from driftline._plotting import COLORS, canvas, plain
 from driftline._wording import measure, named, number, percent, shortened, unit
 from driftline.alarms import Signal
 from driftline.inference import Estimate
-from driftline.monitor import Run
+from driftline.monitor import Run, Status
 from driftline.report._charts import WIDE, drift_frame, step_frame
 from driftline.report._histories import History, ReportError, histories, is_abrupt
 from driftline.report._page import write_whole
 from driftline.report._scales import Scale, short, value_ticks
 from driftline.report._timelines import Timeline, segments, timeline
-from driftline.report._verdicts import Verdict, level, verdict
+from driftline.report._verdicts import Outcome, Trust, Verdict, level, verdict
 
 __all__ = ["draw", "write_png"]
 
 _BLUE, _VERMILION, _ORANGE = COLORS[0], COLORS[1], COLORS[3]
 _DOTS = 200  # most windows that get a dot each
 _TITLE = {
-    "alarm": "#a34700",
-    "warning": "#7d5600",
-    "blind": "#7d5600",
-    "unsure": "#7d5600",
-    "normal": "#00694d",
-    "waiting": "#4c545c",
+    Outcome.ALARM: "#a34700",
+    Outcome.WARNING: "#7d5600",
+    Outcome.BLIND: "#7d5600",
+    Outcome.UNSURE: "#7d5600",
+    Outcome.NORMAL: "#00694d",
+    Outcome.WAITING: "#4c545c",
 }
 
 
@@ -82,7 +82,7 @@ def draw(history: History, source: str = "") -> Figure:
 
 
 def _footnote(figure: Figure, judged: Verdict, source: str) -> None:
-    doubt = "" if judged.trust == "good" else textwrap.shorten(judged.trust_sentence, 150, placeholder=" …") + "\n"
+    doubt = "" if judged.trust == Trust.GOOD else textwrap.shorten(judged.trust_sentence, 150, placeholder=" …") + "\n"
     text = f"{doubt}driftline, {shortened(source, 110)}" if source else f"{doubt}driftline"
     figure.supxlabel(text, x=0.01, ha="left", fontsize=8, color="#5a626b", parse_math=False)
 
@@ -101,7 +101,7 @@ def _frame(axes: Axes, history: History, line: Timeline) -> None:
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     for record, span in zip(history.records, line.spans, strict=True):
-        if record.status == "skipped":
+        if record.status == Status.SKIPPED:
             a, b = _dates(span, line)
             axes.axvspan(a, b, color="#8892a0", alpha=0.16, linewidth=0)
 
@@ -127,7 +127,7 @@ def _drift(axes: Axes, history: History, line: Timeline) -> None:
     records, kind = history.records, history.kind
     _frame(axes, history, line)
     x = _dates(line.places, line)
-    estimates = [r.drift if r.status == "measured" else None for r in records]
+    estimates = [r.drift if r.status == Status.MEASURED else None for r in records]
     _series(axes, history, line, estimates)
     limits = [r.alarm_limit for r in records]
     _limit(axes, history, line, limits, color=_VERMILION, linewidth=1.1, label="alarm limit")
@@ -144,7 +144,7 @@ def _drift(axes: Axes, history: History, line: Timeline) -> None:
         style = {"marker": marker, "linewidths": 1.2, "color": fill, "edgecolors": edge}
         _mark(axes, x, estimates, at, label=str(signal) if at else None, **style)
     _vertical(axes, drift_frame(history, WIDE).y)
-    began = [i for i, r in enumerate(records) if r.status == "original"]
+    began = [i for i, r in enumerate(records) if r.status == Status.ORIGINAL]
     axes.plot(
         [x[i] for i in began], [0.0] * len(began), "o", color=_BLUE, markerfacecolor="white", clip_on=False, zorder=5
     )
@@ -183,7 +183,7 @@ def _vertical(axes: Axes, scale: Scale) -> None:
 
 def _steps(axes: Axes, history: History, line: Timeline) -> None:
     _frame(axes, history, line)
-    estimates = [r.step if r.status == "measured" else None for r in history.records]
+    estimates = [r.step if r.status == Status.MEASURED else None for r in history.records]
     _series(axes, history, line, estimates)
     x = _dates(line.places, line)
     at = [i for i, r in enumerate(history.records) if is_abrupt(r) and math.isfinite(_value(estimates[i]))]

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from driftline._wording import MONTHS, day, moment
 from driftline.alarms import Signal
-from driftline.monitor import Original, Record, Run, Settings
+from driftline.monitor import Original, Record, Run, Settings, Status
 
 __all__ = ["History", "ReportError", "doubts", "histories", "is_abrupt"]
 
@@ -40,12 +40,12 @@ class History:
     @property
     def measured(self) -> tuple[Record, ...]:
         """Records with an estimate."""
-        return tuple(r for r in self.records if r.status == "measured" and r.drift is not None)
+        return tuple(r for r in self.records if r.status == Status.MEASURED and r.drift is not None)
 
     @property
     def last(self) -> Record | None:
         """Last Record with an estimate."""
-        return next((r for r in reversed(self.records) if r.status == "measured" and r.drift is not None), None)
+        return next((r for r in reversed(self.records) if r.status == Status.MEASURED and r.drift is not None), None)
 
     @property
     def kind(self) -> str:

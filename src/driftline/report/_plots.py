@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from driftline.monitor import Record
+from driftline.alarms import Signal
+from driftline.monitor import Record, Status
 from driftline.report._histories import History
 from driftline.report._scales import Scale, buckets, scale_for, value_ticks
 from driftline.report._svg import Markup, area, esc, path, px, tag
@@ -42,7 +43,7 @@ class Series:
     values: list[float]
     low: list[float]
     high: list[float]
-    marks: list[str]
+    marks: list[Signal]
     says: list[str]
 
 
@@ -106,7 +107,7 @@ class Frame:
         """Shade windows in which nothing was measured, neighbours as one."""
         found: list[tuple[float, float]] = []
         for record, (a, b) in zip(records, self.timeline.spans, strict=True):
-            if record.status != "skipped":
+            if record.status != Status.SKIPPED:
                 continue
             x, end = self.x(a), max(self.x(b), self.x(a) + 1.5)
             if found and x - found[-1][1] < 0.5:

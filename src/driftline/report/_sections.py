@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 
 from driftline._wording import between, counted, joined, measure, named, number, percent, precise, shift, unit
-from driftline.report._actions import Action, worth
+from driftline.monitor import Status
+from driftline.report._actions import Action, Worth, worth
 from driftline.report._charts import (
     NARROW,
     WIDE,
@@ -20,7 +21,7 @@ from driftline.report._charts import (
 from driftline.report._histories import History
 from driftline.report._plots import Size
 from driftline.report._svg import Markup, esc, key, tag
-from driftline.report._verdicts import Verdict, level
+from driftline.report._verdicts import Outcome, Trust, Verdict, level
 
 __all__ = ["act", "course", "opening", "symbol", "weights"]
 
@@ -32,19 +33,19 @@ _WEIGHTS = (
     "many equally weighted rows of the original they are worth."
 )
 _WORTH = {
-    "good": "enough to retrain with, if the model is to be good on the original's population.",
-    "poor": "too few to retrain with, as a handful of rows would decide. Retrain without weights, or with rows that "
-    "resemble the original.",
-    "unknown": "not known for the last window.",
+    Worth.GOOD: "enough to retrain with, if the model is to be good on the original's population.",
+    Worth.POOR: "too few to retrain with, as a handful of rows would decide. Retrain without weights, or with rows "
+    "that resemble the original.",
+    Worth.UNKNOWN: "not known for the last window.",
 }
 _SYMBOLS = {
-    "alarm": '<path d="M7 0.8 13.6 12.8H0.4Z"/>',
-    "warning": '<path d="M7 0.4 13.6 7 7 13.6 0.4 7Z"/>',
-    "normal": '<circle cx="7" cy="7" r="6"/>',
+    Outcome.ALARM: '<path d="M7 0.8 13.6 12.8H0.4Z"/>',
+    Outcome.WARNING: '<path d="M7 0.4 13.6 7 7 13.6 0.4 7Z"/>',
+    Outcome.NORMAL: '<circle cx="7" cy="7" r="6"/>',
 }
 
 
-def symbol(outcome: str) -> Markup:
+def symbol(outcome: Outcome) -> Markup:
     """Draw a shape for each outcome, so that colour is not needed."""
     ring = '<path d="M7 0.6a6.4 6.4 0 1 1 0 12.8a6.4 6.4 0 1 1 0-12.8m0 2.6a3.8 3.8 0 1 0 0 7.6a3.8 3.8 0 1 0 0-7.6"/>'
     return tag("svg", _SYMBOLS.get(outcome, ring), viewBox="0 0 14 14", aria_hidden="true")
@@ -84,7 +85,7 @@ def _tiles(history: History, found: Verdict) -> Markup:
         tiles.append((named(top.column, 22), f"moved most: {percent(top.share)} of the drift"))
     if math.isfinite(size) and last.rows:
         tiles.append((percent(size / last.rows), f"of the rows are effective with the weights ({number(size, 0)})"))
-    trust = {"good": "Yes", "care": "With care", "poor": "No"}[found.trust]
+    trust = {Trust.GOOD: "Yes", Trust.CARE: "With care", Trust.POOR: "No"}[found.trust]
     tiles.append((trust, "can the estimate be trusted?"))
     shown = (tag("div", tag("b", esc(big)), tag("small", esc(small)), class_="tile") for big, small in tiles)
     return tag("div", *shown, class_="tiles")
@@ -114,7 +115,7 @@ def _legend(history: History) -> Markup:
         key('<rect x="9.8" y="3.8" width="6.4" height="6.4" class="warning"/>', "warning"),
         key('<circle cx="13" cy="7" r="4" class="began"/>', "the original"),
     ]
-    if any(r.status == "skipped" for r in history.records):
+    if any(r.status == Status.SKIPPED for r in history.records):
         keys.append(key('<path d="M2 0H24V14H2Z" class="skipped"/>', "nothing measured (no rows, or too few)"))
     return tag("ul", *keys, class_="legend")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from driftline._wording import between, counted, day, moment, percent, precise, unit
-from driftline.monitor import Record
+from driftline.monitor import Record, Status
 from driftline.report._histories import History
 from driftline.report._svg import Markup, esc, tag
 
@@ -43,8 +43,8 @@ def _in(name: str) -> str:
 
 def _cells(record: Record) -> list[Markup]:
     drift, step = record.drift, record.step
-    state = str(record.signal) if record.status == "measured" else record.status
-    worth = record.effective_sample_size / record.rows if record.rows and record.status == "measured" else None
+    state = str(record.signal) if record.status == Status.MEASURED else record.status
+    worth = record.effective_sample_size / record.rows if record.rows and record.status == Status.MEASURED else None
     at, top = moment(record.start), record.columns[0] if record.columns else None
     return [
         tag("th", f"{record.window:,}", scope="row"),
@@ -65,7 +65,7 @@ def notes(history: History) -> Markup:
     for record in history.records:
         for note in (*record.doubts, *record.notes):
             places.setdefault(note, []).append(record.window)
-        if record.status == "skipped" and not record.notes:
+        if record.status == Status.SKIPPED and not record.notes:
             places.setdefault(record.reason or "nothing was measured", []).append(record.window)
     late = sum(record.late_rows for record in history.records)
     if not places and not late:

@@ -4,26 +4,49 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 
 from driftline._wording import between, counted, joined, measure, named, number, percent, precise, shift, unit
-from driftline.alarms import Signal
+from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
-from driftline.monitor import Moved, Record
+from driftline.monitor import FIRST, Moved, Record, Status
 from driftline.report._histories import History, doubts, window_name
 
-__all__ = ["Verdict", "carriers", "distance", "level", "verdict", "whence"]
+__all__ = ["Outcome", "Trust", "Verdict", "carriers", "distance", "level", "verdict", "whence"]
 
 _APART = 6.0  # shift of one normal column, in standard deviations, at which hardly any row could come from both times
 _WORTH_NAMING = 0.1  # least share of a column to be named in a sentence
 _MOST_NAMED = 3
 _ROUGH = 5.0  # tolerances (warning limits if the tolerance is 0) beyond which an interval around 0 is too rough
 _LEAST_ROUGH = 0.5  # the same in nats, at least: one standard deviation of one column
+
+
+class Outcome(StrEnum):
+    """Outcome of a run so far."""
+
+    WAITING = "waiting"  # nothing measured yet
+    BLIND = "blind"  # nothing could be decided
+    NORMAL = "normal"
+    UNSURE = "unsure"  # no alarm, but the estimate is in doubt or too rough to rule drift out
+    WARNING = "warning"
+    ALARM = "alarm"
+
+
+class Trust(StrEnum):
+    """Trust in the last estimate."""
+
+    GOOD = "good"
+    CARE = "care"  # an earlier step is in doubt
+    POOR = "poor"  # the last step is in doubt
+
+
 _LABELS = {
-    "blind": "Undecided",
-    "normal": "No alarm",
-    "unsure": "No alarm, but unsure",
-    "warning": "Warning",
-    "alarm": "Alarm",
+    Outcome.WAITING: "Waiting",
+    Outcome.BLIND: "Undecided",
+    Outcome.NORMAL: "No alarm",
+    Outcome.UNSURE: "No alarm, but unsure",
+    Outcome.WARNING: "Warning",
+    Outcome.ALARM: "Alarm",
 }
 
 
@@ -32,21 +55,19 @@ class Verdict:
     """Everything that a person needs who reads nothing else.
 
     Attributes:
-        outcome: ``"waiting"`` (nothing measured yet), ``"blind"`` (nothing could be decided), ``"normal"``,
-            ``"unsure"`` (no alarm, but the estimate is in doubt or too rough to rule drift out), ``"warning"`` or
-            ``"alarm"``.
+        outcome: outcome of the run so far.
         label: outcome in a word or two.
         short: title.
         sentence: outcome, distance, columns and trust in one sentence.
-        trust: ``"good"``, ``"care"`` (an earlier step is in doubt) or ``"poor"`` (the last one is).
+        trust: trust in the last estimate.
         trust_sentence: reason for that trust.
     """
 
-    outcome: str
+    outcome: Outcome
     label: str
     short: str
     sentence: str
-    trust: str
+    trust: Trust
     trust_sentence: str
 
 
@@ -57,19 +78,19 @@ def verdict(history: History) -> Verdict:
         return _waiting(history)
     trust, why = _trust(history, last)
     blind = not math.isfinite(last.drift.std_error) and history.signal == Signal.NORMAL
-    outcome = "blind" if blind else str(history.signal)
-    if outcome == "normal" and (trust != "good" or _rough(history, last.drift)):
-        outcome = "unsure"
-    opening = _opening(history, outcome)
-    doubt = " (not to be trusted)" if trust == "poor" else " (unsure)" if outcome == "unsure" else ""
+    outcome = Outcome.BLIND if blind else Outcome(history.signal)
+    if outcome == Outcome.NORMAL and (trust != Trust.GOOD or _rough(history, last.drift)):
+        outcome = Outcome.UNSURE
+    opening, since = _opening(history, outcome)
+    doubt = " (not to be trusted)" if trust == Trust.POOR else " (unsure)" if outcome == Outcome.UNSURE else ""
     short = _short(history, last, opening) + doubt
-    return Verdict(outcome, _LABELS[outcome], short, _sentence(history, last, opening, why), trust, why)
+    return Verdict(outcome, _LABELS[outcome], short, _sentence(history, last, opening + since, why), trust, why)
 
 
 def whence(history: History) -> str:
     """Name the original that drift is measured from, in a sentence."""
     name = history.original.name
-    return "its original" if history.alone or name == "original" else f"the original {named(name)}"
+    return "its original" if history.alone or name == FIRST else f"the original {named(name)}"
 
 
 def level(estimate: Estimate) -> str:
@@ -108,7 +129,7 @@ def carriers(record: Record) -> list[Moved]:
 
 def _waiting(history: History) -> Verdict:
     records = history.records
-    skipped = [r for r in records if r.status == "skipped"]
+    skipped = [r for r in records if r.status == Status.SKIPPED]
     if not records:
         text, short = "No window is complete yet, so there is nothing to compare.", "no window yet"
     elif skipped:
@@ -123,26 +144,28 @@ def _waiting(history: History) -> Verdict:
             f"Tracing began with {window_name(records[0], history.settings)} of {counted(records[0].rows, 'row')}; "
             "no later window is complete yet, so there is nothing to compare."
         )
-    return Verdict("waiting", "Waiting", f"Waiting: {short}", text, "good", "There is no estimate to judge yet.")
+    label = _LABELS[Outcome.WAITING]
+    why = "There is no estimate to judge yet."
+    return Verdict(Outcome.WAITING, label, f"{label}: {short}", text, Trust.GOOD, why)
 
 
 def _all(skipped: int) -> str:
     return "the one window that followed" if skipped == 1 else f"all {skipped:,} windows that followed"
 
 
-def _opening(history: History, outcome: str) -> str:
-    """Say the outcome and since when it stands."""
+def _opening(history: History, outcome: Outcome) -> tuple[str, str]:
+    """Say the outcome and since when it stands; the second part is left out where space is short."""
     since, settings = history.since, history.settings
-    if outcome in ("alarm", "warning") and since is not None:
-        return f"{outcome.capitalize()} since {window_name(since, settings)}"
-    if outcome == "blind":
-        return "Nothing can be decided"
+    if outcome in (Outcome.ALARM, Outcome.WARNING) and since is not None:
+        return f"{_LABELS[outcome]} since {window_name(since, settings)}", ""
+    if outcome == Outcome.BLIND:
+        return "Nothing can be decided", ""
     past = history.runs(Signal.ALARM)
     if past:
         ended = window_name(past[-1][1], settings)
         many = "an earlier alarm" if len(past) == 1 else f"the last of {len(past):,}"
-        return f"No alarm now, {many} ended with {ended}"
-    return f"No alarm in {counted(len(history.measured), 'window')}"
+        return "No alarm now", f", {many} ended with {ended}"
+    return f"No alarm in {counted(len(history.measured), 'window')}", ""
 
 
 def _rough(history: History, drift: Estimate) -> bool:
@@ -190,7 +213,7 @@ def _sentence(history: History, last: Record, opening: str, trust: str) -> str:
     drift = last.drift
     assert drift is not None
     parts = [f"{opening}: {_how_far(history, last)}"]
-    if history.signal == Signal.ALARM and last.reason.startswith("back below"):
+    if history.signal == Signal.ALARM and Cause.BACK_BELOW in last.causes:
         parts[0] += ", and back below the limits in the last window"
     elif history.signal == Signal.ALARM and not drift.value > last.alarm_limit:  # the divergence did not raise it
         parts.append(f"the alarm is about this: {last.reason}")
@@ -203,25 +226,24 @@ def _sentence(history: History, last: Record, opening: str, trust: str) -> str:
     return f"{'; '.join(parts)}; {trust[0].lower()}{trust[1:]}"
 
 
-def _trust(history: History, last: Record) -> tuple[str, str]:
+def _trust(history: History, last: Record) -> tuple[Trust, str]:
     found, doubted = doubts(last), history.doubted
     if found:
         more = f" (and {counted(len(found) - 1, 'further reason')})" if len(found) > 1 else ""
-        return "poor", f"The estimate is not to be trusted: {found[0]}{more}."
+        return Trust.POOR, f"The estimate is not to be trusted: {found[0]}{more}."
     if doubted:
         first = window_name(doubted[0], history.settings)
         were = "was in doubt, that" if len(doubted) == 1 else "were in doubt, the first"
-        return "care", (
+        return Trust.CARE, (
             f"The estimate needs care: {len(doubted):,} of the latest steps {were} of {first}, and later estimates "
             "build on earlier ones."
         )
-    return "good", "Nothing casts doubt on the estimate."
+    return Trust.GOOD, "Nothing casts doubt on the estimate."
 
 
 def _short(history: History, last: Record, opening: str) -> str:
     drift = last.drift
     assert drift is not None
-    opening = opening.split(",")[0] if opening.startswith("No alarm now") else opening
     text = f"{opening}: {precise(drift)}{unit(history.kind) or ' ' + measure(history.kind)} from {whence(history)}"
     parts = carriers(last) if not drift.low <= 0.0 else []
     mostly = "mostly" if sum(p.share for p in parts) > 0.5 else "led by"

@@ -10,9 +10,10 @@ from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 
-from driftline._wording import clean, counted, fixed, measure
+from driftline._wording import bounds, clean, counted, measure, precise
+from driftline.alarms import Signal
 from driftline.inference import Estimate
-from driftline.monitor import Record, Settings
+from driftline.monitor import Record, Settings, Status
 
 __all__ = [
     "Heading",
@@ -62,24 +63,22 @@ def heading(settings: Settings, source: str, tracker: str | None, total: int | N
 
 
 def reading(estimate: Estimate | None) -> str:
-    """Write a value and its interval.
+    """Write a value and its interval, with as many digits as the error bar supports.
 
     >>> reading(Estimate(0.136, 0.01, 0.112, 0.162, 0.95))
     '0.136 [0.112, 0.162]'
     """
     if estimate is None:
         return "–"
-    if not (math.isfinite(estimate.low) and math.isfinite(estimate.high)):
-        return f"{fixed(estimate.value)} [no interval]"
-    return f"{fixed(estimate.value)} [{fixed(estimate.low)}, {fixed(estimate.high)}]"
+    return f"{precise(estimate)} [{', '.join(bounds(estimate)) or 'no interval'}]"
 
 
 def when(record: Record) -> str:
     """Write the time at which the window begins, or the row it reaches.
 
-    >>> when(Record(3, "original", "measured", 1000, 3000))
+    >>> when(Record(3, "original", Status.MEASURED, 1000, 3000))
     '4,000'
-    >>> when(Record(3, "original", "measured", 1000, 3000, start="2025-05-05T00:00:00+00:00"))
+    >>> when(Record(3, "original", Status.MEASURED, 1000, 3000, start="2025-05-05T00:00:00+00:00"))
     '2025-05-05'
     """
     if record.start is None:
@@ -99,7 +98,7 @@ def moved(record: Record, width: int = 60) -> str:
     If the signal is normal and the interval of the drift reaches down to 0, shares are mere noise: none is named.
     """
     drift = record.drift
-    if record.signal == "normal" and not (drift is not None and drift.low > 0.0):
+    if record.signal == Signal.NORMAL and not (drift is not None and drift.low > 0.0):
         return ""
     parts = [f"{clean(m.column)} {m.share:.0%}" for m in record.columns if m.share >= 0.01]
     text = ""
@@ -138,11 +137,11 @@ def sparkline(values: Sequence[float], width: int = 60, top: float = 0.0) -> str
 
 def word(record: Record) -> str:
     """Describe the window in one word; an alarm in capitals, so that it does not need colour."""
-    if record.status == "original":
+    if record.status == Status.ORIGINAL:
         return "began" if record.window == 0 else "joined"
-    if record.status == "skipped":
-        return "skipped"
-    return "ALARM" if record.signal == "alarm" else str(record.signal)
+    if record.status == Status.SKIPPED:
+        return str(Status.SKIPPED)
+    return "ALARM" if record.signal == Signal.ALARM else str(record.signal)
 
 
 def notes_of(record: Record, several: bool) -> list[str]:

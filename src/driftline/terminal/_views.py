@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from driftline._wording import clean, counted, fixed, whole
-from driftline.monitor import Record
+from driftline._wording import clean, counted, number, precise, whole
+from driftline.alarms import Signal
+from driftline.monitor import Record, Status
 from driftline.terminal._lines import Heading, moved, notes_of, reading, sparkline, when, word
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ class Lines(View):
         parts = [f"window {record.window}", at, counted(record.rows, "row")]
         if self.several:
             parts.insert(1, f"from {clean(record.original)}")
-        if record.status == "measured":
-            parts += [f"drift {reading(record.drift)}", f"step {fixed(float(record.step or math.nan))}"]
+        if record.status == Status.MEASURED:
+            parts += [f"drift {reading(record.drift)}", f"step {precise(record.step) if record.step else '–'}"]
         parts.append(word(record))
         if moved(record):
             parts.append(moved(record))
@@ -197,10 +197,10 @@ class Screen(View):
         began = "begins" if any(r.start for r in records) else "up to row"
         wanted = [
             _Column("window", lambda r: f"{r.window:,}"),
-            _Column("drift [interval]", lambda r: reading(r.drift) if r.status == "measured" else "–"),
+            _Column("drift [interval]", lambda r: reading(r.drift) if r.status == Status.MEASURED else "–"),
             _Column("signal", word, right=False),
             _Column(began, when),
-            _Column("step", lambda r: fixed(r.step.value) if r.step else "–"),
+            _Column("step", lambda r: precise(r.step) if r.step else "–"),
             _Column("eff. rows", lambda r: whole(r.effective_sample_size)),
             _Column("rows", lambda r: f"{r.rows:,}"),
             _Column("seconds", lambda r: f"{r.seconds:.2f}"),
@@ -226,17 +226,20 @@ class Screen(View):
             table.add_column("moved most", no_wrap=True)
         for record in records:
             cells = [Text(c.cell(record), style=_STYLES.get(c.cell(record), "")) for c in columns]
-            quiet = "dim" if record.signal == "normal" else ""
+            quiet = "dim" if record.signal == Signal.NORMAL else ""
             table.add_row(*cells, *([Text(moved(record, rest), style=quiet)] if rest >= 12 else []))
         return table
 
     def _sparklines(self, records: Sequence[Record], width: int) -> list[Text]:
         lines = []
         for name in list(dict.fromkeys(r.original for r in records))[-3:]:
-            values = [r.drift.value for r in records if r.original == name and r.status == "measured" and r.drift]
-            if values:
+            measured = [r for r in records if r.original == name and r.status == Status.MEASURED]
+            drifts = [r.drift for r in measured if r.drift]
+            values = [drift.value for drift in drifts]
+            if drifts:
                 label = f"drift from {clean(name)[:16]} " if self.several else "drift "
-                scale = f" at most {fixed(max([0.0, *values]))}"
+                most = max(drifts, key=lambda drift: drift.value)
+                scale = f" at most {precise(most) if most.value > 0.0 else number(0.0)}"
                 bars = sparkline(values, max(8, width - cell_len(label + scale) - 1), self.heading.tolerance)
                 lines.append(Text(label) + Text(bars, style="cyan") + Text(scale, style="dim"))
         return lines

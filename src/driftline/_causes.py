@@ -1,0 +1,100 @@
+"""Signals, their causes as codes, and the sentence that says them: programs compare codes, people read the sentence.
+
+Each sentence stands here once; whoever decides names the causes and hands over the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+__all__ = ["Cause", "Signal", "reason"]
+
+
+class Signal(StrEnum):
+    """Signal of a decision."""
+
+    NORMAL = "normal"
+    WARNING = "warning"
+    ALARM = "alarm"
+
+
+class Cause(StrEnum):
+    """Cause of a signal, or of none.
+
+    >>> Cause("back_below") is Cause.BACK_BELOW
+    True
+    """
+
+    WITHIN = "within"  # the drift is below its warning limit
+    ABOVE_WARNING = "above_warning"  # the drift is above its warning limit, but not above its alarm limit
+    ABOVE_LIMIT = "above_limit"  # the drift is above its alarm limit
+    STREAK = "streak"  # windows above the limit are counted: an alarm needs several in a row
+    STEP_ABOVE_WARNING = "step_above_warning"  # the step from the previous window is above its warning limit
+    ABRUPT_STEP = "abrupt_step"  # the step from the previous window is above its alarm limit
+    NEW_VALUES = "new_values"  # a column has values that the original did not have at all
+    BACK_BELOW = "back_below"  # drift and step are below their limits, the alarm ends after more such windows
+    ALARM_CONTINUES = "alarm_continues"  # nothing in this window raised the alarm, but it has not ended yet
+    ALARM_ENDED = "alarm_ended"  # an alarm stood before this window, and does so no longer
+    WARM_UP = "warm_up"  # windows at the start give no signal
+    NO_ERROR_BAR = "no_error_bar"  # nothing was decided for lack of a standard error
+    UNSURE = "unsure"  # the drift is beyond the tolerance, but has no standard error
+    NO_ROWS = "no_rows"  # nothing was measured: the window is empty
+    TOO_FEW_ROWS = "too_few_rows"  # nothing was measured: too few rows for the columns
+    FIT_FAILED = "fit_failed"  # nothing was measured: the fit did not converge
+    SIGNAL_STANDS = "signal_stands"  # nothing was decided, so the signal is that of the previous window
+    BEGAN = "began"  # the run began with this window
+    JOINED = "joined"  # an original joined with these rows
+    INTERVAL_WITHIN = "interval_within"  # one comparison: the whole interval is below the tolerance
+    INTERVAL_REACHES = "interval_reaches"  # one comparison: the interval reaches beyond the tolerance
+    INTERVAL_BEYOND = "interval_beyond"  # one comparison: the whole interval is beyond the tolerance
+    NO_INTERVAL = "no_interval"  # one comparison: too few rows for an interval
+
+
+_INTERVAL = "the {percent:.4g}% interval, {low:.3g} to {high:.3g},"
+_UNMEASURED = "nothing was measured"
+_SENTENCES = {  # causes not listed say nothing of their own
+    Cause.WITHIN: "drift of {drift:.3g} nats is within {bound:.3g}",
+    Cause.ABOVE_WARNING: "drift of {drift:.3g} nats is beyond {bound:.3g}",
+    Cause.ABOVE_LIMIT: "drift of {drift:.3g} nats is beyond {bound:.3g}",
+    Cause.STEP_ABOVE_WARNING: "abrupt change: step of {step:.3g} nats is beyond {step_bound:.3g}",
+    Cause.ABRUPT_STEP: "abrupt change: step of {step:.3g} nats is beyond {step_bound:.3g}",
+    Cause.NEW_VALUES: "{column}: {share:.0%} of the rows have a value that no row had at first, at least {least:.3g} "
+    "nats",
+    Cause.BACK_BELOW: "back below the limits, the alarm ends after {needed} such windows",
+    Cause.WARM_UP: "warming up, window {seen} of {warm_up}",
+    Cause.NO_ERROR_BAR: "no error bar for this window, so nothing was decided",
+    Cause.UNSURE: "drift of {drift:.3g} nats has no error bar, too few rows for that: enlarge the window",
+    Cause.NO_ROWS: _UNMEASURED,
+    Cause.TOO_FEW_ROWS: _UNMEASURED,
+    Cause.FIT_FAILED: _UNMEASURED,
+    Cause.BEGAN: "drift is measured from this window on",
+    Cause.JOINED: "drift is measured from these rows on",
+    Cause.INTERVAL_WITHIN: f"{_INTERVAL} lies within {{tolerance:.3g}}",
+    Cause.INTERVAL_REACHES: f"{_INTERVAL} reaches beyond {{tolerance:.3g}}",
+    Cause.INTERVAL_BEYOND: f"{_INTERVAL} lies beyond {{tolerance:.3g}}",
+    Cause.NO_INTERVAL: "{drift:.3g} nats without an error bar: too few rows to decide",
+}
+_CONTINUED = {  # said of the cause before, not as a sentence of their own
+    Cause.STREAK: " ({streak} in a row, {needed} needed)",
+    Cause.SIGNAL_STANDS: ": {signal} stands",
+}
+
+
+def reason(causes: Sequence[Cause], **numbers: object) -> str:
+    """Say causes in one sentence.
+
+    Arguments:
+        causes: causes in the order they are to be named.
+        numbers: numbers and names that the sentences of these causes hold.
+
+    >>> reason([Cause.ABOVE_LIMIT, Cause.STREAK], drift=0.0512, bound=0.04, streak=1, needed=2)
+    'drift of 0.0512 nats is beyond 0.04 (1 in a row, 2 needed)'
+    """
+    text = ""
+    for cause in causes:
+        if cause in _CONTINUED:
+            text += _CONTINUED[cause].format(**numbers)
+        elif cause in _SENTENCES:
+            text += ("; " if text else "") + _SENTENCES[cause].format(**numbers)
+    return text
