@@ -24,6 +24,7 @@ for action in (
         print(f"{type(error).__name__}: {error}")
     else:
         print("no error")
+exec("from driftline import *; __version__")
 print(driftline.cli.run(["--help"]))
 """
 

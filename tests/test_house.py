@@ -31,8 +31,7 @@ def owner(dotted: str) -> str | None:
 
 @pytest.mark.parametrize("package", PACKAGES, ids=str)
 def test_every_package_has_tests_of_its_name(package):
-    if package.parts[0] != "synthetic":  # simulated streams are what other tests are made of
-        assert list((TESTS / package).glob("test_*.py"))
+    assert list((TESTS / package).glob("test_*.py"))
 
 
 def test_every_folder_of_tests_belongs_to_something():

@@ -157,7 +157,8 @@ def _per_column(array: np.ndarray[Any, Any], what: str, names: list[str] | None)
         try:
             out[:, j] = [np.nan if v is None or type(v).__name__ == "NAType" else float(v) for v in column]
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{what}: column {label} cannot be read as numbers ({error})") from None
+            kind = TypeError if isinstance(error, TypeError) else ValueError  # a subclass may take other arguments
+            raise kind(f"{what}: column {label} cannot be read as numbers ({error})") from None
     return out
 
 

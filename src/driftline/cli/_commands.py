@@ -251,7 +251,7 @@ def demo(
     orders: Annotated[int, typer.Option(min=500, help="Orders in an average week.")] = 5000,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the orders.")] = 0,
 ) -> int:
-    """Watch half a year of a made-up web shop, with seasons and a break, and write the report. Takes half a minute.
+    """Watch half a year of a made-up web shop, with seasons and a break, and write the report. Takes seconds.
 
     Example: driftline demo --weeks 30
     """

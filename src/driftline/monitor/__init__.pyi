@@ -6,7 +6,9 @@ from ._fields import Setting as Setting
 from ._fields import check_settings as check_settings
 from ._fields import setting as setting
 from ._fields import settings_of as settings_of
+from ._inspection import Array as Array
 from ._inspection import Found as Found
+from ._inspection import Held as Held
 from ._inspection import Inspection as Inspection
 from ._inspection import as_json as as_json
 from ._inspection import inspect as inspect

@@ -1,2 +1,3 @@
 from ._cells import TableError as TableError
+from ._encoder import Encoded as Encoded
 from ._encoder import TableEncoder as TableEncoder
