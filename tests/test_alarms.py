@@ -37,7 +37,13 @@ def run_lengths(count, policy, *, dof, shared, drift=0.0, most=100_000, seed=0):
 
 
 @pytest.mark.parametrize(
-    ("dof", "shared", "persistence"), [(10.0, 0.5, 1), (6.0, 0.5, 1), (40.0, 0.1, 1), (10.0, 0.3, 2)]
+    ("dof", "shared", "persistence"),
+    [
+        (10.0, 0.5, 1),
+        (10.0, 0.3, 2),
+        pytest.param(6.0, 0.5, 1, marks=pytest.mark.slow),
+        pytest.param(40.0, 0.1, 1, marks=pytest.mark.slow),
+    ],
 )
 def test_run_length_is_as_promised(dof, shared, persistence):
     lengths = run_lengths(150, AlarmPolicy(run_length=20, persistence=persistence), dof=dof, shared=shared)
