@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from torch import Tensor
 
 from driftline.fitting import FitDivergedError, Training, log_mean_exp, resolve_objective
 from driftline.recursion import Anchor, Policy, State, StepSettings, start, step
@@ -27,7 +25,7 @@ from experiments import markdown
 from experiments.arguments import check_above_zero, check_at_least, check_drift, differences, remark
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, band, canvas, style
-from experiments.methods import epochs_to, errors
+from experiments.methods import Floats, epochs_to, errors
 from experiments.words import capitalised, counted, listed, mean_spread
 
 TELESCOPED, SELF, PENALISED = "telescoped", "self", "self + penalty"
@@ -109,8 +107,8 @@ def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
     choice, stream = CHOICES[unit.case], GaussianStream(args.dim, args.delta)
     settings, times = _settings(args, choice, unit.seed, report), choice.times(args)
 
-    def rows(t: int, purpose: int) -> Tensor:
-        return torch.from_numpy(stream.sample(t, args.rows, np.random.default_rng([unit.seed, t, purpose])))
+    def rows(t: int, purpose: int) -> Floats:
+        return stream.sample(t, args.rows, np.random.default_rng([unit.seed, t, purpose]))
 
     state, reason = start(rows(0, _WINDOW), settings), ""
     for t in times:
@@ -123,7 +121,7 @@ def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
             except FitDivergedError as error:
                 reason = f"t={t}: {error}"
         test = rows(t, _TEST)
-        truth = stream.log_ratio(test.numpy(), t)
+        truth = stream.log_ratio(test, t)
         for normalizer in choice.normalizers:
             value = np.full_like(truth, np.nan) if reason else _log_ratio(state, test, normalizer)
             yield {"t": t, **choice._asdict(), "normalizer": normalizer, **errors(value, truth), "reason": reason}
@@ -142,21 +140,21 @@ def _settings(args: Args, choice: Choice, seed: int, report: Report) -> StepSett
     return replace(settings, normalizer="self", penalty=args.penalty) if choice.penalised else settings
 
 
-def renewed(state: State, rows: Tensor) -> State:
+def renewed(state: State, rows: Floats) -> State:
     """The state with other rows of the same distribution as the window of its anchor.
 
     psi and its normaliser stay as fitted. The old rows' influence on the errors goes with them.
     """
     track = state.tracks["original"]
-    anchor: Anchor = track.anchor._replace(window=rows, uncertainty=None, evidence=None)
+    anchor: Anchor = track.anchor._replace(window=rows, uncertainty=None, evidence=None, design=None)
     return state._replace(tracks={"original": track._replace(anchor=anchor)})
 
 
-def _log_ratio(state: State, rows: Tensor, normalizer: str) -> Any:
+def _log_ratio(state: State, rows: Floats, normalizer: str) -> Any:
     """Log-ratio of rows, with the constant as fitted, or with the ratio's mean on the current window made 1."""
     position = state.tracks["original"].current
     shift = log_mean_exp(position.log_ratio(position.window)) if normalizer == SELF else 0.0
-    return (position.log_ratio(rows) - shift).numpy()
+    return position.log_ratio(rows) - shift
 
 
 def figure(frame: pd.DataFrame, args: Args) -> Figure:

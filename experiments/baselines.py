@@ -33,9 +33,8 @@ class NetworkTelescope:
 
     def fit(self, windows: Sequence[Floats]) -> Self:
         """Train on all windows, the original first; (n, D) each."""
-        rows = [torch.as_tensor(w, dtype=torch.float32) for w in windows]
-        self._scale = fit_standardizer(rows[0])
-        inputs = [self._scale(w) for w in rows]
+        self._scale = fit_standardizer(windows[0])
+        inputs = [self._inputs(w) for w in windows]
         torch.manual_seed(self.seed)
         self._module = MLP(inputs[0].shape[1], len(inputs) - 1)
         pairs = [self._bridge(k, num, den) for k, (num, den) in enumerate(pairwise(inputs))]
@@ -50,13 +49,16 @@ class NetworkTelescope:
         )
         return self
 
+    def _inputs(self, x: Floats) -> Tensor:
+        return torch.from_numpy(self._scale(x)).float()
+
     def _bridge(self, k: int, num: Tensor, den: Tensor) -> Pair:
         return Pair(num, den, num.new_zeros(len(num)), den.new_zeros(len(den)), lambda z: self._module(z)[:, k])
 
     def log_ratio(self, x: Floats, k: int) -> Floats:
         """log original/(k-th window) of rows, (n,)."""
         with torch.no_grad():
-            heads = self._module(self._scale(torch.as_tensor(x, dtype=torch.float32)))
+            heads = self._module(self._inputs(x))
         return np.asarray(heads[:, :k].double().sum(1))
 
 

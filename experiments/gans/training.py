@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from driftline.files import StateFileError, read_tensors, write_tensors
+from driftline.files import StateFileError, read_arrays, write_arrays
 from experiments.gans.losses import LOSSES, clip_weights, gradient_penalty
 from experiments.gans.models import Critic, Generator
 
@@ -184,19 +184,21 @@ class ContinualGAN:
     def save(self, path: Path) -> None:
         """Both networks and how many tasks they have learned, atomically, in one safetensors file."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        tensors = {f"{part}.{key}": value for part, net in self._nets() for key, value in net.state_dict().items()}
-        write_tensors(
-            path, tensors, {"format": _FORMAT, "version": _VERSION, "learned": self.learned, "gan": self._description()}
+        arrays = {f"{part}.{k}": v.cpu().numpy() for part, net in self._nets() for k, v in net.state_dict().items()}
+        write_arrays(
+            path, arrays, {"format": _FORMAT, "version": _VERSION, "learned": self.learned, "gan": self._description()}
         )
 
     def load(self, path: Path) -> Self:
         """Go on from a file of the same model, sizes, settings and seed."""
-        tensors, meta = read_tensors(path, _FORMAT, _VERSION)
+        arrays, meta = read_arrays(path, _FORMAT, _VERSION)
         if meta["gan"] != self._description():
             raise StateFileError(f"{path} was saved with {meta['gan']}, this is {self._description()}")
         for part, net in self._nets():
             prefix = f"{part}."
-            net.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
+            net.load_state_dict(
+                {k.removeprefix(prefix): torch.from_numpy(v.copy()) for k, v in arrays.items() if k.startswith(prefix)}
+            )
             net.eval()
         self.learned = int(meta["learned"])
         return self

@@ -1,4 +1,4 @@
-"""Input checks: turn arrays, tensors and data frames into double-precision tensors, or raise a clear error."""
+"""Input checks: turn arrays, tensors and data frames into double-precision arrays, or raise a clear error."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
+import numpy.typing as npt
 
-__all__ = ["MIN_ROWS", "as_rows", "column_names", "columns_differ", "resolve_device", "resolve_seed"]
+__all__ = ["MIN_ROWS", "Floats", "as_rows", "column_names", "columns_differ", "resolve_seed"]
+
+Floats = npt.NDArray[np.float64]
 
 MIN_ROWS = 10
 _LARGEST = 1e100  # squares and their sums must stay finite in double precision
@@ -22,19 +23,6 @@ def column_names(data: Any) -> list[str] | None:
         return None
     names = list(columns)
     return names if names and all(isinstance(n, str) for n in names) else None
-
-
-def resolve_device(device: str) -> torch.device:
-    """Return the named device; ``auto`` is cuda if there is one, cpu otherwise."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f"device={device!r} is unknown: choose 'cpu', 'cuda' or 'auto'") from error
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r}: this PyTorch finds no CUDA device; choose 'cpu' or 'auto'")
-    return found
 
 
 def resolve_seed(random_state: Any) -> int:
@@ -55,10 +43,9 @@ def as_rows(
     of: str = "the original",
     reader: str | None = None,
     min_rows: int = MIN_ROWS,
-    device: torch.device | None = None,
     copy: bool = True,
-) -> Tensor:
-    """Return rows as a float64 tensor (n, D).
+) -> Floats:
+    """Return rows as a float64 array (n, D).
 
     Error messages also contain scikit-learn's own wording, which callers may look for.
 
@@ -69,7 +56,6 @@ def as_rows(
         of: name, in errors, of the data that set this width.
         reader: class name of the estimator that was fitted with this width.
         min_rows: smallest number of rows accepted.
-        device: device to move the rows to.
         copy: whether to copy the data. Windows are kept for the next step, and the caller may overwrite its buffer;
             rows that are only scored need no copy.
     """
@@ -95,7 +81,7 @@ def as_rows(
         raise ValueError(f"{what} has {rows} rows, at least {min_rows} are needed (n_samples={rows})")
     label = (lambda j: repr(present[j])) if present else str
     _check_finite(values, what, label)
-    return values if device is None else values.to(device)
+    return values
 
 
 def _check_names(present: list[str] | None, wanted: Sequence[str] | None, what: str) -> None:
@@ -124,11 +110,9 @@ def columns_differ(present: Sequence[str] | None, wanted: Sequence[str] | None) 
     return ", ".join(parts)
 
 
-def _numbers(data: Any, what: str, names: list[str] | None, copy: bool) -> Tensor:
-    if isinstance(data, Tensor):
-        if data.is_complex():
-            raise ValueError(f"{what} holds complex numbers, real ones are needed: Complex data not supported")
-        return data.detach().to(torch.float64, copy=copy)
+def _numbers(data: Any, what: str, names: list[str] | None, copy: bool) -> Floats:
+    if hasattr(data, "detach"):  # a tensor, on any device
+        data = data.detach().cpu().resolve_conj().numpy() if data.dtype.is_complex else _array_of(data)
     if hasattr(data, "toarray") and hasattr(data, "nnz"):
         raise TypeError(f"{what} is a sparse matrix: pass a dense one, for example {what}.toarray()")
     if np.ma.isMaskedArray(data):
@@ -140,9 +124,18 @@ def _numbers(data: Any, what: str, names: list[str] | None, copy: bool) -> Tenso
         if array.dtype.kind not in "OUS" or array.ndim != 2:
             raise ValueError(f"{what} holds {array.dtype} values, numbers are needed")
         array = _per_column(array, what, names)
-    if copy or not array.flags.writeable or not array.flags.c_contiguous:
-        array = np.array(array, dtype=np.float64, order="C")
-    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float64))
+    if copy:
+        return np.array(array, dtype=np.float64, order="C")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _array_of(tensor: Any) -> np.ndarray[Any, Any]:
+    """Return a tensor as an array; types that NumPy lacks (bfloat16) become double precision."""
+    tensor = tensor.detach().cpu()
+    try:
+        return np.asarray(tensor.numpy())
+    except TypeError:
+        return np.asarray(tensor.double().numpy())
 
 
 def _per_column(array: np.ndarray[Any, Any], what: str, names: list[str] | None) -> np.ndarray[Any, Any]:
@@ -162,22 +155,24 @@ def _per_column(array: np.ndarray[Any, Any], what: str, names: list[str] | None)
     return out
 
 
-def _check_finite(values: Tensor, what: str, label: Any) -> None:
-    # in the usual case one pass is enough: the norm is nan or infinite if a value is, or if a square overflows
-    if values.numel() == 0 or float(torch.linalg.vector_norm(values)) <= _LARGEST:
+def _check_finite(values: Floats, what: str, label: Any) -> None:
+    # one pass is enough in the usual case: the sum of squares is nan or infinite if a value is, or a square overflows
+    flat = values.ravel()
+    if values.size == 0 or float(flat @ flat) <= _LARGEST**2:
         return
-    for kind, bad in (("NaN", values.isnan()), ("infinite values", values.isinf())):
-        if bool(bad.any()):
-            j = int(bad.any(0).nonzero()[0])
-            first = int(bad[:, j].nonzero()[0])
+    for kind, bad in (("NaN", np.isnan(values)), ("infinite values", np.isinf(values))):
+        if bad.any():
+            j = int(np.flatnonzero(bad.any(0))[0])
+            first = int(np.flatnonzero(bad[:, j])[0])
             raise ValueError(
                 f"{what}: column {label(j)} holds {kind} in {int(bad[:, j].sum())} of {values.shape[0]} rows "
                 f"(first: row {first}); {int(bad.any(0).sum())} column(s) affected"
             )
-    j = int(values.abs().amax(0).argmax())
-    if float(values[:, j].abs().max()) <= _LARGEST:  # many large values, none too large
+    largest = np.abs(values).max(0)
+    j = int(largest.argmax())
+    if float(largest[j]) <= _LARGEST:  # many large values, none too large
         return
     raise ValueError(
-        f"{what}: column {label(j)} holds {float(values[:, j].abs().max()):.3g}, beyond the largest magnitude "
+        f"{what}: column {label(j)} holds {float(largest[j]):.3g}, beyond the largest magnitude "
         f"{_LARGEST:g} that can be squared safely: rescale it"
     )

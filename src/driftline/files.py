@@ -1,4 +1,4 @@
-"""Tensors on disk: one safetensors file with a JSON header, written atomically, checked when read. No pickle."""
+"""Arrays on disk: one safetensors file with a JSON header, written atomically, checked when read. No pickle."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["StateFileError", "pack", "read_tensors", "replacing", "unpack", "write_tensors"]
+__all__ = ["Array", "StateFileError", "pack", "read_arrays", "replacing", "unpack", "write_arrays"]
+
+Array = npt.NDArray[Any]
 
 
 class StateFileError(ValueError):
@@ -54,27 +54,31 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         os.close(folder)
 
 
-def pack(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> bytes:
-    """Return tensors and a header as the bytes of a safetensors file.
+def pack(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> bytes:
+    """Return arrays and a header as the bytes of a safetensors file.
 
     Arguments:
         meta: header; must hold ``format`` and ``version``, which :func:`unpack` checks.
 
-    >>> data = pack({"ones": torch.ones(2)}, {"format": "mine", "version": 1, "note": "hello"})
-    >>> tensors, meta = unpack(data, "mine", 1, "my data")
-    >>> tensors["ones"].tolist(), meta["note"]
+    >>> data = pack({"ones": np.ones(2)}, {"format": "mine", "version": 1, "note": "hello"})
+    >>> arrays, meta = unpack(data, "mine", 1, "my data")
+    >>> arrays["ones"].tolist(), meta["note"]
     ([1.0, 1.0], 'hello')
     """
-    # copied, since the format does not allow tensors that share memory
-    tensors = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
-    header = {**meta, "digest": _digest(tensors, meta)}
-    return bytes(save(tensors, metadata={"driftline": json.dumps(header, sort_keys=True, default=_plain)}))
+    from safetensors.numpy import save
+
+    arrays = {key: np.ascontiguousarray(value).reshape(value.shape) for key, value in arrays.items()}
+    header = {**meta, "digest": _digest(arrays, meta)}
+    return bytes(save(arrays, metadata={"driftline": json.dumps(header, sort_keys=True, default=_plain)}))
 
 
-def unpack(data: bytes, kind: str, version: int, what: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return tensors and header if ``format`` is ``kind``; otherwise raise :class:`StateFileError` about ``what``."""
+def unpack(data: bytes, kind: str, version: int, what: str) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Return arrays and header if ``format`` is ``kind``; otherwise raise :class:`StateFileError` about ``what``."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
     try:
-        tensors = dict(sorted(load(data).items()))
+        arrays = dict(sorted(load(data).items()))
         length = int.from_bytes(data[:8], "little")
         meta = json.loads(json.loads(data[8 : 8 + length]).get("__metadata__", {}).get("driftline", "null"))
     except (SafetensorError, ValueError, AttributeError, KeyError, RuntimeError) as error:
@@ -88,20 +92,20 @@ def unpack(data: bytes, kind: str, version: int, what: str) -> tuple[dict[str, T
             f"{what}: written as version {meta.get('version')}, this driftline reads version {version}"
         )
     digest = meta.pop("digest", None)
-    if digest != _digest(tensors, meta):
+    if digest != _digest(arrays, meta):
         raise StateFileError(f"{what}: damaged, its content does not match its digest")
-    return tensors, meta
+    return arrays, meta
 
 
-def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
-    """Write tensors and a header to a file, atomically, in the form that :func:`pack` makes."""
-    data = pack(tensors, meta)
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> None:
+    """Write arrays and a header to a file, atomically, in the form that :func:`pack` makes."""
+    data = pack(arrays, meta)
     with replacing(path) as file:
         file.write(data)
 
 
-def read_tensors(path: str | os.PathLike[str], kind: str, version: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read tensors and a header from a file, with the checks of :func:`unpack`."""
+def read_arrays(path: str | os.PathLike[str], kind: str, version: int) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Read arrays and a header from a file, with the checks of :func:`unpack`."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"{os.fspath(path)}: no such file")
     return unpack(Path(path).read_bytes(), kind, version, os.fspath(path))
@@ -120,10 +124,10 @@ def _umask() -> int:
     return current
 
 
-def _digest(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> str:
+def _digest(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> str:
     total = hashlib.sha256(json.dumps(meta, sort_keys=True, default=_plain).encode())
-    for key in sorted(tensors):
-        value = tensors[key].detach().contiguous().cpu()
-        total.update(f"{key} {value.dtype} {tuple(value.shape)}".encode())
-        total.update(value.flatten().view(torch.uint8).numpy().tobytes())
+    for key in sorted(arrays):
+        value = np.ascontiguousarray(arrays[key])
+        total.update(f"{key} {value.dtype} {arrays[key].shape}".encode())
+        total.update(value.data)
     return total.hexdigest()

@@ -1,4 +1,4 @@
-"""Base of both estimators: checked parameters, rows as tensors, access to the state, saving and loading."""
+"""Base of both estimators: checked parameters, rows as arrays, access to the state, saving and loading."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
-import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
 
 from driftline import recursion
-from driftline._inputs import MIN_ROWS, as_rows, resolve_seed
+from driftline._inputs import MIN_ROWS, Floats, as_rows, resolve_seed
 from driftline.estimators._files import dump_estimator, parse_estimator
 from driftline.estimators._warnings import warn_of
 from driftline.files import replacing
@@ -31,9 +28,7 @@ from driftline.fitting import (
 from driftline.inference import Attribution, Estimate, Generator
 from driftline.recursion import Info, State, StepSettings, Track, track_of
 
-__all__ = ["Floats", "RatioEstimator", "at_least_zero"]
-
-Floats = npt.NDArray[np.float64]
+__all__ = ["RatioEstimator", "at_least_zero"]
 
 
 def at_least_zero(value: Any, name: str) -> float:
@@ -59,7 +54,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _settings(self, seed: int, originals: int = 1) -> StepSettings:
         """Return the parameters, checked and resolved."""
-        if isinstance(self.model, nn.Module) or not (callable(self.model) or self.model in MODELS):
+        if hasattr(self.model, "state_dict") or not (callable(self.model) or self.model in MODELS):
             raise ValueError(
                 f"model={self.model!r} is unknown: choose one of {list(MODELS)} or pass a factory "
                 "(n_inputs, n_outputs) -> torch.nn.Module"
@@ -75,6 +70,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
             ridge=at_least_zero(self.ridge, "ridge"),
             lag=self._lag(),
             training=training,
+            device=self.device,
             seed=seed,
             progress=self.progress,
             names=tuple(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
@@ -90,16 +86,16 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
     def _seed(self) -> int:
         return resolve_seed(self.random_state)
 
-    def _adopt(self, state: State, seed: int, device: torch.device, names: list[str] | None) -> None:
+    def _adopt(self, state: State, seed: int, names: list[str] | None) -> None:
         """Replace everything learned at once: an error before this call leaves the estimator unchanged."""
-        self._state, self.seed_, self._device = state, seed, device
+        self._state, self.seed_ = state, seed
         self.n_features_in_ = next(iter(state.tracks.values())).current.window.shape[1]
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _rows(self, data: Any, what: str, *, min_rows: int = MIN_ROWS, copy: bool = True) -> Tensor:
+    def _rows(self, data: Any, what: str, *, min_rows: int = MIN_ROWS, copy: bool = True) -> Floats:
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         return as_rows(
             data,
@@ -108,7 +104,6 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
             width=self.n_features_in_,
             reader=type(self).__name__,
             min_rows=min_rows,
-            device=self._device,
             copy=copy,
         )
 
@@ -181,7 +176,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         Arguments:
             path: path of the file.
             model, objective: the custom callables of the saved estimator, if any (they are not in the file).
-            device: device to continue on, if not the one it was saved from.
+            device: device that networks continue on, if not the one they were saved from.
             progress: called as ``progress(epoch, epochs, loss, held_out)`` while a network trains.
         """
         if not Path(path).is_file():
@@ -203,5 +198,5 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         """Load an estimator from :meth:`to_bytes`; arguments as in :meth:`load`, ``what`` names the bytes in errors."""
         stored = parse_estimator(data, cls.__name__, what, model=model, objective=objective, device=device)
         estimator = cls(**stored.params, progress=progress)
-        estimator._adopt(stored.state, stored.seed, stored.device, stored.columns)
+        estimator._adopt(stored.state, stored.seed, stored.columns)
         return estimator

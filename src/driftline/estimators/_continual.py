@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self, cast
 
-import torch
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
-from driftline._inputs import as_rows, column_names, resolve_device
-from driftline.estimators._base import Floats, RatioEstimator, at_least_zero
+from driftline._inputs import Floats, as_rows, column_names
+from driftline.estimators._base import RatioEstimator, at_least_zero
 from driftline.fitting import ModuleFactory, Objective, Progress, Stacked, Training
 from driftline.inference import Attribution, Estimate, Generator
 from driftline.recursion import Info, Policy, State, StepSettings, add_original, has_past, restart, start, step
@@ -124,8 +123,8 @@ class ContinualDensityRatio(RatioEstimator):
         }
         return cls(**{**defaults, **params})
 
-    def _adopt(self, state: State, seed: int, device: torch.device, names: list[str] | None) -> None:
-        super()._adopt(state, seed, device, names)
+    def _adopt(self, state: State, seed: int, names: list[str] | None) -> None:
+        super()._adopt(state, seed, names)
         self.info_ = Info(state.t, {})  # no diagnostics until the next step
 
     def _policy(self) -> Policy:
@@ -162,11 +161,11 @@ class ContinualDensityRatio(RatioEstimator):
     def fit(self, original: Any, y: object = None, *, name: str = "original") -> Self:
         """Start tracing from samples (n, D) of the original, forgetting anything learned before."""
         _check_name(name)
-        seed, device = self._seed(), resolve_device(self.device)
+        seed = self._seed()
         settings, names = self._settings(seed), column_names(original)
         self._policy()
-        state = start(as_rows(original, "original", device=device), settings, name)
-        self._adopt(state, seed, device, names)
+        state = start(as_rows(original, "original"), settings, name)
+        self._adopt(state, seed, names)
         return self
 
     def partial_fit(self, window: Any, y: object = None, *, before: Any = None) -> Self:
@@ -186,7 +185,7 @@ class ContinualDensityRatio(RatioEstimator):
         self._state, self.info_ = state, info
         return self
 
-    def _windows(self, window: Any) -> dict[str, Tensor]:
+    def _windows(self, window: Any) -> dict[str, Floats]:
         tracks = self._state.tracks
         if not isinstance(window, Mapping):
             if len(tracks) > 1:
@@ -232,7 +231,7 @@ class ContinualDensityRatio(RatioEstimator):
         for name, track in tracks.items():
             if isinstance(track.current.psi, Stacked):
                 raise ValueError(f"original {name!r} has had no window since features changed last: give it one first")
-            rows[name] = as_rows(given[name], f"window of {name!r}", names=names, width=width, device=self._device)
+            rows[name] = as_rows(given[name], f"window of {name!r}", names=names, width=width)
             width = rows[name].shape[1]
             if len(rows[name]) != len(track.current.window):
                 raise ValueError(
@@ -240,11 +239,11 @@ class ContinualDensityRatio(RatioEstimator):
                     "pass the same rows in the new features"
                 )
         state = restart(self._state, rows, self._settings(self.seed_, len(tracks)))
-        self._adopt(state, self.seed_, self._device, names)
+        self._adopt(state, self.seed_, names)
         self.n_features_in_ = cast(int, width)
         return self
 
-    def _stacked(self, windows: dict[str, Tensor], before: Any) -> dict[str, Tensor]:
+    def _stacked(self, windows: dict[str, Floats], before: Any) -> dict[str, Floats]:
         """Stack the previous features beside the new ones in windows of originals whose features have changed."""
         tracks = self._state.tracks
         changed = [n for n in windows if isinstance(tracks[n].anchor.psi, Stacked)]
@@ -259,10 +258,10 @@ class ContinualDensityRatio(RatioEstimator):
         out = dict(windows)
         for name in changed:
             width = self._state.tracks[name].anchor.window.shape[1] - self.n_features_in_
-            rows = as_rows(given[name], f"before of {name!r}", width=width, device=self._device)
+            rows = as_rows(given[name], f"before of {name!r}", width=width)
             if len(rows) != len(windows[name]):
                 raise ValueError(f"before of {name!r} has {len(rows)} rows, its window {len(windows[name])}")
-            out[name] = torch.cat([windows[name], rows], 1)
+            out[name] = np.concatenate([windows[name], rows], 1)
         return out
 
     def add_original(self, samples: Any, name: str) -> Self:
@@ -323,7 +322,7 @@ class ContinualDensityRatio(RatioEstimator):
 
     def current_window(self, original: str | None = None) -> Floats:
         """Return the rows (n, D) of an original's current window, as they are kept for the next step."""
-        return cast(Floats, self._track(original).current.window.cpu().numpy().copy())
+        return self._track(original).current.window.copy()
 
     @property
     def originals_(self) -> list[str]:

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor, nn
-
-from driftline._inputs import resolve_device
 from driftline.files import StateFileError
 from driftline.fitting import ModuleFactory, Objective, Training
 from driftline.recursion import State, dump, parse, track_of
@@ -17,12 +13,11 @@ __all__ = ["Stored", "dump_estimator", "parse_estimator"]
 
 
 class Stored(NamedTuple):
-    """What the bytes of an estimator hold, with the state moved to its device."""
+    """What the bytes of an estimator hold."""
 
     state: State
     params: dict[str, Any]
     seed: int
-    device: torch.device
     columns: list[str] | None
 
 
@@ -40,7 +35,7 @@ def dump_estimator(
     Arguments:
         state: state of its recursion.
         estimator: name of its class.
-        params: its parameters, as scikit-learn's ``get_params(deep=False)`` returns them.
+        params: its parameters, as scikit-learn's ``get_params(deep=False)`` returns them; those left out are default.
         seed: seed that its steps use.
         columns: names of the columns, if they have any.
         padded: whether the bytes are of the same size at any t; otherwise they are fewer, and grow as features join.
@@ -48,9 +43,9 @@ def dump_estimator(
     for name in state.tracks:
         track_of(state, name)
     params = dict(params)
-    custom = {name for name in ("objective", "model") if callable(params[name])}
-    params.pop("progress")
-    training = params.pop("training")
+    custom = {name for name in ("objective", "model") if not isinstance(params.get(name, ""), str)}
+    params.pop("progress", None)
+    training = params.pop("training", None)
     header = {
         "estimator": estimator,
         "params": {k: None if k in custom else list(v) if isinstance(v, tuple) else v for k, v in params.items()},
@@ -94,28 +89,16 @@ def parse_estimator(
     params["training"] = None if meta["training"] is None else Training(**meta["training"])
     if device is not None:
         params["device"] = device
-    place = resolve_device(params["device"])
-    return Stored(_to(state, place), params, meta["seed"], place, meta["columns"])
+    return Stored(_on_device(state, params.get("device", "auto")), params, meta["seed"], meta["columns"])
 
 
-def _to(value: Any, device: torch.device) -> Any:
-    """Move all tensors and networks of a state to a device; parts that are shared stay shared."""
-    seen: dict[int, Any] = {}
+def _on_device(state: State, device: str) -> State:
+    """Move the networks of a state to a device; those that are shared stay shared."""
+    anchors = [anchor for track in state.tracks.values() for anchor in (track.anchor, track.current)]
+    modules: list[Any] = [psi.module for anchor in anchors if hasattr(psi := anchor.psi, "module")]
+    if modules:
+        from driftline.fitting import resolve_device
 
-    def move(item: Any) -> Any:
-        if device.type == "cpu":
-            return item
-        if id(item) in seen:
-            return seen[id(item)]
-        if isinstance(item, Tensor | nn.Module):
-            moved: Any = item.to(device)
-        elif isinstance(item, tuple) and hasattr(item, "_fields"):
-            moved = type(item)(*(move(part) for part in item))
-        elif isinstance(item, dict):
-            moved = {key: move(part) for key, part in item.items()}
-        else:
-            moved = item
-        seen[id(item)] = moved
-        return moved
-
-    return move(value)
+        for module in modules:
+            module.to(resolve_device(device))
+    return state

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from driftline._inputs import as_rows, column_names, resolve_device
-from driftline.estimators._base import Floats, RatioEstimator
+from driftline._inputs import Floats, as_rows, column_names
+from driftline.estimators._base import RatioEstimator
 from driftline.fitting import ModuleFactory, Objective, Progress, Training
 from driftline.inference import Attribution, Estimate, Generator
 from driftline.recursion import OriginalInfo, Policy, start, step
@@ -27,7 +27,7 @@ class DensityRatio(RatioEstimator):
         ridge: weight of the prior on coefficients, in observations.
         lag: number of rows over which neighbours in a window depend on each other, for error bars; "auto" estimates it.
         training: settings of the mini-batch loop for networks.
-        device: "cpu", "cuda" or "auto".
+        device: device of networks, "cpu", "cuda" or "auto".
         random_state: random seed; None for a fresh one in each fit.
         progress: called as ``progress(epoch, epochs, loss, held_out)`` while a network trains.
 
@@ -69,14 +69,14 @@ class DensityRatio(RatioEstimator):
 
     def fit(self, original: Any, current: Any) -> Self:
         """Fit the ratio of the two samples, (n, D) and (m, D)."""
-        seed, device = self._seed(), resolve_device(self.device)
+        seed = self._seed()
         names = column_names(original)
         settings = replace(self._settings(seed), names=None if names is None else tuple(names))
-        rows = as_rows(original, "original", device=device)
-        window = as_rows(current, "current", names=names, width=rows.shape[1], device=device)
+        rows = as_rows(original, "original")
+        window = as_rows(current, "current", names=names, width=rows.shape[1])
         state, info = step(start(rows, settings), {"original": window}, settings, Policy())
         self._warn(info, several=False)
-        self._adopt(state, seed, device, names)
+        self._adopt(state, seed, names)
         self.info_: OriginalInfo = info.originals["original"]
         return self
 

@@ -1,4 +1,4 @@
-"""A running evaluation as one file of tensors and a header; parts that save themselves are in it as their own files."""
+"""A running evaluation as one file of arrays and a header; parts that save themselves are in it as their own files."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from driftline.estimators import ContinualDensityRatio
 from driftline.evaluation._samples import Form
 from driftline.evaluation._scores import Reading
 from driftline.features import ClassifierFeatures, ContinualVAE
-from driftline.files import StateFileError, read_tensors, write_tensors
+from driftline.files import Array, StateFileError, read_arrays, write_arrays
 
 __all__ = ["Parts", "read", "write"]
 
-_FORMAT, _VERSION = "driftline-evaluation", 1
+_FORMAT, _VERSION = "driftline-evaluation", 2
 _OWN = {kind.__name__: kind for kind in (ContinualVAE, ClassifierFeatures)}
 """Features that can be restored from the file alone."""
 
@@ -51,25 +49,25 @@ class Parts(NamedTuple):
 def write(path: str | os.PathLike[str], parts: Parts) -> None:
     """Write all parts to one file, atomically and without pickle; the user's own features are only named."""
     tasks = list(parts.floors)
-    tensors = {"ratio": _packed(parts.ratio.save)}
+    arrays = {"ratio": _packed(parts.ratio.save)}
     kinds: dict[str, str | None] = {}
     for key in ("features", "metric_features"):
         thing = getattr(parts, key)
         kinds[key] = None if thing is None else type(thing).__name__
         if type(thing) in _OWN.values():
-            tensors[key] = _packed(thing.save)
+            arrays[key] = _packed(thing.save)
     for key in ("last", "real"):
         for name, rows in getattr(parts, key).items():
-            tensors[f"{key}.{tasks.index(name)}"] = torch.from_numpy(np.ascontiguousarray(rows))
+            arrays[f"{key}.{tasks.index(name)}"] = np.ascontiguousarray(rows)
     for name, features in parts.held.items():
         if type(features) not in _OWN.values():
             raise ValueError(
                 f"a snapshot of your own features ({type(features).__name__}) is held for each task and cannot be "
                 "written to a file: hold_features=False holds none"
             )
-        tensors[f"held.{tasks.index(name)}"] = _packed(features.save)
+        arrays[f"held.{tasks.index(name)}"] = _packed(features.save)
     numbers = np.array([reading[3:] for reading in parts.readings], dtype=np.float64)
-    tensors["readings"] = torch.from_numpy(numbers)
+    arrays["readings"] = numbers
     header = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -80,7 +78,7 @@ def write(path: str | os.PathLike[str], parts: Parts) -> None:
         "readings": [list(reading[:3]) for reading in parts.readings],
         "tasks": tasks,
     }
-    write_tensors(path, tensors, header)
+    write_arrays(path, arrays, header)
 
 
 def read(path: str | os.PathLike[str], given: Mapping[str, Any], device: str | None, **custom: Any) -> Parts:
@@ -90,19 +88,19 @@ def read(path: str | os.PathLike[str], given: Mapping[str, Any], device: str | N
         given: features that are not in the file, under "features" and "metric_features".
         custom: further arguments of :meth:`driftline.ContinualDensityRatio.load`.
     """
-    tensors, meta = read_tensors(path, _FORMAT, _VERSION)
+    arrays, meta = read_arrays(path, _FORMAT, _VERSION)
     try:
-        found = {key: _features(key, meta["kinds"][key], tensors, given[key], path, device) for key in given}
-        ratio = _unpacked(tensors["ratio"], path, lambda p: ContinualDensityRatio.load(p, device=device, **custom))
-        texts, numbers = meta["readings"], tensors["readings"].tolist()
+        found = {key: _features(key, meta["kinds"][key], arrays, given[key], path, device) for key in given}
+        ratio = _unpacked(arrays["ratio"], path, lambda p: ContinualDensityRatio.load(p, device=device, **custom))
+        texts, numbers = meta["readings"], arrays["readings"].tolist()
         readings = [Reading(*text, *values) for text, values in zip(texts, numbers, strict=True)]
         rows = {
-            key: {n: tensors[f"{key}.{i}"].numpy() for i, n in enumerate(meta["tasks"]) if f"{key}.{i}" in tensors}
+            key: {n: arrays[f"{key}.{i}"] for i, n in enumerate(meta["tasks"]) if f"{key}.{i}" in arrays}
             for key in ("last", "real")
         }
         kind = meta["kinds"]["features"]
-        held = {f"held.{i}": name for i, name in enumerate(meta["tasks"]) if f"held.{i}" in tensors}
-        rows["held"] = {name: _features(key, kind, tensors, None, path, device) for key, name in held.items()}
+        held = {f"held.{i}": name for i, name in enumerate(meta["tasks"]) if f"held.{i}" in arrays}
+        rows["held"] = {name: _features(key, kind, arrays, None, path, device) for key, name in held.items()}
         floors = {name: meta["floors"][name] for name in meta["tasks"]}  # the header's keys are sorted, tasks are not
         shape, columns = meta["shape"], meta.get("columns")
         form = Form(None if shape is None else tuple(shape), None if columns is None else tuple(columns))
@@ -113,13 +111,13 @@ def read(path: str | os.PathLike[str], given: Mapping[str, Any], device: str | N
 
 
 def _features(
-    key: str, kind: str | None, tensors: Mapping[str, Tensor], given: Any, path: Any, device: str | None
+    key: str, kind: str | None, arrays: Mapping[str, Array], given: Any, path: Any, device: str | None
 ) -> Any:
-    if key in tensors:
+    if key in arrays:
         if given is not None:
             raise ValueError(f"{os.fspath(path)} holds its {key} (a {kind}) itself: leave {key}= out")
         load = _OWN[str(kind)].load
-        return _unpacked(tensors[key], path, lambda p: load(p, device=device))
+        return _unpacked(arrays[key], path, lambda p: load(p, device=device))
     if kind is not None and given is None:
         raise ValueError(f"{os.fspath(path)} was saved with your own {key} ({kind}): pass them, load(path, {key}=...)")
     if kind is None and given is not None:
@@ -127,17 +125,17 @@ def _features(
     return given
 
 
-def _packed(save: Callable[[Path], None]) -> Tensor:
+def _packed(save: Callable[[Path], None]) -> Array:
     """Return the bytes of the file that ``save`` writes."""
     with tempfile.TemporaryDirectory(prefix="driftline-") as folder:
         save(Path(folder) / "part")
-        return torch.frombuffer(bytearray((Path(folder) / "part").read_bytes()), dtype=torch.uint8)
+        return np.frombuffer((Path(folder) / "part").read_bytes(), dtype=np.uint8)
 
 
-def _unpacked(data: Tensor, path: str | os.PathLike[str], load: Callable[[Path], Any]) -> Any:
+def _unpacked(data: Array, path: str | os.PathLike[str], load: Callable[[Path], Any]) -> Any:
     with tempfile.TemporaryDirectory(prefix="driftline-") as folder:
         part = Path(folder) / "part"
-        part.write_bytes(data.numpy().tobytes())
+        part.write_bytes(data.tobytes())
         try:
             return load(part)
         except ValueError as error:  # the user knows only the whole file

@@ -352,7 +352,7 @@ class ContinualEvaluation:
                 f"{os.fspath(path)}: features {'do not move' if self._last else 'move'} now, unlike when it was saved"
             )
         for name, samples in self._last.items():
-            found, held = self.encode(name, samples), self._ratio._state.tracks[name].current.window.cpu().numpy()
+            found, held = self.encode(name, samples), self._ratio._state.tracks[name].current.window
             if found.shape != held.shape or not np.allclose(found, held, rtol=1e-3, atol=1e-3 * held.std()):
                 raise ValueError(f"{os.fspath(path)}: these features are not in the state they had when it was saved")
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from driftline._inputs import column_names, columns_differ
 
@@ -49,17 +48,17 @@ def check_samples(
         raise ValueError(f"{what} do not have the columns of the first task: {different}")
     if columns is not None:
         form = form._replace(columns=tuple(columns))
-    if isinstance(samples, torch.Tensor):
+    if hasattr(samples, "detach"):  # a tensor
         samples = samples.detach()
     if as_array and not isinstance(samples, np.ndarray):
-        samples = samples.cpu().numpy() if isinstance(samples, torch.Tensor) else np.asarray(samples)
+        samples = samples.cpu().numpy() if hasattr(samples, "detach") else np.asarray(samples)
     try:
         count = len(samples)
     except TypeError as error:
         raise TypeError(f"{what}: pass an array, a tensor or a frame of samples (rows), not {samples!r:.60}") from error
     if count < least:
         raise ValueError(f"{what}: {count} are given, at least {least} are needed")
-    if not isinstance(samples, np.ndarray | torch.Tensor):
+    if not isinstance(samples, np.ndarray) and not hasattr(samples, "detach"):
         return samples, form
     found = tuple(int(size) for size in samples.shape[1:])
     if form.shape not in (None, found):
@@ -72,7 +71,7 @@ def check_samples(
 
 def _not_finite(samples: Any) -> npt.NDArray[np.int64]:
     """Return the indices of rows with NaN or infinite values; integers have none and are not checked."""
-    if isinstance(samples, torch.Tensor) and samples.is_floating_point():
+    if hasattr(samples, "detach") and samples.is_floating_point():
         fine: Any = samples.isfinite().reshape(len(samples), -1).all(1).cpu().numpy()
     elif isinstance(samples, np.ndarray) and samples.dtype.kind == "f":
         fine = np.isfinite(samples).reshape(len(samples), -1).all(1)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from driftline._inputs import as_rows, column_names
 
@@ -39,7 +38,7 @@ def as_features(thing: Any = None) -> Callable[[Any], Floats]:
     ValueError: features by <lambda> have 3 rows, X has 2
     """
     if thing is None:
-        return lambda X: flat_rows(X)[0].cpu().numpy()
+        return lambda X: flat_rows(X)[0]
     if isinstance(thing, type):
         raise TypeError(f"{thing.__name__} is a class: pass a fitted instance of it")
     make = getattr(thing, "transform", thing)
@@ -49,11 +48,11 @@ def as_features(thing: Any = None) -> Callable[[Any], Floats]:
 
     def features(X: Any) -> Floats:
         found = make(X)
-        rows = as_rows(found, f"features by {name}", min_rows=0, copy=False).cpu().numpy()
+        rows = as_rows(found, f"features by {name}", min_rows=0, copy=False)
         size = len(X) if not hasattr(X, "shape") else X.shape[0]
         if len(rows) != size:
             raise ValueError(f"features by {name} have {len(rows)} rows, X has {size}")
-        return np.asarray(rows, dtype=np.float64)
+        return rows
 
     return features
 
@@ -65,8 +64,8 @@ def flat_rows(
     shape: Sequence[int] | None = None,
     names: Sequence[str] | None = None,
     min_rows: int = 0,
-) -> tuple[Tensor, tuple[int, ...]]:
-    """Return rows (n, ...) as a float64 tensor (n, D), and the shape of one row.
+) -> tuple[Floats, tuple[int, ...]]:
+    """Return rows (n, ...) as a float64 array (n, D), and the shape of one row.
 
     Arguments:
         data: array, tensor, frame or nested list.
@@ -79,7 +78,7 @@ def flat_rows(
     >>> tuple(rows.shape), shape
     ((5, 64), (8, 8))
     """
-    if not hasattr(data, "toarray") and column_names(data) is None and not isinstance(data, Tensor):
+    if not hasattr(data, "toarray") and column_names(data) is None and not hasattr(data, "detach"):
         data = data.to_numpy() if hasattr(data, "to_numpy") else np.asarray(data)
     found = tuple(int(size) for size in data.shape)
     if len(found) < 2:

@@ -8,22 +8,28 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from driftline._inputs import MIN_ROWS, column_names, resolve_device
+from driftline._inputs import MIN_ROWS, Floats, column_names
 from driftline.features._adapters import flat_rows
-from driftline.files import StateFileError, read_tensors, write_tensors
-from driftline.fitting import FitInfo, Progress, Training, check_training, row_batches, run_epochs, split_rows
+from driftline.files import StateFileError, read_arrays, write_arrays
+from driftline.fitting import (
+    FitInfo,
+    Progress,
+    Training,
+    check_training,
+    resolve_device,
+    row_batches,
+    run_epochs,
+    split_rows,
+)
 
-__all__ = ["FeatureNetwork", "Floats", "apart", "check_widths", "seeded"]
+__all__ = ["FeatureNetwork", "apart", "check_widths", "seeded"]
 
-Floats = npt.NDArray[np.float64]
-
-_FORMAT, _VERSION = "driftline-features", 1
+_FORMAT, _VERSION = "driftline-features", 2
 _BATCH = 4096  # rows of one forward pass outside training: bounds the memory that convolutions take
 
 
@@ -66,13 +72,13 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return flat rows, after checking that they have the shape that was fitted."""
         check_is_fitted(self)
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        return flat_rows(X, shape=self.shape_in_, names=names, min_rows=min_rows)[0]
+        return torch.from_numpy(flat_rows(X, shape=self.shape_in_, names=names, min_rows=min_rows)[0])
 
     @staticmethod
     def _first(X: Any) -> tuple[Tensor, tuple[int, ...], list[str] | None]:
         """Return the rows that determine the shape, that shape, and the names of their columns, if any."""
         rows, shape = flat_rows(X, min_rows=MIN_ROWS)
-        return rows, shape, column_names(X)
+        return torch.from_numpy(rows), shape, column_names(X)
 
     def _remember(self, shape: tuple[int, ...], names: list[str] | None, seed: int) -> None:
         self.shape_in_, self.n_features_in_, self.seed_ = shape, int(np.prod(shape)), seed
@@ -140,7 +146,7 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "seed": self.seed_,
             "learned": learned,
         }
-        write_tensors(path, tensors, header)
+        write_arrays(path, {key: value.detach().cpu().numpy() for key, value in tensors.items()}, header)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: str | None = None, progress: Progress | None = None) -> Self:
@@ -151,7 +157,8 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             device: device to continue on, if not the one it was saved from.
             progress: called as ``progress(epoch, epochs, loss, held_out)`` in further training.
         """
-        tensors, meta = read_tensors(path, _FORMAT, _VERSION)
+        arrays, meta = read_arrays(path, _FORMAT, _VERSION)
+        tensors = {key: torch.from_numpy(value.copy()) for key, value in arrays.items()}
         if meta.get("estimator") != cls.__name__:
             raise StateFileError(f"{os.fspath(path)} holds a {meta.get('estimator')}, not a {cls.__name__}")
         try:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from driftline._inputs import resolve_device, resolve_seed
-from driftline.features._base import FeatureNetwork, Floats, check_widths, seeded
+from driftline._inputs import Floats, resolve_seed
+from driftline.features._base import FeatureNetwork, check_widths, seeded
 from driftline.features._modules import ConvNet
-from driftline.fitting import Progress, Training
+from driftline.fitting import Progress, Training, resolve_device
 
 __all__ = ["ClassifierFeatures"]
 

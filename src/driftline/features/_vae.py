@@ -11,11 +11,11 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from driftline._inputs import MIN_ROWS, as_rows, resolve_device, resolve_seed
+from driftline._inputs import MIN_ROWS, Floats, as_rows, resolve_seed
 from driftline.features._adapters import row_noise
-from driftline.features._base import FeatureNetwork, Floats, apart, check_widths, seeded
+from driftline.features._base import FeatureNetwork, apart, check_widths, seeded
 from driftline.features._modules import VAE, Encoder, pulled_loss
-from driftline.fitting import FitInfo, Progress, Standardizer, Training, fit_standardizer
+from driftline.fitting import FitInfo, Progress, Standardizer, Training, fit_standardizer, resolve_device
 
 __all__ = ["ContinualVAE"]
 
@@ -107,7 +107,7 @@ class ContinualVAE(FeatureNetwork):
         seed, device = resolve_seed(self.random_state), resolve_device(self.device)
         rows, shape, names = self._first(X)
         likelihood = self._likelihood(rows)
-        standardizer = fit_standardizer(rows) if likelihood == "gaussian" else None
+        standardizer = fit_standardizer(rows.numpy()) if likelihood == "gaussian" else None
         inputs = _inputs(rows, standardizer).to(device)
         with seeded(seed, device):
             net = VAE(rows.shape[1], likelihood=likelihood, **self._sizes()).to(device)
@@ -174,9 +174,9 @@ class ContinualVAE(FeatureNetwork):
         latent = self._net.sizes["latent"]
         if rows.shape[1] != latent:
             raise ValueError(f"Z has {rows.shape[1]} columns, this network has {latent} features")
-        found = self._in_batches(self._net.decode, rows.float(), self._device)
+        found = self._in_batches(self._net.decode, torch.from_numpy(rows).float(), self._device)
         if self._standardizer is not None:
-            found = found * self._standardizer.scale.numpy() + self._standardizer.mean.numpy()
+            found = found * self._standardizer.scale + self._standardizer.mean
         return found.reshape(-1, *self.shape_in_)
 
     def _checked(self, X: Any, *, min_rows: int = 0) -> Tensor:
@@ -217,7 +217,7 @@ class ContinualVAE(FeatureNetwork):
         if self._before is not None:
             tensors |= {f"before.{key}": value for key, value in self._before.state_dict().items()}
         if self._standardizer is not None:
-            tensors |= {f"standardizer.{key}": value for key, value in self._standardizer._asdict().items()}
+            tensors |= {f"standardizer.{k}": torch.from_numpy(v) for k, v in self._standardizer._asdict().items()}
         return tensors, {"net": self._net.sizes, "likelihood": self.likelihood_, "t": self.t_}
 
     def _restore(self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], device: torch.device) -> None:
@@ -231,13 +231,14 @@ class ContinualVAE(FeatureNetwork):
         if part("before."):
             before = copy.deepcopy(net.encoder)
             before.load_state_dict(part("before."))
-        self._standardizer = Standardizer(**part("standardizer.")) if part("standardizer.") else None
+        scales = {key: value.numpy() for key, value in part("standardizer.").items()}
+        self._standardizer = Standardizer(**scales) if scales else None
         self._net, self._before = net.to(device).eval(), None if before is None else before.to(device).eval()
         self._device, self.likelihood_, self.t_ = device, meta["likelihood"], meta["t"]
 
 
 def _inputs(rows: Tensor, standardizer: Standardizer | None) -> Tensor:
-    return (rows if standardizer is None else standardizer(rows)).float()
+    return (rows if standardizer is None else torch.from_numpy(standardizer(rows.numpy()))).float()
 
 
 def _check_unit(rows: Tensor, advice: str) -> None:

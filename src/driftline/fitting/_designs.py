@@ -1,24 +1,24 @@
 """Design matrices as the solver sees them: products with vectors, and weighted Gram matrices.
 
-A log-linear design is never built as a whole: its columns and squares are computed block by block as the rows are
-read, which costs less than fetching them from memory. Vector products are exact (double); Gram matrices come from
-products in single precision, which is all that a curvature or a covariance needs, at half the price.
+Vector products are exact (double). Gram matrices come from products in single precision, which is all that a curvature
+or a covariance needs, at half the price; a log-linear design holds its columns in single precision for them, and is
+made once for a window and all that is asked about it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
 
-from driftline.fitting._models import Features, LogLinear, Psi, Stacked
-from driftline.fitting._networks import MLP, Network
+from driftline._inputs import Floats
+from driftline.fitting._models import CHUNK, Features, LogLinear, Psi, Stacked, chunks
 
-__all__ = ["Dense", "Design", "LogLinearDesign", "design_of", "last_layer", "log_linear_design"]
+__all__ = ["Dense", "Design", "LogLinearDesign", "design_of", "gram_of"]
 
-_ROWS = 8192  # rows processed at a time
+Singles = npt.NDArray[np.float32]
 
 
 class Design(Protocol):
@@ -29,28 +29,23 @@ class Design(Protocol):
         """Number of rows and of columns."""
         ...
 
-    @property
-    def device(self) -> torch.device:
-        """The tensors' device."""
-        ...
-
-    def dot(self, coef: Tensor) -> Tensor:
+    def dot(self, coef: Floats) -> Floats:
         """Return the matrix times a vector (p,), a vector (n,)."""
         ...
 
-    def pull(self, values: Tensor) -> Tensor:
+    def pull(self, values: Floats) -> Floats:
         """Return a vector (n,) times the matrix, a vector (p,)."""
         ...
 
-    def gram(self, weights: Tensor) -> Tensor:
+    def gram(self, weights: Floats) -> Floats:
         """Return the weighted sum of outer products of the rows, (p, p)."""
         ...
 
-    def forms(self, matrix: Tensor) -> Tensor:
+    def forms(self, matrix: Floats) -> Floats:
         """Return the quadratic form ``row @ matrix @ row`` of each row, (n,)."""
         ...
 
-    def sums(self, values: Tensor, size: int) -> Tensor:
+    def sums(self, values: Floats, size: int) -> Floats:
         """Return sums of ``values * row`` over blocks of ``size`` rows, (n / size rounded up, p)."""
         ...
 
@@ -58,201 +53,203 @@ class Design(Protocol):
         """Keep every ``every``-th row."""
         ...
 
-    def take(self, start: int, stop: int, every: int) -> Tensor:
+    def take(self, start: int, stop: int, every: int) -> Floats:
         """Return every ``every``-th row from ``start`` to ``stop`` as a plain matrix, (rows, p)."""
         ...
 
 
-def _add_gram(out: Tensor, block: Tensor, weights: Tensor) -> None:
+def gram_of(matrix: Singles | Floats, weights: Floats) -> Floats:
+    """Return the weighted sum of outer products of rows (n, p), by products in single precision, (p, p).
+
+    Where no weight is negative, rows are multiplied by its root: of a matrix times its own transpose one half is
+    computed.
+    """
+    p = matrix.shape[1]
     # weights are divided by their largest magnitude, so that squared per-row scores stay within float32's range
-    size = weights.abs().max().clamp_min(torch.finfo(weights.dtype).tiny)
-    out += (block.T @ (block * (weights / size).float()[:, None])).double() * size
+    size = max(float(np.abs(weights).max()), np.finfo(np.float64).tiny) if len(weights) else 1.0
+    signed = bool(len(weights)) and float(weights.min()) < 0.0
+    factors = (weights / size) if signed else np.sqrt(weights / size)
+    factors = factors.astype(np.float32)[:, None]
+    out, work = np.zeros((p, p)), np.empty((min(CHUNK, len(matrix)), p), dtype=np.float32)
+    for at in chunks(len(matrix)):
+        rows = matrix[at]
+        part = work[: len(rows)]
+        np.multiply(rows, factors[at], out=part, casting="same_kind")
+        out += (rows.astype(np.float32, copy=False).T if signed else part.T) @ part
+    out *= size
+    return out
 
 
-def _add_sums(out: Tensor, block: Tensor, values: Tensor, size: int) -> None:
-    """Write block sums of a stretch of rows, whose length is a multiple of ``size`` except for the last stretch."""
-    products = block.double() * values[:, None]
-    products = torch.nn.functional.pad(products, (0, 0, 0, -len(products) % size))
-    out.copy_(products.view(-1, size, products.shape[1]).sum(1))
+def forms_of(matrix: Singles | Floats, form: Floats) -> Floats:
+    """Return the quadratic form of each row of a matrix, (n,)."""
+    out, form = np.empty(len(matrix)), form.astype(matrix.dtype)
+    for at in chunks(len(matrix)):
+        rows = matrix[at]
+        out[at] = np.einsum("ij,ij->i", rows @ form, rows)
+    return out
+
+
+def sums_of(matrix: Singles | Floats, values: Floats, size: int) -> Floats:
+    """Return sums of ``values * row`` over blocks of ``size`` rows."""
+    starts = np.arange(0, len(matrix), size)
+    out = np.empty((len(starts), matrix.shape[1]))
+    stretch = max(1, CHUNK // size)
+    for first in range(0, len(starts), stretch):
+        at = slice(first * size, (first + stretch) * size)
+        products = matrix[at] * values[at, None]
+        out[first : first + stretch] = np.add.reduceat(products, np.arange(0, len(products), size), axis=0)
+    return out
 
 
 class Dense(NamedTuple):
     """A matrix held in memory."""
 
-    matrix: Tensor
+    matrix: Floats
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
         return self.matrix.shape[0], self.matrix.shape[1]
 
-    @property
-    def device(self) -> torch.device:
-        """The tensors' device."""
-        return self.matrix.device
-
-    def dot(self, coef: Tensor) -> Tensor:
+    def dot(self, coef: Floats) -> Floats:
         """Return the matrix times a vector (p,)."""
         return self.matrix @ coef
 
-    def pull(self, values: Tensor) -> Tensor:
+    def pull(self, values: Floats) -> Floats:
         """Return a vector (n,) times the matrix."""
         return values @ self.matrix
 
-    def gram(self, weights: Tensor) -> Tensor:
+    def gram(self, weights: Floats) -> Floats:
         """Return the weighted sum of outer products of the rows."""
-        p = self.matrix.shape[1]
-        out = torch.zeros(p, p, dtype=torch.float64, device=self.matrix.device)
-        for rows, part in zip(self.matrix.split(_ROWS), weights.split(_ROWS), strict=True):
-            _add_gram(out, rows.float(), part)
-        return out
+        return gram_of(self.matrix, weights)
 
-    def sums(self, values: Tensor, size: int) -> Tensor:
+    def sums(self, values: Floats, size: int) -> Floats:
         """Return sums over blocks of rows."""
-        out = self.matrix.new_zeros(-(-self.matrix.shape[0] // size), self.matrix.shape[1])
-        stretch = max(1, _ROWS // size)
-        for rows, part, sums in zip(
-            self.matrix.split(stretch * size), values.split(stretch * size), out.split(stretch), strict=True
-        ):
-            _add_sums(sums, rows, part, size)
-        return out
+        return sums_of(self.matrix, values, size)
 
-    def forms(self, matrix: Tensor) -> Tensor:
+    def forms(self, matrix: Floats) -> Floats:
         """Return the quadratic form of each row."""
-        parts = [((rows @ matrix) * rows).sum(1) for rows in self.matrix.split(_ROWS)]
-        return torch.cat(parts) if parts else self.matrix.new_zeros(0)
+        return forms_of(self.matrix, matrix)
 
     def thin(self, every: int) -> Dense:
         """Keep every ``every``-th row."""
         return Dense(self.matrix[::every])
 
-    def take(self, start: int, stop: int, every: int) -> Tensor:
+    def take(self, start: int, stop: int, every: int) -> Floats:
         """Return every ``every``-th row from ``start`` to ``stop``."""
         return self.matrix[start:stop:every]
 
 
-class LogLinearDesign(NamedTuple):
-    """Features of standardised rows and a last column of ones; ``extra`` holds pairs and units, computed once.
+class LogLinearDesign:
+    """Features of standardised rows z (n, D) and a last column of ones."""
 
-    Shapes: z (n, D), extra (n, k + u) centred and scaled.
-    """
+    def __init__(self, features: Features, z: Floats) -> None:
+        self.features = features
+        self.z = z
 
-    features: Features
-    z: Tensor
-    extra: Tensor
+    @cached_property
+    def _extra(self) -> Floats:
+        """Pairs and units, centred and scaled, (n, k + u)."""
+        return self.features.extra(self.z)
+
+    @cached_property
+    def _single(self) -> Singles:
+        """The whole matrix in single precision, (n, p + 1)."""
+        features, (n, p) = self.features, self.shape
+        out = np.empty((n, p), dtype=np.float32)
+        l, base = len(features.linear), features.base
+        order = np.arange(features.columns)
+        every, square = np.array_equal(features.linear, order), np.array_equal(features.squares, order)
+        center, rate = features.center[:base].astype(np.float32), (1.0 / features.scale[:base]).astype(np.float32)
+        for at in chunks(n):
+            rows, part = self.z[at], out[at]
+            part[:, :l] = rows if every else rows[:, features.linear]
+            if base > l:
+                squared = rows if square else rows[:, features.squares]
+                np.multiply(squared, squared, out=part[:, l:base], casting="same_kind")
+            part[:, :base] -= center
+            part[:, :base] *= rate
+        if p - 1 > base:
+            out[:, base:-1] = self._extra
+        out[:, -1] = 1.0
+        return out
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
         return self.z.shape[0], self.features.size + 1
 
-    @property
-    def device(self) -> torch.device:
-        """The tensors' device."""
-        return self.z.device
-
-    def _base(self) -> tuple[int, int]:
-        return self.features.columns, self.features.columns * (1 + self.features.squares)
-
-    def dot(self, coef: Tensor) -> Tensor:
+    def dot(self, coef: Floats) -> Floats:
         """Return the matrix times a vector (p,)."""
-        d, base = self._base()
-        weights = coef[:base] / self.features.scale[:base]
-        square = weights[d:] if self.features.squares else torch.zeros_like(weights)
-        constant = coef[-1] - (self.features.center[:base] * weights).sum()
-        out = torch.empty(self.z.shape[0], dtype=self.z.dtype, device=self.z.device)
-        work = torch.empty(min(_ROWS, len(out)), d, dtype=self.z.dtype, device=self.z.device)
-        for rows, values in zip(self.z.split(_ROWS), out.split(_ROWS), strict=True):
+        features, base = self.features, self.features.base
+        weights = coef[:base] / features.scale[:base]
+        linear, square = features.by_column(weights)
+        constant = float(coef[-1] - (features.center[:base] * weights).sum())
+        n, d = self.z.shape
+        out, one, work = np.empty(n), np.ones(d), np.empty((min(CHUNK, n), d))
+        for at in chunks(n):
+            rows = self.z[at]
             part = work[: len(rows)]
-            torch.addcmul(weights[:d], rows, square, out=part)
-            torch.sum(part.mul_(rows), 1, out=values)
+            np.multiply(rows, square, out=part)
+            part += linear
+            part *= rows
+            np.dot(part, one, out=out[at])
         out += constant
-        return out if self.extra.shape[1] == 0 else out.addmv_(self.extra, coef[base:-1])
+        if len(coef) - 1 > base:
+            out += self._extra @ coef[base:-1]
+        return out
 
-    def pull(self, values: Tensor) -> Tensor:
+    def pull(self, values: Floats) -> Floats:
         """Return a vector (n,) times the matrix."""
-        d, base = self._base()
-        sums = torch.zeros(base, dtype=self.z.dtype, device=self.z.device)
-        work = torch.empty(min(_ROWS, self.z.shape[0]), d, dtype=self.z.dtype, device=self.z.device)
-        for rows, part in zip(self.z.split(_ROWS), values.split(_ROWS), strict=True):
-            sums[:d] += part @ rows
-            if self.features.squares:
+        features, base = self.features, self.features.base
+        n, d = self.z.shape
+        first, second, work = np.zeros(d), np.zeros(d), np.empty((min(CHUNK, n), d))
+        for at in chunks(n):
+            rows, part = self.z[at], values[at]
+            first += part @ rows
+            if len(features.squares):
                 square = work[: len(rows)]
-                torch.mul(rows, rows, out=square)
-                sums[d:] += part @ square
-        total = values.sum()
-        sums = (sums - self.features.center[:base] * total) / self.features.scale[:base]
-        return torch.cat([sums, values @ self.extra, total[None]])
+                np.multiply(rows, rows, out=square)
+                second += part @ square
+        total = float(values.sum())
+        sums = np.concatenate([first[features.linear], second[features.squares]])
+        sums -= features.center[:base] * total
+        sums /= features.scale[:base]
+        rest = values @ self._extra if features.size > base else np.zeros(0)
+        return np.concatenate([sums, rest, [total]])
 
-    def gram(self, weights: Tensor) -> Tensor:
+    def gram(self, weights: Floats) -> Floats:
         """Return the weighted sum of outer products of the rows."""
-        p = self.shape[1]
-        out = torch.zeros(p, p, dtype=torch.float64, device=self.z.device)
-        for block, part in zip(self._blocks(_ROWS), weights.split(_ROWS), strict=True):
-            _add_gram(out, block, part)
-        return out
+        return gram_of(self._single, weights)
 
-    def sums(self, values: Tensor, size: int) -> Tensor:
+    def sums(self, values: Floats, size: int) -> Floats:
         """Return sums over blocks of rows."""
-        n, p = self.shape
-        out = torch.zeros(-(-n // size), p, dtype=torch.float64, device=self.z.device)
-        stretch = max(1, _ROWS // size)
-        for block, part, sums in zip(
-            self._blocks(stretch * size), values.split(stretch * size), out.split(stretch), strict=True
-        ):
-            _add_sums(sums, block, part, size)
-        return out
+        return sums_of(self._single, values, size)
 
-    def forms(self, matrix: Tensor) -> Tensor:
+    def forms(self, matrix: Floats) -> Floats:
         """Return the quadratic form of each row."""
-        small = matrix.float()
-        parts = [((block @ small) * block).sum(1).double() for block in self._blocks(_ROWS)]
-        return torch.cat(parts) if parts else self.z.new_zeros(0)
-
-    def _blocks(self, count: int) -> Iterator[Tensor]:
-        """Yield the matrix ``count`` rows at a time, in single precision; each block overwrites the one before."""
-        d, base = self._base()
-        n, p = self.shape
-        center, rate = self.features.center[:base].float(), (1.0 / self.features.scale[:base]).float()
-        block = torch.empty(min(count, n), p, dtype=torch.float32, device=self.z.device)
-        block[:, -1] = 1.0
-        for rows, extra in zip(self.z.split(count), self.extra.split(count), strict=True):
-            filled = block[: len(rows)]
-            filled[:, :d] = rows
-            if self.features.squares:
-                torch.mul(filled[:, :d], filled[:, :d], out=filled[:, d:base])
-            filled[:, :base].sub_(center).mul_(rate)
-            filled[:, base:-1] = extra
-            yield filled
+        return forms_of(self._single, matrix)
 
     def thin(self, every: int) -> LogLinearDesign:
         """Keep every ``every``-th row."""
-        return LogLinearDesign(self.features, self.z[::every].contiguous(), self.extra[::every].contiguous())
+        out = LogLinearDesign(self.features, np.ascontiguousarray(self.z[::every]))
+        if "_single" in self.__dict__:
+            out.__dict__["_single"] = np.ascontiguousarray(self._single[::every])
+        return out
 
-    def take(self, start: int, stop: int, every: int) -> Tensor:
+    def take(self, start: int, stop: int, every: int) -> Floats:
         """Return every ``every``-th row from ``start`` to ``stop``."""
         return self.features.design(self.z[start:stop:every])
 
 
-def design_of(psi: Psi, x: Tensor) -> Design | None:
+def design_of(psi: Psi, x: Floats) -> Design | None:
     """Return the design in which psi of raw rows (n, D) is linear, or None if there is none.
 
     It consists of log-linear features, or of the activations of an MLP's last hidden layer.
     """
     if isinstance(psi, LogLinear):
-        return log_linear_design(psi.features, psi.standardizer(x))
-    if isinstance(psi, Network) and isinstance(psi.module, MLP):
-        return Dense(last_layer(psi.module, psi.inputs(x)))
-    return design_of(psi.before, psi.old(x)) if isinstance(psi, Stacked) else None
-
-
-def last_layer(module: MLP, inputs: Tensor) -> Tensor:
-    """Return activations of the last hidden layer and a column of ones, (n, width + 1), in double precision."""
-    with torch.no_grad():
-        activations = module.hidden(inputs)
-        return torch.cat([activations, activations.new_ones(len(activations), 1)], 1).double()
-
-
-def log_linear_design(features: Features, z: Tensor) -> LogLinearDesign:
-    """Return the design of standardised rows (n, D)."""
-    return LogLinearDesign(features, z, features.extra(z))
+        return LogLinearDesign(psi.features, psi.standardizer(x))
+    if isinstance(psi, Stacked):
+        return design_of(psi.before, psi.old(x))
+    design: Design | None = psi.design(x)  # type: ignore[attr-defined]
+    return design

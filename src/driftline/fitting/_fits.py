@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from torch import Tensor
+from driftline._inputs import Floats
 
 __all__ = ["ConvexFit", "FitDivergedError", "FitInfo", "Scores"]
 
@@ -32,9 +32,9 @@ class FitInfo(NamedTuple):
 class Scores(NamedTuple):
     """First, second and third derivatives of the loss with respect to the log-ratio of each row of a window, (n,)."""
 
-    first: Tensor
-    second: Tensor
-    third: Tensor
+    first: Floats
+    second: Floats
+    third: Floats
 
 
 class ConvexFit(NamedTuple):
@@ -42,22 +42,22 @@ class ConvexFit(NamedTuple):
 
     ``num`` and ``den`` hold the derivatives of the loss with respect to the log-ratio of each row, ``hessian`` (p, p)
     the second derivatives with respect to the coefficients; all are empty if the loss is not a sum over rows.
-    ``weight`` is the prior's part in the diagonal of ``hessian``.
+    ``weight`` is the prior's part in the diagonal of ``hessian``, (p,).
     """
 
-    coef: Tensor
-    hessian: Tensor
+    coef: Floats
+    hessian: Floats
     num: Scores
     den: Scores
     info: FitInfo
-    weight: float = 0.0
+    weight: Floats
 
     @property
-    def score_num(self) -> Tensor:
+    def score_num(self) -> Floats:
         """First derivatives on the numerator, (n,)."""
         return self.num.first
 
     @property
-    def score_den(self) -> Tensor:
+    def score_den(self) -> Floats:
         """First derivatives on the denominator, (m,)."""
         return self.den.first

@@ -2,70 +2,52 @@
 
 from __future__ import annotations
 
+import math
 import time
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from driftline._inputs import Floats
+from driftline.fitting._designs import Design
 from driftline.fitting._fits import ConvexFit, FitDivergedError, FitInfo, Scores
-from driftline.fitting._models import Features
-from driftline.fitting._objectives import Objective
+from driftline.fitting._losses import Loss
 
-__all__ = ["fit_features_lbfgs"]
+__all__ = ["fit_lbfgs"]
 
 
-def fit_features_lbfgs(
-    features: Features,
-    z_num: Tensor,
-    z_den: Tensor,
-    objective: Objective,
+def fit_lbfgs(
+    num: Design,
+    den: Design,
+    loss: Loss,
     *,
-    offset_num: Tensor | None = None,
-    offset_den: Tensor | None = None,
-    ridge: float = 0.0,
+    offset_num: Floats | None = None,
+    offset_den: Floats | None = None,
+    ridge: float | Floats = 0.0,
     max_iter: int = 200,
     tol: float = 1e-6,
 ) -> ConvexFit:
-    """Fit a log-linear model by L-BFGS without building the design."""
+    """Minimise the loss that :func:`~driftline.fitting.fit_convex` minimises, without its curvature."""
+    from scipy.optimize import minimize  # not at the top: only wide tables and penalties need it
+
     began = time.perf_counter()
-    weight = ridge / (z_num.shape[0] + z_den.shape[0])
-    coef = z_num.new_zeros(features.size + 1).requires_grad_()
-    zero = z_num.new_zeros(())
-    off_num = zero if offset_num is None else offset_num
-    off_den = zero if offset_den is None else offset_den
-    optimiser = torch.optim.LBFGS(
-        [coef],
-        lr=1.0,
-        max_iter=max_iter,
-        tolerance_grad=tol,
-        tolerance_change=1e-14,
-        history_size=20,
-        line_search_fn="strong_wolfe",
-    )
+    weight = ridge / (num.shape[0] + den.shape[0])
+    off_num = 0.0 if offset_num is None else offset_num
+    off_den = 0.0 if offset_den is None else offset_den
 
-    def logs(theta: Tensor) -> tuple[Tensor, Tensor]:
-        return (
-            features.score(z_num, theta[:-1]) + theta[-1] + off_num,
-            features.score(z_den, theta[:-1]) + theta[-1] + off_den,
-        )
+    def value_and_gradient(coef: Floats) -> tuple[float, Floats]:
+        value, first_num, first_den = loss.slopes(num.dot(coef) + off_num, den.dot(coef) + off_den)
+        gradient = num.pull(first_num) + den.pull(first_den) + weight * coef
+        return value + 0.5 * float((weight * coef) @ coef), gradient
 
-    def closure() -> Tensor:
-        optimiser.zero_grad()
-        loss = objective(*logs(coef)) + 0.5 * weight * (coef @ coef)
-        loss.backward()
-        return loss
-
-    with torch.enable_grad():
-        optimiser.step(closure)
-        loss = closure().detach()
-    size = float(coef.grad.abs().max()) if coef.grad is not None else float("nan")
-    theta = coef.detach()
-    if not (torch.isfinite(loss) and torch.isfinite(theta).all()):
+    options = {"maxiter": max_iter, "maxcor": 20, "gtol": tol, "ftol": 1e-15, "maxls": 40}
+    found = minimize(value_and_gradient, np.zeros(num.shape[1]), jac=True, method="L-BFGS-B", options=options)
+    size = float(np.abs(found.jac).max())
+    if not (math.isfinite(found.fun) and np.isfinite(found.x).all()):
         raise FitDivergedError("L-BFGS diverged: standardise the input, or give the windows more rows")
-    steps = int(optimiser.state[coef].get("n_iter", 0))
     converged = size < 10 * tol
-    message = "" if converged else f"gradient {size:.1e} after {steps} iterations"
-    info = FitInfo("l-bfgs", converged, steps, float(loss), float("nan"), size, time.perf_counter() - began, message)
-    empty = theta.new_zeros(0)
+    message = "" if converged else f"gradient {size:.1e} after {found.nit} iterations"
+    seconds = time.perf_counter() - began
+    info = FitInfo("l-bfgs", converged, int(found.nit), float(found.fun), float("nan"), size, seconds, message)
+    empty = np.zeros(0)
     nothing = Scores(empty, empty, empty)
-    return ConvexFit(theta, empty, nothing, nothing, info)
+    return ConvexFit(np.asarray(found.x), np.zeros((0, 0)), nothing, nothing, info, empty)

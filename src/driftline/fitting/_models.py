@@ -6,182 +6,301 @@ when tracing began, so that psi refers to the same coordinates in every step.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["CHUNK", "Features", "LogLinear", "Psi", "Stacked", "Standardizer", "fit_features", "fit_standardizer"]
+from driftline._inputs import Floats
 
-CHUNK = 8192  # rows scored at a time: small enough for the cache, large enough for the matrix products
+__all__ = [
+    "CHUNK",
+    "Features",
+    "Integers",
+    "LogLinear",
+    "Psi",
+    "Stacked",
+    "Standardizer",
+    "chunks",
+    "fit_features",
+    "fit_standardizer",
+]
+
+Integers = npt.NDArray[np.int64]
+
+_FEW = 64  # rows that show, for most columns, that there are more than two values
+CHUNK = 4096  # rows processed at a time: small enough for the cache, large enough for the matrix products
+
+
+def chunks(rows: int, size: int = CHUNK) -> Iterator[slice]:
+    """Yield slices of at most ``size`` rows."""
+    return (slice(start, start + size) for start in range(0, rows, size))
 
 
 class Standardizer(NamedTuple):
     """Column means and scales of the first window of an original. Further columns are ignored, see :class:`Stacked`."""
 
-    mean: Tensor
-    scale: Tensor
+    mean: Floats
+    scale: Floats
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Floats) -> Floats:
         """Return standardised rows, (n, D)."""
-        return (x[:, : self.mean.shape[0]] - self.mean).div_(self.scale)
+        z = x[:, : self.mean.shape[0]] - self.mean
+        z /= self.scale
+        return z
 
 
-def fit_standardizer(x: Tensor) -> Standardizer:
+def fit_standardizer(x: Floats) -> Standardizer:
     """Return means and standard deviations; a constant column gets scale 1, so that it is 0 until it moves."""
     mean = x.mean(0)
-    size = x.abs().amax(0).clamp_min(1e-290)  # divided out, so that squares of tiny numbers do not underflow
-    spread = (x / size).std(0, correction=0) * size
-    constant = spread <= 1e-12 * mean.abs()
-    return Standardizer(mean, torch.where(constant, torch.ones_like(spread), spread))
+    size = np.maximum(np.abs(x).max(0), 1e-290)  # divided out, so that squares of tiny numbers do not underflow
+    spread = np.sqrt(_variance(x, mean, size)) * size
+    constant = spread <= 1e-12 * np.abs(mean)
+    return Standardizer(mean, np.where(constant, 1.0, spread))
+
+
+def _variance(x: Floats, mean: Floats, size: Floats) -> Floats:
+    """Return the variances of the columns in units of their size, (D,), a chunk of rows at a time."""
+    total = np.zeros(x.shape[1])
+    for at in chunks(len(x)):
+        part = x[at] - mean
+        part /= size
+        total += np.einsum("ij,ij->j", part, part)
+    return total / len(x)
 
 
 class Features(NamedTuple):
     r"""The statistics :math:`T(x)` of a log-linear model, each centred and scaled once.
 
-    Their order is: the columns, their squares (if ``squares``), products of the listed ``pairs`` of columns, and ridge
-    units :math:`\max(0, w^\top z + b)`.
+    Their order is: columns (``linear``), squares of columns (``squares``), products of ``pairs`` of columns, and ridge
+    units :math:`\max(0, w^\top z + b)`. A column that has been constant so far is not among them, nor the square of one
+    with two values, which says what the column says; ``curved`` says whether squares belong to the model at all.
 
-    Shapes: pairs (k, 2), weight (D, u), bias (u,), center and scale (p,).
+    Shapes: linear (l,), squares (s,), pairs (k, 2), weight (D, u), bias (u,), center and scale (p,).
     """
 
-    squares: bool
-    pairs: Tensor
-    weight: Tensor
-    bias: Tensor
-    center: Tensor
-    scale: Tensor
+    linear: Integers
+    squares: Integers
+    pairs: Integers
+    weight: Floats
+    bias: Floats
+    center: Floats
+    scale: Floats
+    curved: bool = True
 
     @property
     def size(self) -> int:
         """Number of features p."""
-        return self.center.shape[0]
+        return len(self.center)
 
     @property
     def columns(self) -> int:
         """Number of input columns D."""
-        return self.weight.shape[0]
+        return len(self.weight)
 
-    def fill(self, z: Tensor, out: Tensor) -> None:
+    @property
+    def base(self) -> int:
+        """Number of columns and squares among the features."""
+        return len(self.linear) + len(self.squares)
+
+    def fill(self, z: Floats, out: Floats) -> None:
         """Write the features of standardised rows (n, D), not yet centred and scaled, to ``out`` (n, p)."""
-        d, k, u = self.columns, self.pairs.shape[0], self.bias.shape[0]
-        out[:, :d] = z
-        if self.squares:
-            torch.mul(z, z, out=out[:, d : 2 * d])
-        at = d * (1 + self.squares)
+        l, base, k = len(self.linear), self.base, len(self.pairs)
+        out[:, :l] = z[:, self.linear]
+        if base > l:
+            squared = z[:, self.squares]
+            np.multiply(squared, squared, out=out[:, l:base])
         if k:
-            torch.mul(z[:, self.pairs[:, 0]], z[:, self.pairs[:, 1]], out=out[:, at : at + k])
-        if u:
-            out[:, at + k :] = torch.relu_(torch.addmm(self.bias, z, self.weight))
+            np.multiply(z[:, self.pairs[:, 0]], z[:, self.pairs[:, 1]], out=out[:, base : base + k])
+        if len(self.bias):
+            units = z @ self.weight
+            units += self.bias
+            np.maximum(units, 0.0, out=out[:, base + k :])
 
-    def design(self, z: Tensor) -> Tensor:
+    def design(self, z: Floats) -> Floats:
         """Return the features with a last column of ones, (n, p + 1)."""
-        out = torch.empty(z.shape[0], self.size + 1, dtype=z.dtype, device=z.device)
+        out = np.empty((z.shape[0], self.size + 1))
         rate = 1.0 / self.scale
-        for rows, part in zip(z.split(CHUNK), out.split(CHUNK), strict=True):
-            self.fill(rows, part[:, :-1])
-            part[:, :-1].sub_(self.center).mul_(rate)
+        for at in chunks(len(z)):
+            part = out[at, :-1]
+            self.fill(z[at], part)
+            part -= self.center
+            part *= rate
         out[:, -1] = 1.0
         return out
 
-    def extra(self, z: Tensor) -> Tensor:
+    def extra(self, z: Floats) -> Floats:
         """Return the pairs and units alone, centred and scaled, (n, k + u)."""
-        base = self.columns * (1 + self.squares)
-        out = torch.empty(z.shape[0], self.size - base, dtype=z.dtype, device=z.device)
+        base = self.base
+        out = np.empty((z.shape[0], self.size - base))
         if out.shape[1] == 0:
             return out
-        bare = self._replace(squares=False)
-        work = torch.empty(min(CHUNK, len(z)), self.columns + out.shape[1], dtype=z.dtype, device=z.device)
-        for rows, part in zip(z.split(CHUNK), out.split(CHUNK), strict=True):
-            bare.fill(rows, work[: len(rows)])
-            torch.sub(work[: len(rows), self.columns :], self.center[base:], out=part)
-            part.div_(self.scale[base:])
+        bare = self._replace(linear=self.linear[:0], squares=self.squares[:0])
+        rate = 1.0 / self.scale[base:]
+        for at in chunks(len(z)):
+            bare.fill(z[at], out[at])
+            out[at] -= self.center[base:]
+            out[at] *= rate
         return out
 
-    def score(self, z: Tensor, coef: Tensor) -> Tensor:
-        """Return ``design(z)[:, :-1] @ coef`` without building the design."""
-        weights, d = coef / self.scale, self.columns
-        out = z @ weights[:d] - (self.center * weights).sum()
-        if self.squares:
-            out = out + (z * z) @ weights[d : 2 * d]
-        return out + self.beyond_squares(z, weights) if self.size > d * (1 + self.squares) else out
-
-    def beyond_squares(self, z: Tensor, weights: Tensor) -> Tensor:
+    def beyond_squares(self, z: Floats, weights: Floats) -> Floats:
         """Return the part of pairs and units in a score, for weights (p,) of the uncentred features."""
-        d, k = self.columns, self.pairs.shape[0]
-        at = d * (1 + self.squares)
-        out = z.new_zeros(z.shape[0])
-        if k > d:  # many pairs: one matrix product beats gathering the columns
-            form = torch.zeros(d, d, dtype=z.dtype, device=z.device)
-            form = form.index_put((self.pairs[:, 0], self.pairs[:, 1]), weights[at : at + k])
-            out = out + ((z @ form) * z).sum(1)
+        base, k = self.base, len(self.pairs)
+        out = np.zeros(z.shape[0])
+        if k > self.columns:  # many pairs: one matrix product beats gathering the columns
+            form = np.zeros((self.columns, self.columns))
+            form[self.pairs[:, 0], self.pairs[:, 1]] = weights[base : base + k]
+            out += np.einsum("ij,ij->i", z @ form, z)
         elif k:
-            out = out + (z[:, self.pairs[:, 0]] * z[:, self.pairs[:, 1]]) @ weights[at : at + k]
-        if self.bias.shape[0]:
-            out = out + torch.relu(torch.addmm(self.bias, z, self.weight)) @ weights[at + k :]
+            out += (z[:, self.pairs[:, 0]] * z[:, self.pairs[:, 1]]) @ weights[base : base + k]
+        if len(self.bias):
+            units = z @ self.weight
+            units += self.bias
+            out += np.maximum(units, 0.0, out=units) @ weights[base + k :]
         return out
 
-    def extend(self, z: Tensor, pairs: Tensor, weight: Tensor, bias: Tensor) -> Features:
-        """Add pairs and units to these features, the new ones centred and scaled on ``z``."""
-        base = self.columns * (1 + self.squares)
-        old, k = self, self.pairs.shape[0]
-        fresh = fit_features(z, squares=False, pairs=pairs, weight=weight, bias=bias)
-        cut = self.columns + pairs.shape[0]
+    def by_column(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return the weights (p,) of columns and of squares as two vectors over all columns, (D,) each."""
+        linear, square = np.zeros(self.columns), np.zeros(self.columns)
+        linear[self.linear] = weights[: len(self.linear)]
+        square[self.squares] = weights[len(self.linear) : self.base]
+        return linear, square
 
-        def merge(a: Tensor, b: Tensor) -> Tensor:
-            return torch.cat([a[: base + k], b[self.columns : cut], a[base + k :], b[cut:]])
+    def extend(
+        self,
+        z: Floats,
+        *,
+        linear: Integers | None = None,
+        squares: Integers | None = None,
+        pairs: Integers | None = None,
+        weight: Floats | None = None,
+        bias: Floats | None = None,
+    ) -> Features:
+        """Add features to these, the new ones centred and scaled on ``z``."""
+        none = np.zeros(0, dtype=np.int64)
+        fresh = _fitted(
+            z,
+            none if linear is None else linear,
+            none if squares is None else squares,
+            none.reshape(0, 2) if pairs is None else pairs,
+            np.zeros((self.columns, 0)) if weight is None else weight,
+            np.zeros(0) if bias is None else bias,
+        )
+        cuts, more = self._cuts(), fresh._cuts()
+
+        def merge(a: Floats, b: Floats) -> Floats:
+            return np.concatenate([side[cut] for at in range(4) for side, cut in ((a, cuts[at]), (b, more[at]))])
 
         return Features(
-            old.squares,
-            torch.cat([old.pairs, pairs]),
-            torch.cat([old.weight, weight], 1),
-            torch.cat([old.bias, bias]),
-            merge(old.center, fresh.center),
-            merge(old.scale, fresh.scale),
+            np.concatenate([self.linear, fresh.linear]),
+            np.concatenate([self.squares, fresh.squares]),
+            np.concatenate([self.pairs, fresh.pairs]),
+            np.concatenate([self.weight, fresh.weight], 1),
+            np.concatenate([self.bias, fresh.bias]),
+            merge(self.center, fresh.center),
+            merge(self.scale, fresh.scale),
+            self.curved,
         )
 
-    def positions(self, into: Features) -> Tensor:
+    @property
+    def prior(self) -> Floats:
+        """Weight of the prior on each coefficient and on the constant, (p + 1,).
+
+        A column with two values has half of it: the square that is left out would share its coefficient.
+        """
+        out = np.ones(self.size + 1)
+        if self.curved:
+            out[: len(self.linear)] = np.where(np.isin(self.linear, self.squares), 1.0, 0.5)
+        return out
+
+    def awake(self, *windows: Floats) -> tuple[Integers, Integers]:
+        """Return columns that vary in standardised windows, and columns with more than two values, not here yet."""
+        still = np.setdiff1d(np.arange(self.columns), self.linear)
+        moved = still[[any(z[:, j].any() for z in windows) for j in still]] if len(still) else still
+        if not self.curved:
+            return moved, self.squares[:0]
+        known = np.concatenate([self.linear, moved])
+        plain = np.setdiff1d(known, self.squares)
+        return moved, plain[[_has_three(*(z[:, j] for z in windows)) for j in plain]] if len(plain) else plain
+
+    def _cuts(self) -> list[slice]:
+        """Return the places of columns, squares, pairs and units among the features."""
+        ends = np.cumsum([0, len(self.linear), len(self.squares), len(self.pairs), len(self.bias)])
+        return [slice(int(a), int(b)) for a, b in pairwise(ends)]
+
+    def positions(self, into: Features) -> Integers:
         """Return the indices of these features among those of ``into``, which extends them; (p,)."""
-        base, k, u = self.columns * (1 + self.squares), self.pairs.shape[0], self.bias.shape[0]
-        shift = base + into.pairs.shape[0]
-        return torch.cat([torch.arange(base + k), torch.arange(shift, shift + u)]).to(self.center.device)
+        pairs = zip(self._cuts(), into._cuts(), strict=True)
+        return np.concatenate([np.arange(b.start, b.start + a.stop - a.start) for a, b in pairs])
 
 
 def fit_features(
-    z: Tensor,
+    z: Floats,
     *,
     squares: bool = True,
-    pairs: Tensor | None = None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
+    pairs: Integers | None = None,
+    weight: Floats | None = None,
+    bias: Floats | None = None,
+    sparing: bool = False,
 ) -> Features:
-    """Build features that are centred and scaled on standardised rows ``z``."""
-    d = z.shape[1]
+    """Build features that are centred and scaled on standardised rows ``z``: columns, their squares, and others.
+
+    ``sparing`` leaves out constant columns and squares of two-valued ones, see :meth:`Features.awake`.
+    """
+    every = np.arange(z.shape[1])
     bare = Features(
+        every[:0] if sparing else every,
+        every if squares and not sparing else every[:0],
+        np.zeros((0, 2), dtype=np.int64) if pairs is None else pairs,
+        np.zeros((z.shape[1], 0)) if weight is None else weight,
+        np.zeros(0) if bias is None else bias,
+        np.zeros(0),
+        np.zeros(0),
         squares,
-        z.new_zeros(0, 2, dtype=torch.long) if pairs is None else pairs,
-        z.new_zeros(d, 0) if weight is None else weight,
-        z.new_zeros(0) if bias is None else bias,
-        z.new_zeros(0),
-        z.new_zeros(0),
     )
-    size = d * (1 + squares) + bare.pairs.shape[0] + bare.bias.shape[0]
-    total, square = z.new_zeros(size), z.new_zeros(size)
-    for rows in z.split(CHUNK):
-        raw = z.new_empty(rows.shape[0], size)
-        bare.fill(rows, raw)
-        total += raw.sum(0)
-        square += (raw * raw).sum(0)
+    if sparing:
+        linear, curved = bare.awake(z)
+        bare = bare._replace(linear=linear, squares=curved)
+    return _fitted(z, *bare[:5])._replace(curved=squares)
+
+
+def _fitted(z: Floats, linear: Integers, squares: Integers, pairs: Integers, weight: Floats, bias: Floats) -> Features:
+    bare = Features(linear, squares, pairs, weight, bias, np.zeros(0), np.zeros(0))
+    size = len(linear) + len(squares) + len(pairs) + len(bias)
+    total, square = np.zeros(size), np.zeros(size)
+    if size:
+        raw = np.empty((min(CHUNK, len(z)), size))
+        for at in chunks(len(z)):
+            rows = z[at]
+            part = raw[: len(rows)]
+            bare.fill(rows, part)
+            total += part.sum(0)
+            square += np.einsum("ij,ij->j", part, part)
     center = total / z.shape[0]
-    spread = (square / z.shape[0] - center * center).clamp_min(0.0).sqrt()
-    scale = torch.where(spread <= 1e-7 * (1.0 + center.abs()), torch.ones_like(spread), spread)
+    spread = np.sqrt(np.maximum(square / z.shape[0] - center * center, 0.0))
+    scale = np.where(spread <= 1e-7 * (1.0 + np.abs(center)), 1.0, spread)
     return bare._replace(center=center, scale=scale)
+
+
+def _has_three(*parts: Floats) -> bool:
+    """Say whether the parts of a column hold at least three values."""
+    if any(len(np.unique(part[:_FEW])) > 2 for part in parts):
+        return True
+    low, high = min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
+    return not all(bool(((part == low) | (part == high)).all()) for part in parts)
 
 
 class Psi(Protocol):
     """A model as the recursion sees it: psi of raw rows (n, D), in double precision (n,)."""
 
-    def __call__(self, x: Tensor) -> Tensor:
+    @property
+    def standardizer(self) -> Standardizer:
+        """Its frozen standardisation."""
+        ...
+
+    def __call__(self, x: Floats) -> Floats:
         """Return psi of raw rows, (n,)."""
         ...
 
@@ -191,25 +310,24 @@ class LogLinear(NamedTuple):
 
     standardizer: Standardizer
     features: Features
-    coef: Tensor
+    coef: Floats
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Floats) -> Floats:
         """Return psi of raw rows, (n,)."""
-        features, (mean, scale) = self.features, self.standardizer
-        d, base = features.columns, features.columns * (1 + features.squares)
+        features, d = self.features, self.features.columns
         weights = self.coef / features.scale
-        linear, square = weights[:d], weights[d:base] if features.squares else torch.zeros_like(weights[:d])
-        out = torch.empty(x.shape[0], dtype=x.dtype, device=x.device)
-        chunk = min(CHUNK, max(1, x.shape[0]))
-        standard, work = (torch.empty(chunk, d, dtype=x.dtype, device=x.device) for _ in range(2))
-        for rows, values in zip(x[:, :d].split(chunk), out.split(chunk), strict=True):
-            z, w = standard[: len(rows)], work[: len(rows)]
-            torch.sub(rows, mean, out=z).div_(scale)
-            torch.addcmul(linear, z, square, out=w)  # columns and squares in one go: z (w1 + z w2)
-            torch.sum(w.mul_(z), 1, out=values)
-            if features.size > base:
-                values += features.beyond_squares(z, weights)
-        return out.sub_((features.center * weights).sum())
+        linear, square = features.by_column(weights)
+        out, one = np.empty(x.shape[0]), np.ones(d)
+        for at in chunks(len(x)):
+            z = self.standardizer(x[at])
+            work = z * square  # columns and squares in one go: z (w1 + z w2)
+            work += linear
+            work *= z
+            np.dot(work, one, out=out[at])
+            if features.size > features.base:
+                out[at] += features.beyond_squares(z, weights)
+        out -= float((features.center * weights).sum())
+        return out
 
 
 class Stacked(NamedTuple):
@@ -221,10 +339,10 @@ class Stacked(NamedTuple):
     standardizer: Standardizer
     before: Psi
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Floats) -> Floats:
         """Return psi of stacked rows (n, D_new + D_old)."""
         return self.before(self.old(x))
 
-    def old(self, x: Tensor) -> Tensor:
+    def old(self, x: Floats) -> Floats:
         """Return the old columns of stacked rows, (n, D_old)."""
         return x[:, self.standardizer.mean.shape[0] :]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from driftline.fitting._models import CHUNK, Standardizer
+from driftline._inputs import Floats
+from driftline.fitting._designs import Dense
+from driftline.fitting._models import Standardizer, chunks
+from driftline.fitting._settings import ModuleFactory
 
-__all__ = ["MLP", "ModuleFactory", "Network", "grow", "mlp_factory"]
+__all__ = ["MLP", "Network", "grow", "last_layer", "mlp_factory", "resolve_device"]
 
-ModuleFactory = Callable[[int, int], nn.Module]
-"""Factory ``(n_inputs, n_outputs) -> module``; several originals have tau as last input and one output each."""
-
+_ROWS = 8192  # rows scored at a time
 _CLIP = 1e4  # beyond this, a standardised input carries no more information for a float32 network
 
 
@@ -54,17 +56,30 @@ class Network(NamedTuple):
     tau: int
     heads: int
 
-    def inputs(self, x: Tensor) -> Tensor:
-        """Return the network inputs, (n, D) or, with several originals, (n, D + 1)."""
-        z = self.standardizer(x).clamp(-_CLIP, _CLIP).float()
+    def inputs(self, x: Floats) -> Tensor:
+        """Return the network inputs of raw rows, on its device, (n, D) or, with several originals, (n, D + 1)."""
+        z = torch.from_numpy(np.clip(self.standardizer(x), -_CLIP, _CLIP).astype(np.float32)).to(self.device)
         if self.heads == 1:
             return z
         return torch.cat([z, torch.full_like(z[:, :1], float(self.tau))], 1)
 
-    def __call__(self, x: Tensor) -> Tensor:
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        found = next(self.module.parameters(), None)
+        return torch.device("cpu") if found is None else found.device
+
+    def __call__(self, x: Floats) -> Floats:
         """Return psi of raw rows, (n,)."""
+        out = np.empty(len(x))
         with torch.no_grad():
-            return torch.cat([self.outputs(self.inputs(rows)) for rows in x.split(CHUNK)]).double()
+            for at in chunks(len(x), _ROWS):
+                out[at] = self.outputs(self.inputs(x[at])).double().cpu().numpy()
+        return out
+
+    def design(self, x: Floats) -> Dense | None:
+        """Return the activations of an MLP's last hidden layer, in which psi is linear; None for another module."""
+        return Dense(last_layer(self.module, self.inputs(x))) if isinstance(self.module, MLP) else None
 
     def outputs(self, inputs: Tensor) -> Tensor:
         """Return the outputs of this original's head, (n,)."""
@@ -77,6 +92,26 @@ class Network(NamedTuple):
                 f"expected ({inputs.shape[0]}, {self.heads})"
             )
         return out[:, self.tau]
+
+
+def last_layer(module: MLP, inputs: Tensor) -> Floats:
+    """Return activations of the last hidden layer and a column of ones, (n, width + 1), in double precision."""
+    with torch.no_grad():
+        activations = module.hidden(inputs).double().cpu().numpy()
+    return np.concatenate([activations, np.ones((len(activations), 1))], 1)
+
+
+def resolve_device(device: str) -> torch.device:
+    """Return the named device; ``auto`` is cuda if there is one, cpu otherwise."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device={device!r} is unknown: choose 'cpu', 'cuda' or 'auto'") from error
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r}: this PyTorch finds no CUDA device; choose 'cpu' or 'auto'")
+    return found
 
 
 def grow(old: nn.Module, new: nn.Module) -> bool:

@@ -6,44 +6,17 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from driftline.fitting._autograd import TensorObjective, as_tensor_objective
 from driftline.fitting._fits import FitDivergedError, FitInfo
 from driftline.fitting._objectives import Objective, constraint_residual
+from driftline.fitting._settings import Progress, Training
 
-__all__ = ["Pair", "Progress", "Training", "check_training", "fit_network", "row_batches", "run_epochs", "split_rows"]
-
-Progress = Callable[[int, int, float, float], None]
-"""Callback ``progress(epoch, epochs, loss, held_out)``, called after each epoch of a network fit."""
-
-
-class Training(NamedTuple):
-    """Settings of the mini-batch loop. ``batch`` is the number of rows from each window."""
-
-    epochs: int = 20
-    min_epochs: int = 3
-    patience: int = 3
-    batch: int = 1000
-    lr: float = 1e-3
-    weight_decay: float = 1e-2
-    schedule: str = "one-cycle"
-    optimizer: str = "adamw"
-    validation: float = 0.1
-
-
-def check_training(training: Any) -> Training:
-    """Return the settings, or raise an error that names the wrong one."""
-    if not isinstance(training, Training):
-        raise TypeError(f"training={training!r} must be a driftline.Training")
-    if not 0.0 < training.validation < 1.0:
-        raise ValueError(f"training.validation={training.validation} must lie between 0 and 1")
-    for name in ("epochs", "batch", "lr"):
-        if not getattr(training, name) > 0:
-            raise ValueError(f"training.{name}={getattr(training, name)} must be positive")
-    return training
+__all__ = ["Pair", "fit_network", "row_batches", "run_epochs", "split_rows"]
 
 
 class Pair(NamedTuple):
@@ -88,9 +61,10 @@ def fit_network(
     smallest = min(min(len(a[0]), len(b[0])) for a, b in splits)
     batches = max(1, min(smallest, round(largest / training.batch)))
     generator = torch.Generator().manual_seed(seed + 1)
+    function = as_tensor_objective(objective)
 
     def loss_on(pair: Pair, rows_num: Tensor, rows_den: Tensor) -> Tensor:
-        return _loss(pair, rows_num, rows_den, objective, penalty)
+        return _loss(pair, rows_num, rows_den, function, penalty)
 
     def held_out() -> Tensor:
         return torch.stack([loss_on(p, s[0][1], s[1][1]) for p, s in zip(pairs, splits, strict=True)]).mean()
@@ -160,7 +134,7 @@ def _judge(module: nn.Module, held_out: Callable[[], Tensor]) -> float:
     return value
 
 
-def _loss(pair: Pair, rows_num: Tensor, rows_den: Tensor, objective: Objective, penalty: float) -> Tensor:
+def _loss(pair: Pair, rows_num: Tensor, rows_den: Tensor, objective: TensorObjective, penalty: float) -> Tensor:
     """Return the objective, plus the paper's penalty if there is one, on a batch of one pair."""
     out = pair.outputs(torch.cat([pair.num[rows_num], pair.den[rows_den]]))
     prev_num, prev_den = pair.prev_num[rows_num], pair.prev_den[rows_den]

@@ -12,10 +12,6 @@ from ._divergences import terms as terms
 from ._doubts import Doubt as Doubt
 from ._doubts import DoubtCode as DoubtCode
 from ._estimates import Estimate as Estimate
-from ._estimates import Law as Law
-from ._estimates import law_of as law_of
-from ._estimates import quantiles as quantiles
-from ._estimates import tail as tail
 from ._influence import Forward as Forward
 from ._influence import Uncertainty as Uncertainty
 from ._influence import advance as advance
@@ -33,6 +29,10 @@ from ._intervals import forward_kl as forward_kl
 from ._intervals import interval as interval
 from ._intervals import log_ratio_std as log_ratio_std
 from ._intervals import normal_interval as normal_interval
+from ._laws import Law as Law
+from ._laws import law_of as law_of
+from ._laws import quantiles as quantiles
+from ._laws import tail as tail
 from ._theory import exponential_family_covariance as exponential_family_covariance
 from ._theory import gaussian_mean_shift as gaussian_mean_shift
 from ._theory import step_covariance as step_covariance

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from driftline.fitting import Design, Features
+from driftline._inputs import Floats
+from driftline.fitting import Design, Features, softmax
 from driftline.inference._dependence import long_run
 from driftline.inference._estimates import Estimate
 from driftline.inference._influence import LEAST_SLACK, Uncertainty, covariance, joined_later
@@ -37,28 +37,24 @@ class Attribution(NamedTuple):
     contribution: Estimate
 
 
-def shares(features: Features) -> Tensor:
+def shares(features: Features) -> Floats:
     """Return the share of each column in each feature, (D, p); the shares in a feature sum to 1."""
-    d, k, u = features.columns, features.pairs.shape[0], features.bias.shape[0]
-    eye = torch.eye(d, dtype=features.center.dtype, device=features.center.device)
-    pairs = eye.new_zeros(d, k)
-    at = torch.arange(k, device=pairs.device)
-    for side in (0, 1):
-        pairs[features.pairs[:, side], at] += 0.5
-    squared = features.weight.square()
-    units = squared / squared.sum(0).clamp_min(1e-300) if u else eye.new_zeros(d, 0)
-    return torch.cat([eye, eye, pairs, units] if features.squares else [eye, pairs, units], 1)
+    eye = np.eye(features.columns)
+    pairs = 0.5 * (eye[:, features.pairs[:, 0]] + eye[:, features.pairs[:, 1]])
+    squared = np.square(features.weight)
+    units = squared / np.maximum(squared.sum(0), 1e-300)
+    return np.concatenate([eye[:, features.linear], eye[:, features.squares], pairs, units], 1)
 
 
 def attribute(
     features: Features,
-    coef: Tensor,
+    coef: Floats,
     uncertainty: Uncertainty,
     design: Design,
-    log_r: Tensor,
+    log_r: Floats,
     lag: int,
     level: float,
-    groups: Tensor | None = None,
+    groups: Floats | None = None,
 ) -> list[Estimate]:
     """Estimate the contribution of each column, in their order.
 
@@ -71,13 +67,13 @@ def attribute(
         groups: columns that belong together, as ones in (groups, D), to get the contribution of each group instead.
     """
     n = design.shape[0]
-    means = design.pull(torch.full((n,), 1.0 / n, dtype=coef.dtype, device=coef.device))[:-1]
+    means = design.pull(np.full(n, 1.0 / n))[:-1]
     # E_p T - E_q T; the former is 0, or estimated by importance weights for features that joined later
-    weighted = design.pull(torch.softmax(log_r, 0))[:-1]
-    moved = torch.where(joined_later(coef, uncertainty), weighted, torch.zeros_like(means)) - means
+    weighted = design.pull(softmax(log_r))[:-1]
+    moved = np.where(joined_later(coef, uncertainty), weighted, 0.0) - means
     every = 1 if lag else max(1, n // max(_THIN, 10 * design.shape[1]))
     part = design.thin(every) if every > 1 else design
-    score, one = uncertainty.score[::every], torch.full_like(uncertainty.score[::every], 1.0 / n)
+    score, one = uncertainty.score[::every], np.full_like(uncertainty.score[::every], 1.0 / n)
     scale = n / part.shape[0]
     own_spread = long_run(part, one, part, one, lag)[:-1, :-1] * scale
     own_cross = uncertainty.inverse_hessian @ long_run(part, score, part, one, lag) * scale
@@ -94,16 +90,16 @@ def attribute(
     curved = ((share @ (cross * cross.T + spread_moved * spread_coef)) * share).sum(1)
     noise = share @ cross.diagonal()
     readings = by_moved @ moved - by_coef @ uncertainty.bias[:-1]
-    closed = share @ uncertainty.origin[:-1, :-1].diagonal() / noise.clamp_min(1e-300)
+    closed = share @ uncertainty.origin[:-1, :-1].diagonal() / np.maximum(noise, 1e-300)
     parts = [part.tolist() for part in (readings, linear, noise, curved, closed)]
     if float(uncertainty.slack) < LEAST_SLACK:
         return [normal_interval(reading, float("nan"), level) for reading in parts[0]]
     return [interval(a, b, c, d, e, level) for a, b, c, d, e in zip(*parts, strict=True)]
 
 
-def members(groups: Mapping[str, Sequence[str | int]], columns: Sequence[str | int]) -> Tensor:
+def members(groups: Mapping[str, Sequence[str | int]], columns: Sequence[str | int]) -> Floats:
     """Return the columns of each group, as ones in (groups, D)."""
-    out = torch.zeros(len(groups), len(columns))
+    out = np.zeros((len(groups), len(columns)))
     for i, (name, wanted) in enumerate(groups.items()):
         for column in wanted:
             if column not in columns:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from driftline._inputs import Floats
 from driftline.fitting import Design
 
 __all__ = ["choose_lag", "long_run", "long_run_variance", "positive"]
@@ -23,20 +23,19 @@ _QUIET = 3  # lags in a row without correlation that end the search
 _PARTS = 4  # blocks per lag
 
 
-def choose_lag(z: Tensor) -> int:
+def choose_lag(z: Floats) -> int:
     """Return the lag beyond which standardised rows (n, D) and their squares are uncorrelated; 0 for independent rows.
 
-    >>> _ = torch.manual_seed(0)
-    >>> choose_lag(torch.randn(2000, 3).double())
+    >>> choose_lag(np.random.default_rng(0).normal(size=(2000, 3)))
     0
     """
-    rows = z[:_ROWS].float().clamp(-4.0, 4.0)
+    rows = np.clip(z[:_ROWS], -4.0, 4.0).astype(np.float32)
     n = rows.shape[0]
-    series = torch.cat([rows, rows * rows], 1)
-    series = series - series.mean(0)
-    power = series.square().sum(0)
+    series = np.concatenate([rows, rows * rows], 1)
+    series -= series.mean(0)
+    power = np.square(series).sum(0)
     kept = power > 1e-6 * n
-    if n < 50 or not bool(kept.any()):
+    if n < 50 or not kept.any():
         return 0
     series, power = series[:, kept], power[kept]
     count = series.shape[1]
@@ -45,8 +44,8 @@ def choose_lag(z: Tensor) -> int:
     enough = count * (1.0 + 12.0 / math.sqrt(min(count, 8)))
     lag, quiet = 0, 0
     for k in range(1, n // 20 + 1):
-        rho = (series[k:] * series[:-k]).sum(0) / power
-        if n * float(rho.square().sum()) > enough:
+        rho = np.einsum("ij,ij->j", series[k:], series[:-k]) / power
+        if n * float(rho @ rho) > enough:
             lag, quiet = k, 0
         else:
             quiet += 1
@@ -56,17 +55,17 @@ def choose_lag(z: Tensor) -> int:
     return min(math.ceil(1.5 * lag) + 1, n // 20) if lag else 0
 
 
-def long_run(left: Design, left_values: Tensor, right: Design, right_values: Tensor, lag: int) -> Tensor:
+def long_run(left: Design, left_values: Floats, right: Design, right_values: Floats, lag: int) -> Floats:
     """Return the covariance of the sums over rows of ``left_values * T`` and ``right_values * T'``, (p, q)."""
     n = left.shape[0]
     if lag == 0:
         product = left_values * right_values
         mean = left.pull(left_values)
         same = right is left and right_values is left_values
-        means = torch.outer(mean, mean if same else right.pull(right_values)) / n
+        means = np.outer(mean, mean if same else right.pull(right_values)) / n
         if left is right:
             return left.gram(product) - means
-        total = torch.zeros_like(means)
+        total = np.zeros_like(means)
         for k in range(0, n, _ROWS):
             total += left.take(k, k + _ROWS, 1).T @ (right.take(k, k + _ROWS, 1) * product[k : k + _ROWS, None])
         return total - means
@@ -76,39 +75,37 @@ def long_run(left: Design, left_values: Tensor, right: Design, right_values: Ten
     return _flat_top(a, b)
 
 
-def long_run_variance(values: Tensor, lag: int) -> float:
+def long_run_variance(values: Floats, lag: int) -> float:
     """Return the variance of the sum of values (n,)."""
     values = values - values.mean()
     if lag == 0:
         return float(values @ values)
     size = max(1, math.ceil(lag / _PARTS))
-    padded = torch.nn.functional.pad(values, (0, -len(values) % size))
-    blocks = padded.view(-1, size).sum(1)[:, None]
-    variance = float(_flat_top(blocks, blocks))
+    blocks = np.add.reduceat(values, np.arange(0, len(values), size))[:, None]
+    variance = float(_flat_top(blocks, blocks)[0, 0])
     return variance if variance > 0.0 else float(values @ values)
 
 
-def _centred(blocks: Tensor) -> Tensor:
+def _centred(blocks: Floats) -> Floats:
     return blocks - blocks.mean(0)
 
 
-def _flat_top(a: Tensor, b: Tensor) -> Tensor:
+def _flat_top(a: Floats, b: Floats) -> Floats:
     """Return twice the Bartlett sum of 2L minus that of L: weight 1 up to L. Moving sums over all shifts give both."""
 
-    def bartlett(parts: int) -> Tensor:
+    def bartlett(parts: int) -> Floats:
         left = _moving(a, parts)
-        return left.T @ (left if b is a else _moving(b, parts)) / parts
+        return np.asarray(left.T @ (left if b is a else _moving(b, parts)) / parts)
 
     return 2.0 * bartlett(2 * _PARTS) - bartlett(_PARTS)
 
 
-def _moving(blocks: Tensor, parts: int) -> Tensor:
-    total = torch.nn.functional.pad(blocks, (0, 0, parts, parts - 1)).cumsum(0)
-    return total[parts:] - total[:-parts]
+def _moving(blocks: Floats, parts: int) -> Floats:
+    total = np.pad(blocks, ((parts, parts - 1), (0, 0))).cumsum(0)
+    return np.asarray(total[parts:] - total[:-parts])
 
 
-def positive(matrix: Tensor) -> Tensor:
+def positive(matrix: Floats) -> Floats:
     """Return the nearest covariance: eigenvalues that a flat-top kernel leaves below 0 are set to 0."""
-    values, vectors = torch.linalg.eigh(0.5 * (matrix + matrix.T))
-    result: Tensor = (vectors * values.clamp_min(0.0)) @ vectors.T
-    return result
+    values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)

@@ -9,12 +9,14 @@ the covariance of all closed windows and the last window's share are kept, so me
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import lapack
 
-from driftline.fitting import ConvexFit, Design, Scores
+from driftline._inputs import Floats
+from driftline.fitting import ConvexFit, Design, Integers, Scores
 from driftline.inference._dependence import long_run, positive
 
 __all__ = [
@@ -47,21 +49,21 @@ class Uncertainty(NamedTuple):
     ``bias`` is the mean error of (coefficients, constant), to second order, over all steps; ``step_bias`` that of the
     last step. ``first`` is the original's part in the covariance, ``origin_spread`` the covariance of its feature
     means, ``origin`` that of (coefficients, constant) with them. ``slack`` is 1 - parameters/rows, by which
-    inverse_hessian has been divided. Shapes for p features: score (n,), both biases (p+1,), slack (), all others
+    inverse_hessian has been divided. Shapes for p features: score (n,), both biases (p+1,), all others
     (p+1, p+1).
     """
 
-    covariance: Tensor
-    inverse_hessian: Tensor
-    meat: Tensor
-    meat_num: Tensor
-    score: Tensor
-    bias: Tensor
-    step_bias: Tensor
-    first: Tensor
-    origin: Tensor
-    origin_spread: Tensor
-    slack: Tensor
+    covariance: Floats
+    inverse_hessian: Floats
+    meat: Floats
+    meat_num: Floats
+    score: Floats
+    bias: Floats
+    step_bias: Floats
+    first: Floats
+    origin: Floats
+    origin_spread: Floats
+    slack: float
 
 
 class Forward(NamedTuple):
@@ -112,25 +114,31 @@ def advance(
         closed = _closed(past, before, num, step, every)
         first, origin, origin_spread = past.first, past.origin, past.origin_spread
     return Uncertainty(
-        covariance=closed,
+        covariance=_mirrored(closed),
         inverse_hessian=inverse,
-        meat=meat,
-        meat_num=meat_num,
+        meat=_mirrored(meat),
+        meat_num=_mirrored(meat_num),
         score=fit.score_den,
         bias=bias if past is None else bias + past.bias,
         step_bias=bias,
-        first=first,
+        first=_mirrored(first),
         origin=origin,
-        origin_spread=origin_spread,
-        slack=closed.new_tensor(slack),
+        origin_spread=_mirrored(origin_spread),
+        slack=slack,
     )
+
+
+def _mirrored(matrix: npt.NDArray[Any]) -> Floats:
+    """Return a symmetric matrix whose halves agree to the last digit: files hold one of them."""
+    lower = np.tril(matrix)
+    return np.asarray(lower + np.tril(lower, -1).T)
 
 
 class _Role(NamedTuple):
     r"""A window in one role of a step, as the sum :math:`\sum_i g_i T(x_i)`; ``lag`` is the reach of dependence."""
 
     design: Design
-    score: Tensor
+    score: Floats
     lag: int
 
 
@@ -139,14 +147,14 @@ def _thinning(*roles: _Role) -> int:
 
     All rows are needed where they depend on each other or where a few of them carry the score.
     """
-    squares = [role.score.square() for role in roles]
+    squares = [np.square(role.score) for role in roles]
     if roles[0].lag or any(float(s.max()) > _CARRIES * float(s.mean()) for s in squares):
         return 1
     rows, columns = roles[0].design.shape
     return max(1, rows // max(_KNOWN, 40 * columns))
 
 
-def _meat(left: _Role, right: _Role, every: int) -> Tensor:
+def _meat(left: _Role, right: _Role, every: int) -> Floats:
     r"""Return the covariance of :math:`\sum_i g_i T(x_i)` in two roles of a window, from every ``every``-th row."""
     if every == 1:
         return long_run(left.design, left.score, right.design, right.score, left.lag)
@@ -156,22 +164,25 @@ def _meat(left: _Role, right: _Role, every: int) -> Tensor:
     return long_run(thin, score, other, others, left.lag) * (left.design.shape[0] / thin.shape[0])
 
 
-def _inverse_hessian(num: _Role, den: _Role, fit: ConvexFit, meat: Tensor) -> tuple[Tensor, float]:
+def _inverse_hessian(num: _Role, den: _Role, fit: ConvexFit, meat: Floats) -> tuple[Floats, float]:
     r"""Return :math:`H^{-1}` divided by the slack, and the slack."""
-    factor, status = torch.linalg.cholesky_ex(fit.hessian)
-    inverse = torch.cholesky_inverse(factor) if status == 0 else torch.linalg.pinv(fit.hessian, hermitian=True)
+    factor, status = lapack.dpotrf(fit.hessian, lower=1)
+    if status == 0:
+        inverse = _mirrored(lapack.dpotri(factor, lower=1)[0])
+    else:
+        inverse = _mirrored(np.linalg.pinv(fit.hessian, hermitian=True))
     slack = _slack(num, den, fit.weight, inverse, meat)
-    return inverse.contiguous() / slack, slack
+    return inverse / slack, slack
 
 
-def _slack(num: _Role, den: _Role, weight: float, inverse: Tensor, meat: Tensor) -> float:
+def _slack(num: _Role, den: _Role, weight: Floats, inverse: Floats, meat: Floats) -> float:
     """Return 1 - parameters/rows, by which a fit shrinks residuals: the jackknife's correction, on average."""
     rows = float(num.design.shape[0] + den.design.shape[0])
     # constant or collinear columns do not count as parameters: the prior determines them, not the rows
-    size = num.design.shape[1] - weight * float(inverse.diagonal().sum())
+    size = num.design.shape[1] - float(weight @ inverse.diagonal())
     if num.lag or den.lag:  # fewer effective rows
         free = num.design.gram(num.score**2) + den.design.gram(den.score**2)
-        rows *= min(1.0, float((inverse * free).sum() / (inverse * meat).sum().clamp_min(1e-300)))
+        rows *= min(1.0, float((inverse * free).sum()) / max(float((inverse * meat).sum()), 1e-300))
     return 1.0 - min(size / rows, 0.5)
 
 
@@ -184,7 +195,7 @@ class _Side(NamedTuple):
     design: Design
     scores: Scores
     lag: int
-    spread: Tensor
+    spread: Floats
     thin: Design
     few: Scores
     every: float
@@ -195,10 +206,10 @@ class _Step(NamedTuple):
 
     num: _Side
     den: _Side
-    inverse: Tensor
+    inverse: Floats
 
 
-def _side(role: _Role, scores: Scores, meat: Tensor, inverse: Tensor) -> _Side:
+def _side(role: _Role, scores: Scores, meat: Floats, inverse: Floats) -> _Side:
     r"""Return a window of a step, with its part :math:`H^{-1} J H^{-1}` in the covariance of the fit."""
     design, rows = role.design, role.design.shape[0]
     every = max(1, rows // max(_THIN, 4 * design.shape[1]))
@@ -207,7 +218,7 @@ def _side(role: _Role, scores: Scores, meat: Tensor, inverse: Tensor) -> _Side:
     return _Side(design, scores, role.lag, inverse @ meat @ inverse, thin, few, rows / thin.shape[0])
 
 
-def _closed(past: Uncertainty, before: _Role, now: _Role, step: _Step, every: int) -> Tensor:
+def _closed(past: Uncertainty, before: _Role, now: _Role, step: _Step, every: int) -> Floats:
     r"""Return the covariance of all closed windows, to which the numerator of this step now belongs.
 
     Its influence is the sum of that in its two roles, before as a denominator and now as a numerator:
@@ -221,16 +232,16 @@ def _closed(past: Uncertainty, before: _Role, now: _Role, step: _Step, every: in
     return positive(closed + past.covariance - step.inverse @ _bilinear(step) @ step.inverse)
 
 
-def _origin(num: _Role, inverse: Tensor) -> tuple[Tensor, Tensor]:
+def _origin(num: _Role, inverse: Floats) -> tuple[Floats, Floats]:
     """Return the covariance of (coefficients, constant) with the original's feature means, and that of the means."""
-    one = torch.full_like(num.score, 1.0 / num.design.shape[0])
+    one = np.full_like(num.score, 1.0 / num.design.shape[0])
     origin = -inverse @ long_run(num.design, num.score, num.design, one, num.lag)
     spread = long_run(num.design, one, num.design, one, num.lag)
-    spread.diagonal().clamp_min_(_KNOWN_MEAN)  # even for a column that did not vary
+    np.fill_diagonal(spread, np.maximum(spread.diagonal(), _KNOWN_MEAN))  # even for a column that did not vary
     return origin, spread
 
 
-def _bilinear(step: _Step) -> Tensor:
+def _bilinear(step: _Step) -> Floats:
     r"""Return the variance of the windows' joint effect, :math:`\delta H_a H^{-1} g_b + \delta H_b H^{-1} g_a`.
 
     Curvatures have sampling errors, so a window's two roles do not cancel completely. The remainder is a product of
@@ -245,21 +256,21 @@ def _bilinear(step: _Step) -> Tensor:
     return _bent(num, den.spread) + _bent(den, num.spread) + both + both.T
 
 
-def _bent(side: _Side, spread: Tensor) -> Tensor:
+def _bent(side: _Side, spread: Floats) -> Floats:
     """Return the covariance of a window's curvature times errors whose covariance is ``spread``."""
     if side.lag == 0:
         bend, thin = side.few.second, side.thin
         mean = thin.gram(bend)
         total = thin.gram(bend**2 * thin.forms(spread)) - mean @ spread @ mean / thin.shape[0]
         return total * side.every
-    values, vectors = torch.linalg.eigh(0.5 * (spread + spread.T))
-    noise = torch.randn(len(spread), _DRAWS, generator=torch.Generator().manual_seed(0), dtype=spread.dtype)
-    draws = (vectors * values.clamp_min(0.0).sqrt()) @ noise.to(spread.device)
+    values, vectors = np.linalg.eigh(0.5 * (spread + spread.T))
+    noise = np.random.default_rng(0).normal(size=(len(spread), _DRAWS))
+    draws = (vectors * np.sqrt(np.maximum(values, 0.0))) @ noise
     errors = [side.scores.second * side.design.dot(draw) for draw in draws.T]
-    return torch.stack([long_run(side.design, e, side.design, e, side.lag) for e in errors]).mean(0)
+    return np.asarray(np.mean([long_run(side.design, e, side.design, e, side.lag) for e in errors], axis=0))
 
 
-def _paired(side: _Side) -> tuple[Tensor, Tensor, Tensor]:
+def _paired(side: _Side) -> tuple[Floats, Floats, Floats]:
     """Return some rows T, their scores g (T - mean) added to those of dependent rows, and curvatures, scaled up."""
     n, lag = side.design.shape[0], side.lag
     every = 1 if lag else max(1, n // _PAIRS)
@@ -267,18 +278,18 @@ def _paired(side: _Side) -> tuple[Tensor, Tensor, Tensor]:
     rows = side.design.take(0, stop, every)
     pulled = (rows - rows.mean(0)) * side.scores.first[:stop:every, None]
     if lag:
-        near = torch.nn.functional.pad(pulled, (0, 0, lag + 1, lag)).cumsum(0)
+        near = np.pad(pulled, ((lag + 1, lag), (0, 0))).cumsum(0)
         pulled = near[2 * lag + 1 :] - near[: -2 * lag - 1]
     return rows, pulled, side.scores.second[:stop:every] * (n / rows.shape[0])
 
 
-def _bias(step: _Step) -> Tensor:
+def _bias(step: _Step) -> Floats:
     r"""Return the mean error of a step's coefficients to second order: :math:`H^{-1}` times both windows' parts."""
     spread = step.num.spread + step.den.spread
     return step.inverse @ (_pull(step.num, step.inverse, spread) + _pull(step.den, step.inverse, spread))
 
 
-def _pull(side: _Side, inverse: Tensor, spread: Tensor) -> Tensor:
+def _pull(side: _Side, inverse: Floats, spread: Floats) -> Floats:
     r"""Return a window's part in the bias of an M-estimator, before :math:`H^{-1}`.
 
     .. math:: \sum_i g_i g_i' (T_i^\top H^{-1} T_i) T_i - \tfrac12 \sum_i g_i'' (T_i^\top \Sigma T_i) T_i
@@ -291,31 +302,34 @@ def _pull(side: _Side, inverse: Tensor, spread: Tensor) -> Tensor:
     return side.thin.pull(weights) * side.every
 
 
-def placed(past: Uncertainty, positions: Tensor, size: int) -> Uncertainty:
-    """Return ``past`` with its features at these positions among ``size - 1`` present ones, then the constant."""
+def placed(past: Uncertainty, positions: Integers, size: int, known: Integers) -> Uncertainty:
+    """Return ``past`` with its features at these positions among ``size - 1`` present ones, then the constant.
+
+    ``known`` are features whose mean in the original is known to be 0 although they join only now.
+    """
     if past.covariance.shape[0] == size:
         return past
-    at = torch.cat([positions, positions.new_tensor([size - 1])])
+    at = np.append(positions, size - 1)
 
-    def place(matrix: Tensor) -> Tensor:
-        out = matrix.new_zeros(size, size)
-        out[at[:, None], at[None, :]] = matrix
+    def place(matrix: Floats) -> Floats:
+        out = np.zeros((size, size))
+        out[np.ix_(at, at)] = matrix
         return out
 
-    bias = past.bias.new_zeros(size)
+    bias, spread = np.zeros(size), place(past.origin_spread)
     bias[at] = past.bias
+    spread[known, known] = np.maximum(spread[known, known], _KNOWN_MEAN)
     return past._replace(
         covariance=place(past.covariance),
         inverse_hessian=place(past.inverse_hessian),
-        meat=place(past.meat),
         bias=bias,
         first=place(past.first),
         origin=place(past.origin),
-        origin_spread=place(past.origin_spread),
+        origin_spread=spread,
     )
 
 
-def transported(past: Uncertainty, onto: Tensor) -> Uncertainty:
+def transported(past: Uncertainty, onto: Floats) -> Uncertainty:
     """Express ``past`` in present features, which ``onto`` (p+1, q+1) maps to the past ones: T_past ~ T_now @ onto."""
     return past._replace(
         covariance=onto @ past.covariance @ onto.T,
@@ -326,12 +340,11 @@ def transported(past: Uncertainty, onto: Tensor) -> Uncertainty:
     )
 
 
-def projection(now: Tensor, before: Tensor) -> Tensor:
+def projection(now: Floats, before: Floats) -> Floats:
     """Fit past features as a linear map of present ones, by least squares over rows: ``before ~ now @ onto``."""
     gram = now.T @ now
-    gram.diagonal().add_(1e-6 * float(gram.diagonal().mean()) + 1e-12)
-    onto: Tensor = torch.linalg.solve(gram, now.T @ before)
-    return onto
+    gram[np.diag_indices_from(gram)] += 1e-6 * float(gram.diagonal().mean()) + 1e-12
+    return np.asarray(np.linalg.solve(gram, now.T @ before), dtype=np.float64)
 
 
 def optimism(uncertainty: Uncertainty) -> float:
@@ -346,12 +359,12 @@ def of_step(uncertainty: Uncertainty) -> Uncertainty:
     return uncertainty._replace(covariance=alone, first=alone, bias=uncertainty.step_bias)
 
 
-def joined_later(coef: Tensor, uncertainty: Uncertainty) -> Tensor:
+def joined_later(coef: Floats, uncertainty: Uncertainty) -> npt.NDArray[np.bool_]:
     """Say which features in use joined after the original, so that its mean of them is unknown; (p,)."""
-    return (uncertainty.origin_spread.diagonal()[:-1] <= 0.0) & (coef != 0.0)
+    return np.asarray((uncertainty.origin_spread.diagonal()[:-1] <= 0.0) & (coef != 0.0))
 
 
-def covariance(uncertainty: Uncertainty) -> Tensor:
+def covariance(uncertainty: Uncertainty) -> Floats:
     """Return the covariance of (coefficients, constant) from all windows, (p+1, p+1)."""
     a = uncertainty.inverse_hessian
     return uncertainty.covariance + a @ uncertainty.meat @ a

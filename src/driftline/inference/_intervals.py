@@ -8,16 +8,14 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-import torch
-from scipy.optimize import brentq
-from torch import Tensor
 
-from driftline.fitting import Design
+from driftline._inputs import Floats
+from driftline.fitting import Design, softmax
 from driftline.inference._dependence import long_run, long_run_variance
 from driftline.inference._divergences import Generator, curvature, slope, terms
-from driftline.inference._estimates import Estimate, Law, law_of
+from driftline.inference._estimates import Estimate
 from driftline.inference._influence import LEAST_SLACK, Forward, Uncertainty, covariance, joined_later
+from driftline.inference._laws import law_of
 
 __all__ = [
     "divergence_estimate",
@@ -28,8 +26,6 @@ __all__ = [
     "log_ratio_std",
     "normal_interval",
 ]
-
-Floats = npt.NDArray[np.float64]
 
 _MOST_NOISE = 1.0  # a fit whose bias without drift exceeds one nat is too poor to expand around
 _MOST = {"js": math.log(2.0), "hellinger": 1.0, "total_variation": 1.0}
@@ -69,7 +65,8 @@ def interval(
     value = reading - noise
     std_error = math.sqrt(noise_variance + slope * max(value, 0.0))
     law = law_of(noise, noise_variance, slope)
-    low, high = (_solve(law, reading, q, value + 12.0 * std_error) for q in (0.5 - 0.5 * level, 0.5 + 0.5 * level))
+    chances = np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
+    low, high = law.truths(reading, chances, value + 12.0 * std_error).tolist()
     return Estimate(
         value, std_error, min(low, value), max(high, value), level, noise, math.sqrt(noise_variance), shared, slope
     )
@@ -100,9 +97,8 @@ def divergence_estimate(
     reading, n = float(values.mean()), values.size
     if uncertainty is None or design is None or float(uncertainty.slack) < LEAST_SLACK:
         return normal_interval(reading, float("nan"), level)
-    device = uncertainty.covariance.device
-    gradient = design.pull(torch.as_tensor(slope(log_r, kind), device=device)) / n
-    own = torch.as_tensor((values - reading) / n, device=device)
+    gradient = design.pull(slope(log_r, kind)) / n
+    own = (values - reading) / n
     spread = uncertainty.covariance if own_window else covariance(uncertainty)
     if own_window:
         own = own - uncertainty.score * design.dot(uncertainty.inverse_hessian @ gradient)
@@ -124,7 +120,7 @@ def divergence_estimate(
 
 
 def forward_kl(
-    coef: Tensor,
+    coef: Floats,
     constant: float,
     log_r: Floats,
     level: float,
@@ -163,8 +159,7 @@ def forward_along(
     """
     if uncertainty is None or design is None or float(uncertainty.slack) < LEAST_SLACK:
         return normal_interval(forward.value, float("nan"), level)
-    weights = torch.softmax(torch.as_tensor(log_r, device=uncertainty.covariance.device), 0)
-    gradient = design.pull(weights)
+    gradient = design.pull(softmax(log_r))
     variance = forward.variance + float(gradient @ covariance(uncertainty) @ gradient)
     return normal_interval(forward.value, math.sqrt(max(variance, 0.0)), level)
 
@@ -195,19 +190,18 @@ def _second_order(
     the original and the last window. Windows in between do not move the mean, since step constants telescope; to the
     variance they add the joint effect of their errors and the last window's.
     """
-    device, spread = uncertainty.covariance.device, covariance(uncertainty)
+    spread = covariance(uncertainty)
     thin, every, calm, wobble = _calm(log_r, rows, spread)
     bend = curvature(calm, kind)
     bias = 0.5 * float((wobble * bend).mean())
     if own_window:
         step = every if lag == 0 else 1
         part = thin if lag == 0 else rows
-        slopes = torch.as_tensor(slope(log_r, kind)[::step], device=device)
-        pulled = long_run(part, slopes, part, uncertainty.score[::step], lag)
+        pulled = long_run(part, slope(log_r[::step], kind), part, uncertainty.score[::step], lag)
         bias -= float(uncertainty.slack * (uncertainty.inverse_hessian * pulled).sum()) / part.shape[0]
     flat = -float(slope(np.zeros(1), kind)[0])
     tilted = bend + flat * np.exp(np.minimum(calm, 30.0))
-    matrix = thin.gram(torch.as_tensor(tilted, device=device)) / len(tilted)
+    matrix = thin.gram(tilted) / len(tilted)
     last = matrix @ (spread - uncertainty.covariance)
     ends = matrix @ uncertainty.first + last
     between = matrix @ (uncertainty.covariance - uncertainty.first)
@@ -217,14 +211,14 @@ def _second_order(
     return _Quadratic(bias, noise, variance, min(max(share, 0.0), 1.0))
 
 
-def _calm(log_r: Floats, rows: Design, spread: Tensor) -> tuple[Design, int, Floats, Floats]:
+def _calm(log_r: Floats, rows: Design, spread: Floats) -> tuple[Design, int, Floats, Floats]:
     """Thin the rows; also return the factor, log-ratios as variable as the true ones, and the variance of their errors.
 
     The estimated log-ratios are shrunk, since their errors make them vary more than the true ones.
     """
     every = max(1, log_r.size // max(_THIN, 10 * rows.shape[1]))
     thin = rows.thin(every) if every > 1 else rows
-    wobble = thin.forms(spread).cpu().numpy()
+    wobble = thin.forms(spread)
     share = np.clip(1.0 - wobble.mean() / max(float(log_r.var()), 1e-300), 0.0, 1.0)
     return thin, every, log_r[::every] * np.sqrt(share), wobble
 
@@ -248,31 +242,19 @@ def _kinked(
     return normal_interval(reading - bias, math.sqrt(max(variance, 0.0)), level)
 
 
-def effective_sample_size(log_weights: Tensor) -> float:
+def effective_sample_size(log_weights: Floats) -> float:
     r"""Return Kish's effective sample size :math:`(\sum w)^2/\sum w^2`.
 
-    >>> effective_sample_size(torch.zeros(10))
+    >>> effective_sample_size(np.zeros(10))
     10.0
     """
-    return float((2.0 * torch.logsumexp(log_weights, 0) - torch.logsumexp(2.0 * log_weights, 0)).exp())
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights.sum() ** 2 / (weights @ weights))
 
 
-def log_ratio_std(uncertainty: Uncertainty, design: Design) -> Tensor:
+def log_ratio_std(uncertainty: Uncertainty, design: Design) -> Floats:
     """Return the pointwise standard error of the log-ratio, (n,)."""
-    return design.forms(covariance(uncertainty)).clamp_min(0.0).sqrt()
-
-
-def _solve(law: Law, reading: float, chance: float, top: float) -> float:
-    """Return the truth at which a larger reading has this chance; 0 if it is at least that likely with no drift."""
-
-    def gap(truth: float) -> float:
-        return float(law.above(reading, truth)) - chance
-
-    if gap(0.0) >= 0.0:
-        return 0.0
-    while gap(top) < 0.0:
-        top = 2.0 * top + law.scale
-    return float(brentq(gap, 0.0, top, xtol=1e-6 * max(top, 1e-12), rtol=1e-8))
+    return np.sqrt(np.maximum(design.forms(covariance(uncertainty)), 0.0))
 
 
 def _checked(level: float) -> float:

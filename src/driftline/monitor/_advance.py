@@ -11,13 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import torch
-from torch import Tensor
 
 from driftline import recursion
 from driftline._causes import reason as said
 from driftline._errors import Option, OptionError
-from driftline._inputs import MIN_ROWS, as_rows, resolve_device
+from driftline._inputs import MIN_ROWS, as_rows
 from driftline._wording import counted
 from driftline.alarms import AlarmMemory, Cause
 from driftline.fitting import FitDivergedError
@@ -90,13 +88,12 @@ def rows_of(
     encoder: TableEncoder,
     values: Floats,
     what: str,
-    device: torch.device,
     *,
     min_rows: int = MIN_ROWS,
     copy: bool = True,
-) -> Tensor:
-    """Return encoded rows (n, D) as a tensor; ``what`` names them in errors, which also name the column."""
-    return as_rows(_Named(values, encoder.names), what, min_rows=min_rows, device=device, copy=copy)
+) -> Floats:
+    """Return encoded rows (n, D) after checks; ``what`` names them in errors, which also name the column."""
+    return as_rows(_Named(values, encoder.names), what, min_rows=min_rows, copy=copy)
 
 
 def step_settings(settings: Settings, encoder: TableEncoder) -> StepSettings:
@@ -152,7 +149,7 @@ def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tupl
     reason = too_few(len(encoded.values), settings, encoder, constant)
     if reason:
         raise TooFewRowsError(f"the first window: {reason}")
-    rows = rows_of(encoder, encoded.values, "original", resolve_device("auto"))
+    rows = rows_of(encoder, encoded.values, "original")
     start = recursion.start(rows, step_settings(settings, encoder), FIRST)
     then = encoder.summarise(window.table, untyped=window.untyped) if settings.summaries else {}
     original = Original(FIRST, 0, window.table.num_rows, window.end, then, constant)
@@ -228,8 +225,7 @@ def _skipped(state: RunState, window: Window, cause: Cause, notes: Sequence[str]
 
 def _stepped(state: RunState, values: Floats) -> tuple[State, Info]:
     windows = {
-        name: rows_of(state.encoder, values, f"window of {name!r}", track.current.window.device)
-        for name, track in state.recursion.tracks.items()
+        name: rows_of(state.encoder, values, f"window of {name!r}") for name, track in state.recursion.tracks.items()
     }
     return recursion.step(state.recursion, windows, step_settings(state.settings, state.encoder), Policy())
 
@@ -260,7 +256,7 @@ def add_original(
     current = state.recursion.tracks[FIRST].current.window
     notes: tuple[str, ...] = ()
     if table is None:
-        values, then = current.cpu().numpy(), state.now
+        values, then = current, state.now
     else:
         encoded = state.encoder.transform(table, untyped=untyped)
         values, notes = encoded.values, encoded.notes
@@ -269,7 +265,7 @@ def add_original(
     reason = too_few(len(values), state.settings, state.encoder, constant)
     if reason:
         raise ValueError(f"original {name!r}: {reason}")
-    rows = rows_of(state.encoder, values, f"original {name!r}", current.device)
+    rows = rows_of(state.encoder, values, f"original {name!r}")
     joined = recursion.add_original(state.recursion, name, rows, step_settings(state.settings, state.encoder))
     index = state.windows - 1
     record = Record(

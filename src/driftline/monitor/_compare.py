@@ -7,7 +7,6 @@ import time
 
 from driftline import recursion
 from driftline._causes import reason
-from driftline._inputs import resolve_device
 from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
 from driftline.monitor._advance import FIRST, complete, fit_encoder, grouped, rows_of, step_settings
@@ -26,9 +25,9 @@ def compare(original: Batch, current: Batch, settings: Settings, name: str = "or
     encoder = fit_encoder(original, settings)
     then = encoder.transform(original.table, untyped=original.untyped)
     now = encoder.transform(complete(current, encoder), untyped=current.untyped)
-    device, how = resolve_device("auto"), step_settings(settings, encoder)
-    start = recursion.start(rows_of(encoder, then.values, "original", device), how, FIRST)
-    window = rows_of(encoder, now.values, "current", device)
+    how = step_settings(settings, encoder)
+    start = recursion.start(rows_of(encoder, then.values, "original"), how, FIRST)
+    window = rows_of(encoder, now.values, "current")
     state, info = recursion.step(start, {FIRST: window}, how, Policy())
     track, about = state.tracks[FIRST], info.originals[FIRST]
     found = {kind: recursion.divergence(track, kind, settings.level, of_step=False) for kind in settings.divergences}

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from driftline.files import unpack
 from driftline.monitor._advance import digest
@@ -125,8 +124,7 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
     tensors, meta = unpack(content.state, FORMAT, VERSION, os.fspath(path))
     taus = {f"track.{entry['tau']}": name for name, entry in meta["layout"]["tracks"].items()}
     arrays = tuple(
-        Array(name, tuple(value.shape), value.numel() * value.element_size(), _meaning(name))
-        for name, value in sorted(tensors.items())
+        Array(name, tuple(value.shape), value.nbytes, _meaning(name)) for name, value in sorted(tensors.items())
     )
     held = tuple(
         _held(taus[".".join(name.split(".")[:2])], value, run)
@@ -160,7 +158,7 @@ def search(path: str | os.PathLike[str], blocks: Iterable[Floats]) -> Found:
         content = tracker.read()
     tensors, _ = unpack(content.state, FORMAT, VERSION, os.fspath(path))
     originals = {record.digest for record in content.records if record.status == Status.ORIGINAL}
-    windows = [value.numpy() for name, value in tensors.items() if name.endswith(".window")]
+    windows = [value for name, value in tensors.items() if name.endswith(".window")]
     current = {row.tobytes() for window in windows if digest(window) not in originals for row in window}
     found = set().union(*(_occurring(rows, part) for part in [content.state, *_bytes_of(path)]))
     return Found(len(rows), len(found), sum(row in current for row in found))
@@ -204,8 +202,8 @@ def _meaning(name: str) -> str:
     return "a number of the recursion"
 
 
-def _held(original: str, window: torch.Tensor, run: Run) -> Held:
-    mark = digest(window.numpy())
+def _held(original: str, window: Floats, run: Run) -> Held:
+    mark = digest(window)
     known = [record for record in run.records if record.digest == mark]
     return Held(
         original=original,

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from driftline.alarms import Signal
 from driftline.estimators import warn_of
@@ -274,12 +273,11 @@ class Monitor:
         warn_of(found.doubts)
         return found.values
 
-    def _asked(self, frame: Any, original: str | None, untyped: bool) -> tuple[Anchor, Tensor]:
+    def _asked(self, frame: Any, original: str | None, untyped: bool) -> tuple[Anchor, Floats]:
         state = self._started()
         encoded = state.encoder.transform(as_table(frame), untyped=untyped)
         current = track_of(state.recursion, state.originals[0].name if original is None else original).current
-        device = current.window.device
-        return current, rows_of(state.encoder, encoded.values, "X", device, min_rows=0, copy=False)
+        return current, rows_of(state.encoder, encoded.values, "X", min_rows=0, copy=False)
 
     def _started(self) -> RunState:
         if self._state is None:

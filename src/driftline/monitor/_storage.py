@@ -8,7 +8,7 @@ from typing import Any
 
 from driftline._errors import Message, Option, OptionError, Value
 from driftline.alarms import AlarmMemory, Signal
-from driftline.estimators import ContinualDensityRatio, dump_estimator, parse_estimator
+from driftline.estimators import dump_estimator, parse_estimator
 from driftline.monitor._advance import RunState
 from driftline.monitor._fields import settings_of
 from driftline.monitor._records import Run
@@ -20,7 +20,7 @@ from driftline.tables import TableEncoder
 
 __all__ = ["progressed", "restored", "state_bytes", "with_settings"]
 
-_ESTIMATOR = ContinualDensityRatio.__name__
+_ESTIMATOR = "ContinualDensityRatio"  # by name: the class needs scikit-learn, a monitor does not
 
 
 def progressed(state: RunState, before: Progress) -> Progress:
@@ -38,7 +38,7 @@ def progressed(state: RunState, before: Progress) -> Progress:
 def state_bytes(state: RunState) -> bytes:
     """Return the recursion's state as the estimator that it belongs to would save it, without padding."""
     settings = state.settings
-    params = ContinualDensityRatio(model=settings.model, random_state=settings.seed).get_params(deep=False)
+    params = {"model": settings.model, "random_state": settings.seed}
     return dump_estimator(state.recursion, _ESTIMATOR, params, settings.seed, state.encoder.names, padded=False)
 
 

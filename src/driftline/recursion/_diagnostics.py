@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from driftline._inputs import Floats
 from driftline.fitting import FitInfo, LogLinear, log_mean_exp
 from driftline.inference import Doubt, DoubtCode, effective_sample_size
-from driftline.recursion._state import Anchor, Step, standardizer_of
+from driftline.recursion._state import Anchor, Step
 
 __all__ = ["Info", "OriginalInfo", "diagnose"]
 
@@ -67,12 +67,12 @@ def diagnose(anchor: Anchor, taken: Step, advanced: bool, reason: str, names: Se
     step_mean = log_mean_exp(taken.log_den)
     log_psi_now = log_mean_exp(taken.log_den + log_before)
     log_psi_before = log_mean_exp(anchor.log_ratio(anchor.window))
-    residual = float((log_psi_now - step_mean - log_psi_before).clamp(-700, 700).exp())
+    residual = _exp(log_psi_now - step_mean - log_psi_before)
     return OriginalInfo(
         rows=window.shape[0],
         step_divergence=taken.divergence,
-        mean_ratio=float(log_mean_exp(log_r).clamp(max=700).exp()),
-        step_mean_ratio=float(step_mean.clamp(max=700).exp()),
+        mean_ratio=_exp(log_mean_exp(log_r)),
+        step_mean_ratio=_exp(step_mean),
         constraint_residual=residual,
         effective_sample_size=effective_sample_size(log_r),
         overlap=overlap,
@@ -85,11 +85,15 @@ def diagnose(anchor: Anchor, taken: Step, advanced: bool, reason: str, names: Se
     )
 
 
-def _overlap(log_num: Tensor, log_den: Tensor) -> float:
+def _overlap(log_num: Floats, log_den: Floats) -> float:
     """Return the effective number of overlapping rows: the sum of 4 P(num|x) P(den|x), at most all rows."""
     shift = math.log(log_num.shape[0] / log_den.shape[0])
-    logits = torch.cat([log_num, log_den]) + shift
-    return float((4.0 * torch.sigmoid(logits) * torch.sigmoid(-logits)).sum())
+    small = np.exp(-np.abs(np.concatenate([log_num, log_den]) + shift))
+    return float((4.0 * small / (1.0 + small) ** 2).sum())
+
+
+def _exp(value: float) -> float:
+    return math.exp(min(max(value, -700.0), 700.0))
 
 
 def _doubts(anchor: Anchor, taken: Step, overlap: float, names: Sequence[str] | None) -> list[Doubt]:
@@ -111,8 +115,8 @@ def _doubts(anchor: Anchor, taken: Step, overlap: float, names: Sequence[str] | 
         )
         doubts.append(Doubt(DoubtCode.LITTLE_OVERLAP, apart))
     else:
-        ratio = taken.log_den.clamp(max=350).exp()
-        error = float(ratio.std() / math.sqrt(len(ratio)))
+        ratio = np.exp(np.minimum(taken.log_den, 350.0))
+        error = float(ratio.std(ddof=1)) / math.sqrt(len(ratio))
         off = abs(float(ratio.mean()) - 1.0)
         if off > max(0.2, 5.0 * error):
             mean = f"the step ratio averages {float(ratio.mean()):.3g} on the window instead of 1"
@@ -139,11 +143,11 @@ def _label(column: int, names: Sequence[str] | None) -> str:
 
 def _outlier(anchor: Anchor, taken: Step, names: Sequence[str] | None) -> list[Doubt]:
     """Name the row that alone carries more than a tenth of the step, if there is one."""
-    size = taken.log_den.abs()
+    size = np.abs(taken.log_den)
     if len(size) < 50 or float(size.max()) <= 0.1 * float(size.sum()):  # <=: both are 0 for a repeated window
         return []
     row = int(size.argmax())
-    z = standardizer_of(anchor.psi)(taken.anchor.window[row : row + 1])[0].abs()
+    z = np.abs(anchor.psi.standardizer(taken.anchor.window[row : row + 1])[0])
     j = int(z.argmax())
     sentence = (
         f"row {row} alone carries {float(size[row] / size.sum()):.0%} of the step: column {_label(j, names)} lies "
@@ -152,12 +156,12 @@ def _outlier(anchor: Anchor, taken: Step, names: Sequence[str] | None) -> list[D
     return [Doubt(DoubtCode.OUTLIER, sentence, (_name(j, names),))]
 
 
-def _moved_constants(anchor: Anchor, window: Tensor) -> list[int]:
-    standardizer = standardizer_of(anchor.psi)
+def _moved_constants(anchor: Anchor, window: Floats) -> list[int]:
+    standardizer = anchor.psi.standardizer
     flat = standardizer.scale == 1.0
-    if not bool(flat.any()):
+    if not flat.any():
         return []
-    columns = len(standardizer.mean)
-    small = 1e-9 * standardizer.mean.abs()
-    after = ((window[:, :columns] - standardizer.mean).abs() > small).sum(0)
-    return torch.nonzero(flat & (after > max(1, len(window) // 1000))).flatten().tolist()  # more than a stray row
+    columns, mean = np.flatnonzero(flat), standardizer.mean[flat]
+    after = (np.abs(window[:, columns] - mean) > 1e-9 * np.abs(mean)).sum(0)
+    found: list[int] = columns[after > max(1, len(window) // 1000)].tolist()  # more than a stray row
+    return found

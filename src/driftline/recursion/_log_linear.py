@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from driftline import inference
+from driftline._inputs import Floats
 from driftline.fitting import (
     ConvexFit,
     Design,
     Features,
+    Integers,
     LogLinear,
+    LogLinearDesign,
+    Loss,
     ModuleFactory,
-    Objective,
-    Psi,
     Stacked,
     bridge_constant,
-    constraint_residual,
     design_of,
     fit_convex,
     fit_features,
-    fit_features_lbfgs,
-    is_separable,
-    log_linear_design,
+    fit_lbfgs,
+    loss_of,
+    penalised,
     unnormalised,
 )
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, start_evidence
 from driftline.recursion._screening import Proposal, propose
 from driftline.recursion._settings import StepSettings, is_network, penalty_for
-from driftline.recursion._state import Anchor, Step, arrive, has_past, reach, standardizer_of
+from driftline.recursion._state import Anchor, Step, arrive, has_past, reach
 
 __all__ = ["NEWTON_FEATURES", "log_linear_step", "start_features"]
 
@@ -40,52 +40,57 @@ _KNOWN = 6000  # rows that suffice to relate previous and new features
 _EXTREME = 1e8  # standard deviations whose fourth power still fits in single precision
 
 
-def start_features(z: Tensor, model: str | ModuleFactory) -> Features:
+def start_features(z: Floats, model: str | ModuleFactory) -> Features:
     """Return the features a model begins with, centred and scaled on standardised rows (n, D)."""
     if is_network(model) or model == "linear":
-        return fit_features(z, squares=False)
+        return fit_features(z, squares=False, sparing=True)
     if model != "quadratic-full":
-        return fit_features(z)
+        return fit_features(z, sparing=True)
     if z.shape[1] > PAIR_COLUMNS:
         raise ValueError(
             f"model='quadratic-full' holds all products of columns, too many for {z.shape[1]} columns "
             f"(at most {PAIR_COLUMNS}): use 'auto', which picks the products that move"
         )
-    return fit_features(z, pairs=torch.triu_indices(z.shape[1], z.shape[1], 1, device=z.device).T.contiguous())
+    return fit_features(z, pairs=np.stack(np.triu_indices(z.shape[1], 1), 1))
 
 
-def log_linear_step(anchor: Anchor, window: Tensor, settings: StepSettings, seed: int) -> Step:
+def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed: int) -> Step:
     """Fit the increment from an anchor's window to the next one."""
     problem = _problem(anchor, window, settings)
-    objective, penalised = _with_penalty(anchor.psi, anchor.window, window, settings)
-    small = problem.features.size < NEWTON_FEATURES
-    if penalised or not small or not is_separable(unnormalised(objective)):
-        return _lbfgs_step(anchor, window, problem, objective, settings)
+    loss, small = loss_of(unnormalised(settings.objective)), problem.features.size < NEWTON_FEATURES
+    if _is_penalised(anchor, window, settings) or not small or not loss.separable:
+        return _lbfgs_step(anchor, window, problem, settings)
 
-    solved = _newton(problem, unnormalised(objective), settings)
+    solved = _newton(problem, loss, settings)
     note, evidence = "", None
     if settings.model == "auto":
-        solved, evidence, note = _adapt(solved, anchor, unnormalised(objective), settings, seed)
+        solved, evidence, note = _adapt(solved, anchor, loss, settings, seed)
     features, fit = solved.problem.features, solved.fit
-    at = problem.features.positions(features)
+    at = problem.before.positions(features)
     past, lag = anchor.uncertainty if problem.continues else None, reach(problem.z_den, settings)
-    num, den = solved.design_num, solved.design_den
+    num, den = solved.num, solved.den
     before: Design = num
     if past is not None:
-        past = inference.placed(past, at, features.size + 1)
+        past = inference.placed(past, at, features.size + 1, _known_means(anchor, features))
     elif isinstance(anchor.psi, Stacked) and anchor.uncertainty is not None:
         past, before = _carried(anchor, num)
     uncertainty = inference.advance(past, before, num, den, fit, anchor.lag, lag)
     fit = fit._replace(info=fit.info._replace(held_out=fit.info.loss + inference.optimism(uncertainty)))
-    coef = fit.coef[:-1].clone()
+    coef = fit.coef[:-1].copy()
     coef[at] += problem.coef
-    psi = LogLinear(standardizer_of(anchor.psi), features, coef)
+    psi = LogLinear(anchor.psi.standardizer, features, coef)
     arrived = arrive(anchor, window, psi, float(fit.coef[-1]), settings, lag)
     if settings.normalizer == "telescoped" and (problem.first or past is not None):
         arrived = arrived._replace(uncertainty=uncertainty)  # complete: it covers all windows since the original
     log_num = _plus(num.dot(fit.coef), problem.offset_num)
     log_den = _plus(den.dot(fit.coef), problem.offset_den)
-    return Step(arrived._replace(evidence=evidence), fit.info, log_num, log_den, _informed(fit), note)
+    return Step(arrived._replace(evidence=evidence, design=den), fit.info, log_num, log_den, _informed(fit), note)
+
+
+def _known_means(anchor: Anchor, features: Features) -> Integers:
+    """Return the features that are 0 on all rows of the original: columns that were constant there, and squares."""
+    still = anchor.psi.standardizer.scale == 1.0
+    return np.flatnonzero(np.concatenate([still[features.linear], still[features.squares]]))
 
 
 def _carried(anchor: Anchor, now: Design) -> tuple[inference.Uncertainty, Design]:
@@ -99,52 +104,61 @@ def _carried(anchor: Anchor, now: Design) -> tuple[inference.Uncertainty, Design
     rows, every = now.shape[0], max(1, now.shape[0] // max(_KNOWN, 20 * now.shape[1]))
     onto = inference.projection(now.take(0, rows, every), before.take(0, rows, every))
     past = inference.transported(anchor.uncertainty, onto)
-    unknown = past.covariance.new_zeros(now.shape[1], now.shape[1])
+    unknown = np.zeros((now.shape[1], now.shape[1]))
     return past._replace(origin=unknown, origin_spread=unknown), before
 
 
-def _plus(values: Tensor, offset: Tensor | None) -> Tensor:
+def _plus(values: Floats, offset: Floats | None) -> Floats:
     return values if offset is None else values + offset
 
 
 class _Problem(NamedTuple):
-    """A log-linear step to be fitted: features, coefficients so far, both windows standardised, offsets on them.
+    """A log-linear step to be fitted: features, those before, their coefficients, both windows standardised, offsets.
 
     A psi of the same kind is continued by adding to its coefficients; of any other, only the output counts, as an
     offset.
     """
 
     features: Features
-    coef: Tensor
-    z_num: Tensor
-    z_den: Tensor
-    offset_num: Tensor | None
-    offset_den: Tensor | None
+    before: Features
+    coef: Floats
+    z_num: Floats
+    z_den: Floats
+    offset_num: Floats | None
+    offset_den: Floats | None
     continues: bool
     first: bool
 
 
-def _problem(anchor: Anchor, window: Tensor, settings: StepSettings) -> _Problem:
-    psi, standardizer = anchor.psi, standardizer_of(anchor.psi)
-    z_num, z_den = standardizer(anchor.window), standardizer(window)
+def _problem(anchor: Anchor, window: Floats, settings: StepSettings) -> _Problem:
+    psi = anchor.psi
+    known = anchor.design
+    z_num = known.z if isinstance(known, LogLinearDesign) else psi.standardizer(anchor.window)
+    z_den = psi.standardizer(window)
     _check_extremes(z_den, window)
     first = not has_past(psi)
     if isinstance(psi, LogLinear) and _same_kind(psi.features, settings.model):
-        return _Problem(psi.features, psi.coef, z_num, z_den, None, None, True, first)
-    features = start_features(z_num, settings.model)
-    coef = z_num.new_zeros(features.size)
+        features = _awakened(psi.features, z_num, z_den)
+        return _Problem(features, psi.features, psi.coef, z_num, z_den, None, None, True, first)
+    start = start_features(z_num, settings.model)
+    features, coef = _awakened(start, z_num, z_den), np.zeros(start.size)
     if first:
-        return _Problem(features, coef, z_num, z_den, None, None, False, True)
-    return _Problem(features, coef, z_num, z_den, -psi(anchor.window), -psi(window), False, False)
+        return _Problem(features, start, coef, z_num, z_den, None, None, False, True)
+    return _Problem(features, start, coef, z_num, z_den, -psi(anchor.window), -psi(window), False, False)
 
 
-def _check_extremes(z: Tensor, window: Tensor) -> None:
+def _awakened(features: Features, z_num: Floats, z_den: Floats) -> Features:
+    """Take in columns that have been constant until now, and squares of columns that have had two values."""
+    linear, squares = features.awake(z_num, z_den)
+    return features.extend(z_num, linear=linear, squares=squares) if len(linear) + len(squares) else features
+
+
+def _check_extremes(z: Floats, window: Floats) -> None:
     """Refuse values that single-precision Gram matrices cannot hold, naming column and row."""
-    if float(z.abs().max()) > _EXTREME:
-        j = int(z.abs().amax(0).argmax())
-        i = int(z[:, j].abs().argmax())
+    if max(float(z.max()), -float(z.min())) > _EXTREME:
+        i, j = (int(v) for v in np.unravel_index(np.abs(z).argmax(), z.shape))
         raise ValueError(
-            f"window: column {j} holds {float(window[i, j]):.3g} in row {i}, {float(z[i, j].abs()):.1g} standard "
+            f"window: column {j} holds {window[i, j]:.3g} in row {i}, {abs(z[i, j]):.1g} standard "
             "deviations away from the original: check its unit, or remove the outlier"
         )
 
@@ -152,10 +166,10 @@ def _check_extremes(z: Tensor, window: Tensor) -> None:
 def _same_kind(features: Features, model: str | ModuleFactory) -> bool:
     """Say whether the model continues these features, so that a step can add to their coefficients."""
     if model == "auto":
-        return features.squares
-    pairs, d = features.pairs.shape[0], features.columns
+        return features.curved
+    pairs, d = len(features.pairs), features.columns
     wanted = d * (d - 1) // 2 if model == "quadratic-full" else 0
-    return features.squares == (model != "linear") and pairs == wanted and features.bias.shape[0] == 0
+    return features.curved == (model != "linear") and pairs == wanted and len(features.bias) == 0
 
 
 def _informed(fit: ConvexFit) -> int:
@@ -165,26 +179,19 @@ def _informed(fit: ConvexFit) -> int:
 
 class _Solved(NamedTuple):
     problem: _Problem
-    design_num: Design
-    design_den: Design
+    num: LogLinearDesign
+    den: LogLinearDesign
     fit: ConvexFit
 
 
-def _newton(problem: _Problem, objective: Objective, settings: StepSettings) -> _Solved:
-    design_num, design_den = (log_linear_design(problem.features, z) for z in (problem.z_num, problem.z_den))
-    fit = fit_convex(
-        design_num,
-        design_den,
-        objective,
-        offset_num=problem.offset_num,
-        offset_den=problem.offset_den,
-        ridge=settings.ridge,
-    )
-    return _Solved(problem, design_num, design_den, fit)
+def _newton(problem: _Problem, loss: Loss, settings: StepSettings) -> _Solved:
+    num, den = (LogLinearDesign(problem.features, z) for z in (problem.z_num, problem.z_den))
+    fit = fit_convex(num, den, loss, offset_num=problem.offset_num, offset_den=problem.offset_den, ridge=settings.ridge)
+    return _Solved(problem, num, den, fit)
 
 
 def _adapt(
-    solved: _Solved, anchor: Anchor, objective: Objective, settings: StepSettings, seed: int
+    solved: _Solved, anchor: Anchor, loss: Loss, settings: StepSettings, seed: int
 ) -> tuple[_Solved, Evidence, str]:
     """Add the features that the fit's scores call for and fit again, until they call for none."""
     evidence = anchor.evidence if anchor.evidence is not None else start_evidence(solved.problem.z_num)
@@ -198,46 +205,46 @@ def _adapt(
             evidence = proposal.evidence
         notes.append(f"added {proposal.reason}")
         problem = solved.problem
-        wider = problem.features.extend(problem.z_num, proposal.pairs, proposal.weight, proposal.bias)
-        solved = _newton(problem._replace(features=wider), objective, settings)
+        wider = problem.features.extend(problem.z_num, pairs=proposal.pairs, weight=proposal.weight, bias=proposal.bias)
+        solved = _newton(problem._replace(features=wider), loss, settings)
     return solved, _propose(solved, evidence, past, seed).evidence, "; ".join(notes)
 
 
-def _propose(solved: _Solved, evidence: Evidence, past: Tensor | None, seed: int) -> Proposal:
+def _propose(solved: _Solved, evidence: Evidence, past: Floats | None, seed: int) -> Proposal:
     now, fit = solved.problem, solved.fit
     return propose(now.features, evidence, now.z_num, now.z_den, fit.score_num, fit.score_den, past, seed=seed)
 
 
-def _lbfgs_step(
-    anchor: Anchor, window: Tensor, problem: _Problem, objective: Objective, settings: StepSettings
-) -> Step:
+def _lbfgs_step(anchor: Anchor, window: Floats, problem: _Problem, settings: StepSettings) -> Step:
     """Fit many features, or a loss that couples the rows; the constant, which it may not determine, is solved alone."""
-    features, z_num, z_den = problem.features, problem.z_num, problem.z_den
-    fit = fit_features_lbfgs(
-        features,
-        z_num,
-        z_den,
-        objective,
+    features = problem.features
+    num, den = (LogLinearDesign(features, z) for z in (problem.z_num, problem.z_den))
+    fit = fit_lbfgs(
+        num,
+        den,
+        _loss(anchor, window, settings),
         offset_num=problem.offset_num,
         offset_den=problem.offset_den,
-        ridge=settings.ridge,
+        ridge=settings.ridge * features.prior,
     )
-    log_num = _plus(features.score(z_num, fit.coef[:-1]), problem.offset_num)
-    log_den = _plus(features.score(z_den, fit.coef[:-1]), problem.offset_den)
+    bare = np.append(fit.coef[:-1], 0.0)
+    log_num, log_den = _plus(num.dot(bare), problem.offset_num), _plus(den.dot(bare), problem.offset_den)
     constant = bridge_constant(log_num, log_den, settings.objective)
-    psi = LogLinear(standardizer_of(anchor.psi), features, problem.coef + fit.coef[:-1])
-    arrived = arrive(anchor, window, psi, constant, settings)
+    coef = fit.coef[:-1].copy()
+    coef[problem.before.positions(features)] += problem.coef
+    psi = LogLinear(anchor.psi.standardizer, features, coef)
+    arrived = arrive(anchor, window, psi, constant, settings)._replace(design=den)
     return Step(arrived, fit.info, log_num + constant, log_den + constant, features.size + 1)
 
 
-def _with_penalty(psi: Psi, previous: Tensor, window: Tensor, settings: StepSettings) -> tuple[Objective, bool]:
-    """Add the paper's constraint penalty where one is set and a step has been taken; say whether it was added."""
-    penalty, base = penalty_for(settings, window.shape[0]), settings.objective
-    if not penalty or not has_past(psi):
-        return base, False
-    prev_num, prev_den = psi(previous), psi(window)
+def _is_penalised(anchor: Anchor, window: Floats, settings: StepSettings) -> bool:
+    """Say whether the paper's constraint penalty applies: one is set, and a step has been taken."""
+    return penalty_for(settings, len(window)) > 0.0 and has_past(anchor.psi)
 
-    def penalised(log_num: Tensor, log_den: Tensor) -> Tensor:
-        return base(log_num, log_den) + penalty * (constraint_residual(log_den, prev_num, prev_den) - 1.0) ** 2
 
-    return penalised, True
+def _loss(anchor: Anchor, window: Floats, settings: StepSettings) -> Loss:
+    """Return the objective's loss, with the paper's constraint penalty where it applies."""
+    loss = loss_of(settings.objective)
+    if not _is_penalised(anchor, window, settings):
+        return loss
+    return penalised(loss, penalty_for(settings, len(window)), anchor.psi(anchor.window), anchor.psi(window))

@@ -6,9 +6,10 @@ import copy
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from driftline import inference
+from driftline._inputs import Floats
 from driftline.fitting import (
     MLP,
     ConvexFit,
@@ -20,35 +21,51 @@ from driftline.fitting import (
     fit_convex,
     fit_network,
     grow,
-    is_separable,
     last_layer,
+    loss_of,
     mlp_factory,
+    resolve_device,
     unnormalised,
 )
 from driftline.recursion._settings import StepSettings, penalty_for
-from driftline.recursion._state import Anchor, Step, arrive, has_past, reach, standardizer_of
+from driftline.recursion._state import Anchor, Step, arrive, has_past, reach
 
 __all__ = ["network_step"]
 
 
 def network_step(
     anchors: Mapping[str, Anchor],
-    windows: Mapping[str, Tensor],
+    windows: Mapping[str, Floats],
     taus: Mapping[str, int],
     heads: int,
     settings: StepSettings,
     seed: int,
 ) -> dict[str, Step]:
     """Fit one network for all windows; ``taus`` number the originals, ``heads`` counts all that are traced."""
-    module = _module(anchors, next(iter(windows.values())).device, heads, settings)
-    nets = {n: Network(standardizer_of(anchors[n].psi), module, taus[n], heads) for n in windows}
+    device = resolve_device(settings.device)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)  # covers initial weights and anything a module draws while it trains
+        return _fitted(anchors, windows, taus, heads, settings, seed, device)
+
+
+def _fitted(
+    anchors: Mapping[str, Anchor],
+    windows: Mapping[str, Floats],
+    taus: Mapping[str, int],
+    heads: int,
+    settings: StepSettings,
+    seed: int,
+    device: torch.device,
+) -> dict[str, Step]:
+    module = _module(anchors, device, heads, settings)
+    nets = {n: Network(anchors[n].psi.standardizer, module, taus[n], heads) for n in windows}
     previous = {n: (anchors[n].psi(anchors[n].window), anchors[n].psi(windows[n])) for n in windows}
     pairs = {
         n: Pair(
             num=nets[n].inputs(anchors[n].window),
             den=nets[n].inputs(windows[n]),
-            prev_num=previous[n][0].float(),
-            prev_den=previous[n][1].float(),
+            prev_num=_single(previous[n][0], device),
+            prev_den=_single(previous[n][1], device),
             outputs=nets[n].outputs,
         )
         for n in windows
@@ -79,9 +96,13 @@ def network_step(
     return steps
 
 
+def _single(values: Floats, device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(values.astype("float32")).to(device)
+
+
 def _module(anchors: Mapping[str, Anchor], device: torch.device, heads: int, settings: StepSettings) -> nn.Module:
     """Make the network to be trained, from the previous weights if there are any and ``warm_start`` is set."""
-    columns = standardizer_of(next(iter(anchors.values())).psi).mean.shape[0]
+    columns = next(iter(anchors.values())).psi.standardizer.mean.shape[0]
     factory = settings.model if callable(settings.model) else mlp_factory(settings.hidden)
     module = factory(columns + (heads > 1), heads)
     if not isinstance(module, nn.Module):
@@ -100,25 +121,23 @@ def _polish(net: Network, pair: Pair, settings: StepSettings) -> ConvexFit | Non
 
     Early stopping shrinks every increment a little, which adds up over many steps; this undoes it.
     """
-    module, objective = net.module, unnormalised(settings.objective)
+    module, loss = net.module, loss_of(unnormalised(settings.objective))
     if not isinstance(module, MLP):  # the last layer of other modules is unknown
         return None
-    if not is_separable(objective):
+    if not loss.separable:
         return None
     head = module.head
+    weight, bias = (value.detach()[net.tau].double().cpu().numpy() for value in (head.weight, head.bias))
+    sides = []
+    for inputs, before in ((pair.num, pair.prev_num), (pair.den, pair.prev_den)):
+        design = last_layer(module, inputs)
+        sides.append((Dense(design), design[:, :-1] @ weight + bias - before.double().cpu().numpy()))
+    (num, phi_num), (den, phi_den) = sides
+    shift = bridge_constant(phi_num, phi_den, settings.objective)
+    fit = fit_convex(num, den, loss, offset_num=phi_num + shift, offset_den=phi_den + shift, ridge=settings.ridge)
     with torch.no_grad():
-        sides = []
-        for inputs, before in ((pair.num, pair.prev_num), (pair.den, pair.prev_den)):
-            design = last_layer(module, inputs)
-            phi = design[:, :-1] @ head.weight[net.tau].double() + head.bias[net.tau].double() - before.double()
-            sides.append((Dense(design), phi))
-        (num, phi_num), (den, phi_den) = sides
-        shift = bridge_constant(phi_num, phi_den, settings.objective)
-        fit = fit_convex(
-            num, den, objective, offset_num=phi_num + shift, offset_den=phi_den + shift, ridge=settings.ridge
-        )
-        head.weight[net.tau] += fit.coef[:-1].float()
-        head.bias[net.tau] += (fit.coef[-1] + shift).float()
+        head.weight[net.tau] += torch.from_numpy(fit.coef[:-1]).to(head.weight)
+        head.bias[net.tau] += float(fit.coef[-1] + shift)
     return fit
 
 

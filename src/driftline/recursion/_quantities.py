@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from torch import Tensor
 
 from driftline import inference
-from driftline.fitting import Design, LogLinear, Network, design_of, log_mean_exp
+from driftline._inputs import Floats
+from driftline.fitting import Design, LogLinear, design_of, log_mean_exp
 from driftline.inference import Attribution, Doubt, DoubtCode, Estimate, Generator, attribute, members
 from driftline.recursion._settings import StepSettings
 from driftline.recursion._state import Anchor, Track, has_past, reach
 
 __all__ = ["Attributions", "Weights", "attribution", "divergence", "log_ratio", "weights"]
-
-Floats = npt.NDArray[np.float64]
 
 _HEAVY = ("kl", "pearson")  # divergences dominated by the few rows with the largest ratios
 
@@ -37,13 +34,13 @@ class Attributions(NamedTuple):
     doubts: tuple[Doubt, ...]
 
 
-def _few(rows: float, log_r: Tensor) -> bool:
+def _few(rows: float, log_r: Floats) -> bool:
     """Say whether averages of ratios rest on so few effective rows that they cannot be trusted."""
     return rows < min(50.0, 0.1 * len(log_r))
 
 
 def _doubt_few(
-    log_r: Tensor, code: DoubtCode, what: str, advice: str, concerns: tuple[str, ...] = ()
+    log_r: Floats, code: DoubtCode, what: str, advice: str, concerns: tuple[str, ...] = ()
 ) -> tuple[Doubt, ...]:
     """Return the doubt that averages of these ratios rest on few rows, if they do."""
     size = inference.effective_sample_size(log_r)
@@ -53,24 +50,29 @@ def _doubt_few(
     return (Doubt(code, sentence, concerns),)
 
 
-def log_ratio(current: Anchor, rows: Tensor, return_std: bool) -> Floats | tuple[Floats, Floats]:
+def _own_design(current: Anchor) -> Design | None:
+    """Return the design of the current window: the one that the step made, or a new one after loading."""
+    return current.design if current.design is not None else design_of(current.psi, current.window)
+
+
+def log_ratio(current: Anchor, rows: Floats, return_std: bool) -> Floats | tuple[Floats, Floats]:
     """Return log original/current of rows, (n,), and with ``return_std`` its standard errors, nan if unknown."""
-    values = current.log_ratio(rows).cpu().numpy()
+    values = current.log_ratio(rows)
     if not return_std:
-        return cast(Floats, values)
+        return values
     design = None if current.uncertainty is None else design_of(current.psi, rows)
     if current.uncertainty is None or design is None:
         return values, np.full_like(values, np.nan)
-    return values, inference.log_ratio_std(current.uncertainty, design).cpu().numpy()
+    return values, inference.log_ratio_std(current.uncertainty, design)
 
 
-def weights(current: Anchor, rows: Tensor) -> Weights:
+def weights(current: Anchor, rows: Floats) -> Weights:
     """Return importance weights of rows, with mean 1 on the current window."""
     on_window = current.log_ratio(current.window)
     advice = "the original has moved too far away for reweighting"
     doubts = _doubt_few(on_window, DoubtCode.FEW_FOR_WEIGHTS, "the weights rest on", advice)
     values = current.log_ratio(rows) - log_mean_exp(on_window)
-    return Weights(values.clamp(max=700.0).exp().cpu().numpy(), doubts)
+    return Weights(np.exp(np.minimum(values, 700.0)), doubts)
 
 
 def divergence(
@@ -79,7 +81,7 @@ def divergence(
     level: float,
     *,
     of_step: bool,
-    rows: Tensor | None = None,
+    rows: Floats | None = None,
     settings: StepSettings | None = None,
 ) -> Estimate:
     """Return an f-divergence between original and current or, with ``of_step``, between the windows of the last step.
@@ -90,12 +92,11 @@ def divergence(
     """
     current, own_window = track.current, rows is None
     rows = current.window if rows is None else rows
-    if of_step and track.step_log_ratio.numel() == 0:
+    if of_step and track.step_log_ratio.size == 0:
         raise ValueError("no step has been taken yet: call partial_fit with a window first")
     log_r = track.step_log_ratio if of_step else current.log_ratio(rows)
     psi, uncertainty = current.psi, current.uncertainty
-    assert isinstance(psi, LogLinear | Network)
-    design = None if uncertainty is None else design_of(psi, rows)
+    design = None if uncertainty is None else _own_design(current) if own_window else design_of(psi, rows)
     if kind == "kl" and own_window and not of_step and isinstance(psi, LogLinear):
         return _forward_kl(current, log_r, design, level)
     doubts: tuple[Doubt, ...] = ()
@@ -106,7 +107,7 @@ def divergence(
     if of_step and uncertainty is not None:
         uncertainty = inference.of_step(uncertainty)
     estimate = inference.divergence_estimate(
-        log_r.cpu().numpy(),
+        log_r,
         kind,
         level,
         uncertainty,
@@ -124,17 +125,17 @@ def divergence(
     return replace(estimate, doubts=doubts) if doubts else estimate
 
 
-def _forward_kl(current: Anchor, log_r: Tensor, design: Design | None, level: float) -> Estimate:
+def _forward_kl(current: Anchor, log_r: Floats, design: Design | None, level: float) -> Estimate:
     """Return KL(original‖current) of a log-linear ratio: from its constant if it can be, else summed over the steps."""
-    psi, uncertainty, forward, logs = current.psi, current.uncertainty, current.forward, log_r.cpu().numpy()
+    psi, uncertainty, forward = current.psi, current.uncertainty, current.forward
     assert isinstance(psi, LogLinear)
     if uncertainty is not None and design is not None:
         constant = -current.log_normalizer
-        exact = inference.forward_kl(psi.coef, constant, logs, level, uncertainty, design, current.lag)
+        exact = inference.forward_kl(psi.coef, constant, log_r, level, uncertainty, design, current.lag)
         if exact is not None:
             return exact
     rows = min(forward.rows, inference.effective_sample_size(log_r))
-    estimate = inference.forward_along(forward, logs, level, uncertainty, design)
+    estimate = inference.forward_along(forward, log_r, level, uncertainty, design)
     if not _few(rows, log_r):
         return estimate
     sentence = (
@@ -154,15 +155,15 @@ def attribution(
             f"the divergence cannot be attributed to columns: {why} (it needs a log-linear model, 'auto', "
             "'quadratic' or 'linear', with the telescoped normaliser, throughout)"
         )
-    psi, design = current.psi, design_of(current.psi, current.window)
+    psi, design = current.psi, _own_design(current)
     assert design is not None
     log_r = current.log_ratio(current.window)
     doubts: tuple[Doubt, ...] = ()
-    if bool(inference.joined_later(psi.coef, current.uncertainty).any()):
+    if inference.joined_later(psi.coef, current.uncertainty).any():
         what, advice = "features that joined later rest on", "their parts cannot be trusted"
         doubts = _doubt_few(log_r, DoubtCode.FEW_FOR_ATTRIBUTION, what, advice)
     names = columns if groups is None else list(groups)
-    belong = None if groups is None else members(groups, columns).to(log_r)
+    belong = None if groups is None else members(groups, columns)
     found = attribute(psi.features, psi.coef, current.uncertainty, design, log_r, current.lag, level, belong)
     total = sum(max(e.value, 0.0) for e in found)
     parts = [

@@ -15,10 +15,10 @@ from __future__ import annotations
 from statistics import NormalDist
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from driftline.fitting import Features
+from driftline._inputs import Floats
+from driftline.fitting import Features, Integers
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, collect, forget
 from driftline.recursion._subspace import UNITS, ridge_units, score_directions, spread_directions, spread_helps
 
@@ -35,27 +35,30 @@ class Proposal(NamedTuple):
     ``forget`` says that the sums from before are void, since the new features explain the drift differently.
     """
 
-    pairs: Tensor
-    weight: Tensor
-    bias: Tensor
+    pairs: Integers
+    weight: Floats
+    bias: Floats
     evidence: Evidence
     reason: str
     forget: bool = False
 
 
-def capacity(columns: int) -> tuple[int, int]:
-    """Return the most pairs and units that may ever join a model with this many columns."""
-    return max(32, 2 * columns), UNITS * (_BLOCKS + 1)
+def capacity(columns: int) -> tuple[int, tuple[int, ...]]:
+    """Return the most pairs that may ever join a model with this many columns, and numbers of units, ever larger.
+
+    The first number leaves room for hinges on a few columns, the others for blocks of ridge units beside them.
+    """
+    return max(32, 2 * columns), (16, *(UNITS * block for block in range(1, _BLOCKS + 2)))
 
 
 def propose(
     features: Features,
     evidence: Evidence,
-    z_num: Tensor,
-    z_den: Tensor,
-    s_num: Tensor,
-    s_den: Tensor,
-    past: Tensor | None,
+    z_num: Floats,
+    z_den: Floats,
+    s_num: Floats,
+    s_den: Floats,
+    past: Floats | None,
     *,
     seed: int,
 ) -> Proposal:
@@ -69,7 +72,7 @@ def propose(
     kept, total = collect(evidence, z_num, z_den, s_num, s_den, past)
     d, room = z_num.shape[1], _room(features, z_num, z_den)
     none = Proposal(features.pairs[:0], features.weight[:, :0], features.bias[:0], kept, "")
-    candidates = d * (d - 1) // 2 * (d <= PAIR_COLUMNS) + total.knots.numel()
+    candidates = d * (d - 1) // 2 * (d <= PAIR_COLUMNS) + total.knots.size
     threshold = NormalDist().inv_cdf(1.0 - 0.5 * _LEVEL / candidates)
 
     pairs = _top_pairs(features, total, threshold, min(room.pairs, room.features))
@@ -81,7 +84,7 @@ def propose(
 
     if min(room.units, room.features) < UNITS:
         return none
-    pool = torch.cat([z_num, z_den])
+    pool = np.concatenate([z_num, z_den])
     directions = spread_directions(pool)
     if directions.shape[1] and not spread_helps(features, z_num, z_den, s_num, s_den, level=_LEVEL, seed=seed):
         directions = directions[:, :0]
@@ -102,8 +105,8 @@ class _Room(NamedTuple):
     features: int
 
 
-def _room(features: Features, z_num: Tensor, z_den: Tensor) -> _Room:
-    most_pairs, most_units = capacity(features.columns)
+def _room(features: Features, z_num: Floats, z_den: Floats) -> _Room:
+    most_pairs, (*_, most_units) = capacity(features.columns)
     rows = min(z_num.shape[0], z_den.shape[0])
     return _Room(
         pairs=most_pairs - features.pairs.shape[0],
@@ -112,35 +115,37 @@ def _room(features: Features, z_num: Tensor, z_den: Tensor) -> _Room:
     )
 
 
-def _z(score: Tensor, variance: Tensor, rows: Tensor) -> Tensor:
+def _z(score: Floats, variance: Floats, rows: float) -> Floats:
     """Absolute scores in units of their noise, and in larger units where the bulk exceeds what noise would give."""
     real = variance > 1e-10 * rows
-    z = torch.where(real, score / variance.clamp_min(1e-300).sqrt(), torch.zeros_like(score)).abs()
+    z = np.abs(np.where(real, score / np.sqrt(np.maximum(variance, 1e-300)), 0.0))
     bulk = z[real]
-    return z if bulk.numel() < 100 else z / (bulk.median() / 0.6745).clamp_min(1.0)
+    return z if bulk.size < 100 else z / max(float(np.median(bulk)) / 0.6745, 1.0)
 
 
-def _top_pairs(features: Features, total: Evidence, threshold: float, most: int) -> Tensor:
+def _top_pairs(features: Features, total: Evidence, threshold: float, most: int) -> Integers:
     d = total.pair_score.shape[0]
     if d > PAIR_COLUMNS or most <= 0:
         return features.pairs[:0]
-    z = _z(total.pair_score, total.pair_variance, total.row_variance).triu(1)
+    z = _z(total.pair_score, total.pair_variance, total.row_variance)
+    z = np.triu(z, 1)
     z[features.pairs[:, 0], features.pairs[:, 1]] = 0.0
-    values, order = z.flatten().topk(min(most, z.numel()))
-    chosen = order[values > threshold]
-    return torch.stack([chosen // d, chosen % d], 1)
+    flat = z.ravel()
+    order = np.argsort(-flat, kind="stable")[:most]
+    chosen = order[flat[order] > threshold]
+    return np.stack([chosen // d, chosen % d], 1)
 
 
-def _top_hinges(features: Features, total: Evidence, threshold: float, most: int) -> tuple[Tensor, Tensor]:
+def _top_hinges(features: Features, total: Evidence, threshold: float, most: int) -> tuple[Floats, Floats]:
     """Pick the best knot of each column that needs one; knots of a column are too alike to take two at once."""
     z = _z(total.hinge_score, total.hinge_variance, total.row_variance)
     for column, bias in zip(features.weight.T, features.bias, strict=True):
-        j = int(column.abs().argmax())
-        if column[j] == 1.0 and column.abs().sum() == 1.0:
-            z[j, torch.isclose(total.knots[j], -bias)] = 0.0
-    best, knot = z.max(1)
-    columns = torch.nonzero(best > threshold).flatten()
-    columns = columns[best[columns].argsort(descending=True)][: max(0, most)]
-    weight = features.weight.new_zeros(features.columns, len(columns))
-    weight[columns, torch.arange(len(columns), device=columns.device)] = 1.0
+        j = int(np.abs(column).argmax())
+        if column[j] == 1.0 and np.abs(column).sum() == 1.0:
+            z[j, np.isclose(total.knots[j], -bias)] = 0.0
+    best, knot = z.max(1), z.argmax(1)
+    columns = np.flatnonzero(best > threshold)
+    columns = columns[np.argsort(-best[columns], kind="stable")][: max(0, most)]
+    weight = np.zeros((features.columns, len(columns)))
+    weight[columns, np.arange(len(columns))] = 1.0
     return weight, -total.knots[columns, knot[columns]]

@@ -23,6 +23,7 @@ class StepSettings:
     ridge: float = 1.0
     lag: int | None = None
     training: Training = field(default_factory=Training)
+    device: str = "auto"
     warm_start: bool = True
     polish: bool = True
     seed: int = 0

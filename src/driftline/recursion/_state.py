@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from torch import Tensor
-
-from driftline.fitting import FitInfo, LogLinear, Network, Psi, Stacked, Standardizer, log_mean_exp
+from driftline._inputs import Floats
+from driftline.fitting import Design, FitInfo, LogLinear, Psi, Stacked, log_mean_exp
 from driftline.inference import Forward, Uncertainty, choose_lag
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._settings import StepSettings
 
-__all__ = ["Anchor", "State", "Step", "Track", "arrive", "has_past", "reach", "standardizer_of", "track_of"]
+__all__ = ["Anchor", "State", "Step", "Track", "arrive", "has_past", "reach", "track_of"]
 
 
 class Anchor(NamedTuple):
     """Starting point of a step: psi, its normaliser c, and the window they belong to. log r = psi - c.
 
-    ``lag`` is the number of rows over which neighbours in the window depend on each other.
+    ``lag`` is the number of rows over which neighbours in the window depend on each other. ``design`` is that of the
+    window, if a step has made it: it follows from the window and is not stored.
     """
 
     psi: Psi
     log_normalizer: float
-    window: Tensor
+    window: Floats
     uncertainty: Uncertainty | None = None
     evidence: Evidence | None = None
     lag: int = 0
     forward: Forward = Forward()
+    design: Design | None = None
 
-    def log_ratio(self, x: Tensor) -> Tensor:
+    def log_ratio(self, x: Floats) -> Floats:
         """Return log original/current of raw rows (n, D)."""
         return self.psi(x) - self.log_normalizer
 
@@ -38,8 +39,8 @@ class Step(NamedTuple):
 
     anchor: Anchor
     fit: FitInfo
-    log_num: Tensor
-    log_den: Tensor
+    log_num: Floats
+    log_den: Floats
     parameters: int
     note: str = ""
 
@@ -59,7 +60,7 @@ class Track(NamedTuple):
     tau: int
     anchor: Anchor
     current: Anchor
-    step_log_ratio: Tensor
+    step_log_ratio: Floats
     held: int
 
 
@@ -70,14 +71,14 @@ class State(NamedTuple):
     t: int
 
 
-def arrive(anchor: Anchor, window: Tensor, psi: Psi, constant: float, settings: StepSettings, lag: int = 0) -> Anchor:
+def arrive(anchor: Anchor, window: Floats, psi: Psi, constant: float, settings: StepSettings, lag: int = 0) -> Anchor:
     """Make the anchor after a step; its normaliser telescopes (c_t = c_{t-1} - constant) or is taken on the window."""
     if settings.normalizer == "self":
         return Anchor(psi, float(log_mean_exp(psi(window))), window, lag=lag)
     return Anchor(psi, anchor.log_normalizer - constant, window, lag=lag)
 
 
-def reach(z: Tensor, settings: StepSettings) -> int:
+def reach(z: Floats, settings: StepSettings) -> int:
     """Return the lag over which standardised rows depend on each other: as set, or chosen from the rows."""
     if settings.lag is None:
         return choose_lag(z)
@@ -107,9 +108,3 @@ def track_of(state: State, original: str | None = None) -> Track:
 def has_past(psi: Psi) -> bool:
     """Say whether a step has been taken: psi is no longer the zero it started as."""
     return not isinstance(psi, LogLinear) or bool(psi.coef.any())
-
-
-def standardizer_of(psi: Psi) -> Standardizer:
-    """Return the frozen standardisation that is part of psi."""
-    assert isinstance(psi, LogLinear | Network | Stacked)
-    return psi.standardizer

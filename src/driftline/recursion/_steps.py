@@ -8,34 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from driftline.fitting import LogLinear, Stacked, Standardizer, fit_standardizer
+from driftline._inputs import Floats
+from driftline.fitting import LogLinear, Stacked, Standardizer, fit_standardizer, softmax
 from driftline.inference import Forward, effective_sample_size, long_run_variance
 from driftline.recursion._diagnostics import Info, diagnose
 from driftline.recursion._evidence import start_evidence
 from driftline.recursion._log_linear import NEWTON_FEATURES, log_linear_step, start_features
-from driftline.recursion._network import network_step
 from driftline.recursion._settings import Policy, StepSettings, is_network
-from driftline.recursion._state import Anchor, State, Step, Track, has_past, reach, standardizer_of
+from driftline.recursion._state import Anchor, State, Step, Track, has_past, reach
 
 __all__ = ["add_original", "restart", "start", "step"]
 
 
-def start(samples: Tensor, settings: StepSettings, name: str = "original") -> State:
+def start(samples: Floats, settings: StepSettings, name: str = "original") -> State:
     """Begin tracing: the original's samples are the first anchor's window."""
     return add_original(State({}, 0), name, samples, settings)
 
 
-def add_original(state: State, name: str, samples: Tensor, settings: StepSettings) -> State:
+def add_original(state: State, name: str, samples: Floats, settings: StepSettings) -> State:
     """Trace a further original from now on; its standardisation is its own, frozen here."""
     anchor = _first_anchor(samples, fit_standardizer(samples), settings)
-    track = Track(len(state.tracks), anchor, anchor, samples.new_zeros(0), 0)
+    track = Track(len(state.tracks), anchor, anchor, np.zeros(0), 0)
     return state._replace(tracks={**state.tracks, name: track})
 
 
-def step(state: State, windows: Mapping[str, Tensor], settings: StepSettings, policy: Policy) -> tuple[State, Info]:
+def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, policy: Policy) -> tuple[State, Info]:
     """Advance the named originals to their windows; the others stay where they are."""
     t = state.t + 1
     seed = (settings.seed * 1_000_003 + 7919 * t) % (2**31)
@@ -62,7 +61,7 @@ def step(state: State, windows: Mapping[str, Tensor], settings: StepSettings, po
     return State(tracks, t), Info(t, infos)
 
 
-def restart(state: State, windows: Mapping[str, Tensor], settings: StepSettings) -> State:
+def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings) -> State:
     """Replace features: each anchor keeps its rows, in the new features stacked beside the previous ones.
 
     The next window of a track that has taken a step must hold both, with the new columns first (:class:`Stacked`).
@@ -72,26 +71,26 @@ def restart(state: State, windows: Mapping[str, Tensor], settings: StepSettings)
         track, standardizer = state.tracks[name], fit_standardizer(rows)
         before = track.current
         if has_past(before.psi):
-            stacked = torch.cat([rows, before.window], 1)
-            anchor = before._replace(psi=Stacked(standardizer, before.psi), window=stacked, evidence=None)
+            stacked = np.concatenate([rows, before.window], 1)
+            anchor = before._replace(psi=Stacked(standardizer, before.psi), window=stacked, evidence=None, design=None)
         else:
             anchor = _first_anchor(rows, standardizer, settings)
         tracks[name] = track._replace(anchor=anchor, current=anchor, held=0)
     return state._replace(tracks=tracks)
 
 
-def _first_anchor(window: Tensor, standardizer: Standardizer, settings: StepSettings) -> Anchor:
+def _first_anchor(window: Floats, standardizer: Standardizer, settings: StepSettings) -> Anchor:
     """Return the anchor where tracing begins: psi = 0 on the original's own samples."""
     z = standardizer(window)
     features = start_features(z, settings.model)
     screened = settings.model == "auto" and features.size < NEWTON_FEATURES
     evidence = start_evidence(z) if screened else None
     lag = reach(z, settings)
-    return Anchor(LogLinear(standardizer, features, z.new_zeros(features.size)), 0.0, window, None, evidence, lag)
+    return Anchor(LogLinear(standardizer, features, np.zeros(features.size)), 0.0, window, None, evidence, lag)
 
 
 def _take(
-    state: State, anchors: Mapping[str, Anchor], windows: Mapping[str, Tensor], settings: StepSettings, seed: int
+    state: State, anchors: Mapping[str, Anchor], windows: Mapping[str, Floats], settings: StepSettings, seed: int
 ) -> dict[str, Step]:
     """Take one step to each window, from the anchor with the same name.
 
@@ -100,17 +99,16 @@ def _take(
     """
     if not is_network(settings.model):
         return {name: log_linear_step(anchors[name], window, settings, seed) for name, window in windows.items()}
+    from driftline.recursion._network import network_step  # needs PyTorch
+
     taus = {name: state.tracks[name].tau for name in windows}
-    device = next(iter(windows.values())).device
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)  # covers initial weights and anything a module draws while it trains
-        return network_step(anchors, windows, taus, len(state.tracks), settings, seed)
+    return network_step(anchors, windows, taus, len(state.tracks), settings, seed)
 
 
-def _present(anchor: Anchor) -> Tensor:
+def _present(anchor: Anchor) -> Floats:
     """Return the window in psi's own features; the columns stacked beside them are not needed again."""
-    width = standardizer_of(anchor.psi).mean.shape[0]
-    return anchor.window if anchor.window.shape[1] == width else anchor.window[:, :width].contiguous()
+    width = anchor.psi.standardizer.mean.shape[0]
+    return anchor.window if anchor.window.shape[1] == width else np.ascontiguousarray(anchor.window[:, :width])
 
 
 def _forward(anchor: Anchor, taken: Step) -> Forward:
@@ -119,7 +117,7 @@ def _forward(anchor: Anchor, taken: Step) -> Forward:
     That mean is over the anchor's window, weighted by the ratio so far; in a first step, over the original itself.
     """
     log_weights, before = anchor.log_ratio(anchor.window), anchor.forward
-    weights = torch.softmax(log_weights, 0)
+    weights = softmax(log_weights)
     gain = float(weights @ taken.log_num)
     spread = long_run_variance(weights * (taken.log_num - gain), anchor.lag)
     rows = min(before.rows, effective_sample_size(log_weights))

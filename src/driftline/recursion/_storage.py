@@ -1,15 +1,15 @@
-"""Storage of a State as bytes: its tensors and their layout."""
+"""Storage of a State as bytes: its arrays and their layout."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
-from driftline.files import StateFileError, pack, unpack
-from driftline.fitting import MLP, Features, LogLinear, ModuleFactory, Network, Standardizer
+from driftline._inputs import Floats
+from driftline.files import Array, StateFileError, pack, unpack
+from driftline.fitting import Features, Integers, LogLinear, ModuleFactory, Standardizer
 from driftline.inference import Forward, Uncertainty
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._screening import capacity
@@ -17,15 +17,20 @@ from driftline.recursion._state import Anchor, State, Track
 
 __all__ = ["FORMAT", "VERSION", "StateFileError", "dump", "parse"]
 
-VERSION = 3
+VERSION = 4
 FORMAT = "driftline-state"
-_ANCHOR = "reference"  # the name of the anchor in version 3
+_SYMMETRIC = ("covariance", "inverse_hessian", "meat", "meat_num", "first", "origin_spread")
+_VECTORS = ("bias", "step_bias")
 
 
 def dump(state: State, header: Mapping[str, Any], *, padded: bool = True) -> bytes:
-    """Return a state and a header of your own as bytes: of the same size at any t if ``padded``, fewer otherwise."""
-    tensors, layout = _flatten(state, padded)
-    return pack(tensors, {"format": FORMAT, "version": VERSION, "layout": layout, **header})
+    """Return a state and a header of your own as bytes: of the same size at any t if ``padded``, fewer otherwise.
+
+    Padded means: with room for features that may still join. Ridge units join in blocks; only such a block makes the
+    bytes more.
+    """
+    arrays, layout = _flatten(state, padded)
+    return pack(arrays, {"format": FORMAT, "version": VERSION, "layout": layout, **header})
 
 
 def parse(data: bytes, what: str, factory: ModuleFactory | None = None) -> tuple[State, dict[str, Any]]:
@@ -36,166 +41,215 @@ def parse(data: bytes, what: str, factory: ModuleFactory | None = None) -> tuple
         what: name of the data in errors, such as the path of a file.
         factory: factory of a custom network, which is not in the data.
     """
-    tensors, meta = unpack(data, FORMAT, VERSION, what)
+    arrays, meta = unpack(data, FORMAT, VERSION, what)
     try:
-        return _restore(tensors, meta, factory), meta
+        return _restore(arrays, meta, factory), meta
     except (KeyError, IndexError, RuntimeError, TypeError, AttributeError) as error:
         raise StateFileError(f"{what}: damaged, its parts do not fit together ({error})") from error
 
 
-def _flatten(state: State, padded: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return tensors by key and their layout. Numbers that change with t are tensors: as text, their length varies."""
-    tensors: dict[str, Tensor] = {"t": torch.tensor(state.t)}
-    modules: list[nn.Module] = []
+def _flatten(state: State, padded: bool) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Return arrays by key and their layout. Numbers that change with t are arrays: as text, their length varies."""
+    arrays: dict[str, Array] = {"t": np.array(state.t)}
+    modules: list[Any] = []
     tracks: dict[str, Any] = {}
     for name, track in state.tracks.items():
         key = f"track.{track.tau}"
-        tensors[f"{key}.held"] = torch.tensor(track.held)
-        tensors[f"{key}.step_log_ratio"] = track.step_log_ratio
+        arrays[f"{key}.held"] = np.array(track.held)
+        arrays[f"{key}.step_log_ratio"] = track.step_log_ratio
         same = track.anchor is track.current
         entry: dict[str, Any] = {"tau": track.tau, "same": same}
-        entry["current"] = _flatten_anchor(track.current, f"{key}.current", tensors, modules, padded)
+        entry["current"] = _flatten_anchor(track.current, f"{key}.current", arrays, modules, padded)
         if not same:
-            entry[_ANCHOR] = _flatten_anchor(track.anchor, f"{key}.{_ANCHOR}", tensors, modules, padded)
+            entry["anchor"] = _flatten_anchor(track.anchor, f"{key}.anchor", arrays, modules, padded)
         tracks[name] = entry
     for i, module in enumerate(modules):
         for part, value in module.state_dict().items():
-            tensors[f"module.{i}.{part}"] = value
-    kinds = [{"hidden": list(m.widths)} if isinstance(m, MLP) else {"custom": type(m).__name__} for m in modules]
-    return tensors, {"tracks": tracks, "modules": kinds}
+            arrays[f"module.{i}.{part}"] = value.detach().cpu().numpy()
+    kinds = [{"hidden": list(m.widths)} if hasattr(m, "widths") else {"custom": type(m).__name__} for m in modules]
+    return arrays, {"tracks": tracks, "modules": kinds}
 
 
 def _flatten_anchor(
-    anchor: Anchor, key: str, tensors: dict[str, Tensor], modules: list[nn.Module], padded: bool
+    anchor: Anchor, key: str, arrays: dict[str, Array], modules: list[Any], padded: bool
 ) -> dict[str, Any]:
-    tensors[f"{key}.log_normalizer"] = torch.tensor(anchor.log_normalizer, dtype=torch.float64)
-    tensors[f"{key}.window"] = anchor.window
-    tensors[f"{key}.lag"] = torch.tensor(anchor.lag)
-    tensors[f"{key}.forward"] = torch.tensor(anchor.forward, dtype=torch.float64)
-    psi = anchor.psi
-    assert isinstance(psi, LogLinear | Network)
-    tensors[f"{key}.mean"], tensors[f"{key}.scale"] = psi.standardizer
+    arrays[f"{key}.log_normalizer"] = np.array(anchor.log_normalizer)
+    arrays[f"{key}.window"] = anchor.window
+    arrays[f"{key}.lag"] = np.array(anchor.lag)
+    arrays[f"{key}.forward"] = np.array(anchor.forward, dtype=np.float64)
+    psi: Any = anchor.psi
+    arrays[f"{key}.mean"], arrays[f"{key}.scale"] = psi.standardizer
     entry: dict[str, Any] = {"uncertainty": anchor.uncertainty is not None, "evidence": anchor.evidence is not None}
-    if isinstance(psi, Network):
+    if not isinstance(psi, LogLinear):
         if not any(psi.module is m for m in modules):
             modules.append(psi.module)
         index = next(i for i, m in enumerate(modules) if m is psi.module)
         if anchor.uncertainty is not None:
-            for part, value in anchor.uncertainty._asdict().items():
-                tensors[f"{key}.uncertainty.{part}"] = value
+            size = len(anchor.uncertainty.bias)
+            _flatten_uncertainty(anchor.uncertainty, np.arange(size), size, key, arrays)
         return entry | {"kind": "network", "module": index, "tau": psi.tau, "heads": psi.heads}
-    spare = _spare(psi.features) if padded and anchor.evidence is not None else (0, 0)
-    _flatten_log_linear(psi, spare, key, tensors)
+    room = _room(psi.features, padded and anchor.evidence is not None)
+    _flatten_log_linear(psi, room, key, arrays)
     if anchor.uncertainty is not None:
-        at = _padded_places(psi.features, spare)
-        at = torch.cat([at, at.new_tensor([psi.features.size + sum(spare)])])
-        for part, value in anchor.uncertainty._asdict().items():
-            by_row = part in ("score", "slack")
-            tensors[f"{key}.uncertainty.{part}"] = value if by_row else _scatter(value, at, len(at) + sum(spare))
+        at = np.append(_slots(psi.features, room), sum(room))
+        _flatten_uncertainty(anchor.uncertainty, at, sum(room) + 1, key, arrays)
     if anchor.evidence is not None:
         for part, value in anchor.evidence._asdict().items():
-            tensors[f"{key}.evidence.{part}"] = value
-    return entry | {"kind": "log-linear", "squares": psi.features.squares}
+            arrays[f"{key}.evidence.{part}"] = np.asarray(value)
+    return entry | {"kind": "log-linear", "curved": psi.features.curved, "room": list(room)}
 
 
-def _spare(features: Features) -> tuple[int, int]:
-    """Count the unused slots of an adaptive model for pairs and units: zeros in the file, to keep its size constant."""
-    pairs, units = capacity(features.columns)
-    return max(0, pairs - features.pairs.shape[0]), max(0, units - features.bias.shape[0])
+def _room(features: Features, padded: bool) -> tuple[int, int, int, int]:
+    """Return the slots for columns, squares, pairs and units in the file: those not used are zeros.
+
+    Units are few, or join in blocks.
+    """
+    d, pairs, units = features.columns, len(features.pairs), len(features.bias)
+    if not padded:
+        return d, d * features.curved, pairs, units
+    most, tiers = capacity(d)
+    return (
+        d,
+        d * features.curved,
+        max(min(most, d * (d - 1) // 2), pairs),
+        next((t for t in tiers if t >= units), units),
+    )
 
 
-def _padded_places(features: Features, spare: tuple[int, int]) -> Tensor:
-    fixed, units = features.size - features.bias.shape[0], features.bias.shape[0]
-    return torch.cat([torch.arange(fixed), torch.arange(units) + fixed + spare[0]]).to(features.center.device)
+def _slots(features: Features, room: tuple[int, int, int, int]) -> Integers:
+    """Return the slot of each feature, (p,)."""
+    starts = np.cumsum([0, *room[:3]])
+    counts = (len(features.linear), len(features.squares), len(features.pairs), len(features.bias))
+    return np.concatenate([np.arange(start, start + count) for start, count in zip(starts, counts, strict=True)])
 
 
-def _scatter(value: Tensor, at: Tensor, size: int) -> Tensor:
-    out = value.new_zeros((size,) * value.ndim)
-    out[at if value.ndim == 1 else (at[:, None], at[None, :])] = value
+def _scatter(value: Array, at: Integers, size: int) -> Array:
+    out = np.zeros((size,) * value.ndim)
+    out[at if value.ndim == 1 else np.ix_(at, at)] = value
     return out
 
 
-def _flatten_log_linear(psi: LogLinear, spare: tuple[int, int], key: str, tensors: dict[str, Tensor]) -> None:
-    features, at = psi.features, _padded_places(psi.features, spare)
-    size = features.size + sum(spare)
-    tensors[f"{key}.used"] = torch.tensor([features.pairs.shape[0], features.bias.shape[0]])
-    tensors[f"{key}.pairs"] = torch.cat([features.pairs, features.pairs.new_zeros(spare[0], 2)])
-    tensors[f"{key}.weight"] = torch.cat([features.weight, features.weight.new_zeros(features.columns, spare[1])], 1)
-    tensors[f"{key}.bias"] = torch.cat([features.bias, features.bias.new_zeros(spare[1])])
+def _padded(value: Array, size: int, fill: float = 0) -> Array:
+    """Return an array with its first axis padded to this size."""
+    out = np.full((size, *value.shape[1:]), fill, dtype=value.dtype)
+    out[: len(value)] = value
+    return out
+
+
+def _flatten_uncertainty(uncertainty: Uncertainty, at: Integers, size: int, key: str, arrays: dict[str, Array]) -> None:
+    """Write the parts, each entry of a feature in its slot; of symmetric matrices one half."""
+    lower = np.tril_indices(size)
+    for part, value in uncertainty._asdict().items():
+        if part in _SYMMETRIC:
+            value = _scatter(value, at, size)[lower]
+        elif part in (*_VECTORS, "origin"):
+            value = _scatter(value, at, size)
+        arrays[f"{key}.uncertainty.{part}"] = np.asarray(value)
+
+
+def _restore_uncertainty(arrays: Mapping[str, Array], at: Integers, size: int, key: str) -> Uncertainty:
+    parts: dict[str, Any] = {part: arrays[f"{key}.uncertainty.{part}"] for part in Uncertainty._fields}
+    lower = np.tril_indices(size)
+    for part in _SYMMETRIC:
+        full = np.zeros((size, size))
+        full[lower] = parts[part]
+        full.T[lower] = parts[part]
+        parts[part] = full[np.ix_(at, at)]
+    parts["origin"] = parts["origin"][np.ix_(at, at)]
+    for part in _VECTORS:
+        parts[part] = parts[part][at]
+    return Uncertainty(**parts | {"slack": float(parts["slack"])})
+
+
+def _flatten_log_linear(psi: LogLinear, room: tuple[int, int, int, int], key: str, arrays: dict[str, Array]) -> None:
+    features, at = psi.features, _slots(psi.features, room)
+    used = [len(features.linear), len(features.squares), len(features.pairs), len(features.bias)]
+    arrays[f"{key}.used"] = np.array(used)
+    arrays[f"{key}.linear"] = _padded(features.linear, room[0], -1)
+    arrays[f"{key}.squares"] = _padded(features.squares, room[1], -1)
+    arrays[f"{key}.pairs"] = _padded(features.pairs, room[2])
+    arrays[f"{key}.weight"] = _padded(features.weight.T, room[3])
+    arrays[f"{key}.bias"] = _padded(features.bias, room[3])
     for part, value in (("center", features.center), ("unit", features.scale), ("coef", psi.coef)):
-        tensors[f"{key}.{part}"] = _scatter(value, at, size)
+        arrays[f"{key}.{part}"] = _scatter(value, at, sum(room))
 
 
-def _rebuild(kind: Mapping[str, Any], n_inputs: int, n_outputs: int, factory: ModuleFactory | None) -> nn.Module:
+def _rebuild(kind: Mapping[str, Any], n_inputs: int, n_outputs: int, factory: ModuleFactory | None) -> Any:
     """Build an empty network of the kind that was saved, which need not be the one the parameters name now."""
     if "hidden" in kind:
+        from driftline.fitting import MLP
+
         return MLP(n_inputs, n_outputs, kind["hidden"])
     if factory is None:
         raise ValueError(f"saved with a custom model ({kind['custom']}): pass its factory, load(path, model=...)")
     return factory(n_inputs, n_outputs)
 
 
-def _restore(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], factory: ModuleFactory | None) -> State:
+def _restore(arrays: Mapping[str, Array], meta: Mapping[str, Any], factory: ModuleFactory | None) -> State:
     layout = meta["layout"]
-    modules: dict[int, nn.Module] = {}
+    modules: dict[int, Any] = {}
 
-    def module(entry: Mapping[str, Any], columns: int) -> nn.Module:
-        index = entry["module"]
+    def module(entry: Mapping[str, Any], columns: int) -> Any:
+        index, heads = entry["module"], entry["heads"]
         if index not in modules:
-            net = _rebuild(layout["modules"][index], columns + (entry["heads"] > 1), entry["heads"], factory)
+            from torch import from_numpy
+
+            built = _rebuild(layout["modules"][index], columns + (heads > 1), heads, factory)
             prefix = f"module.{index}."
+            weights = {k[len(prefix) :]: from_numpy(v.copy()) for k, v in arrays.items() if k.startswith(prefix)}
             try:
-                net.load_state_dict({k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)})
+                built.load_state_dict(weights)
             except RuntimeError as error:
                 raise ValueError(f"the model factory does not fit the saved weights: {error}") from None
-            modules[index] = net.eval()
+            modules[index] = built.eval()
         return modules[index]
 
     tracks = {}
     for name, entry in sorted(layout["tracks"].items(), key=lambda item: item[1]["tau"]):
         key = f"track.{entry['tau']}"
-        current = _restore_anchor(tensors, entry["current"], f"{key}.current", module)
-        anchor = current
-        if not entry["same"]:
-            anchor = _restore_anchor(tensors, entry[_ANCHOR], f"{key}.{_ANCHOR}", module)
-        held = int(tensors[f"{key}.held"])
-        tracks[name] = Track(entry["tau"], anchor, current, tensors[f"{key}.step_log_ratio"], held)
-    return State(tracks, int(tensors["t"]))
+        current = _restore_anchor(arrays, f"{key}.current", entry["current"], module)
+        anchor = current if entry["same"] else _restore_anchor(arrays, f"{key}.anchor", entry["anchor"], module)
+        held = int(arrays[f"{key}.held"])
+        tracks[name] = Track(entry["tau"], anchor, current, arrays[f"{key}.step_log_ratio"], held)
+    return State(tracks, int(arrays["t"]))
 
 
 def _restore_anchor(
-    tensors: Mapping[str, Tensor], entry: Mapping[str, Any], key: str, module: Callable[..., nn.Module]
+    arrays: Mapping[str, Array], key: str, entry: Mapping[str, Any], module: Callable[[Mapping[str, Any], int], Any]
 ) -> Anchor:
-    window = tensors[f"{key}.window"]
-    standardizer = Standardizer(tensors[f"{key}.mean"], tensors[f"{key}.scale"])
-    normalizer, lag = float(tensors[f"{key}.log_normalizer"]), int(tensors[f"{key}.lag"])
-    forward = Forward(*tensors[f"{key}.forward"].tolist())
+    window: Floats = arrays[f"{key}.window"]
+    standardizer = Standardizer(arrays[f"{key}.mean"], arrays[f"{key}.scale"])
+    normalizer, lag = float(arrays[f"{key}.log_normalizer"]), int(arrays[f"{key}.lag"])
+    forward = Forward(*arrays[f"{key}.forward"].tolist())
     if entry["kind"] == "network":
+        from driftline.fitting import Network
+
         psi = Network(standardizer, module(entry, window.shape[1]), entry["tau"], entry["heads"])
-        uncertainty = Uncertainty(**_parts(tensors, key)) if entry["uncertainty"] else None
+        uncertainty = None
+        if entry["uncertainty"]:
+            size = len(arrays[f"{key}.uncertainty.bias"])
+            uncertainty = _restore_uncertainty(arrays, np.arange(size), size, key)
         return Anchor(psi, normalizer, window, uncertainty, lag=lag, forward=forward)
-    used = [int(v) for v in tensors[f"{key}.used"]]
-    pairs, weight, bias = (tensors[f"{key}.{part}"] for part in ("pairs", "weight", "bias"))
-    spare = pairs.shape[0] - used[0], bias.shape[0] - used[1]
-    fixed = window.shape[1] * (1 + entry["squares"]) + used[0]
-    at = torch.cat([torch.arange(fixed), torch.arange(used[1]) + fixed + spare[0]])
-    center, scale, coef = (tensors[f"{key}.{part}"][at] for part in ("center", "unit", "coef"))
-    features = Features(
-        entry["squares"], pairs[: used[0]], weight[:, : used[1]].contiguous(), bias[: used[1]], center, scale
+    linear, squares, pairs, units = (int(v) for v in arrays[f"{key}.used"])
+    room = tuple(entry["room"])
+    bare = Features(
+        arrays[f"{key}.linear"][:linear],
+        arrays[f"{key}.squares"][:squares],
+        arrays[f"{key}.pairs"][:pairs],
+        np.ascontiguousarray(arrays[f"{key}.weight"][:units].T),
+        arrays[f"{key}.bias"][:units],
+        np.zeros(0),
+        np.zeros(0),
+        entry["curved"],
     )
+    at = _slots(bare, room)
+    center, scale, coef = (arrays[f"{key}.{part}"][at] for part in ("center", "unit", "coef"))
     uncertainty = evidence = None
     if entry["uncertainty"]:
-        square = torch.cat([at, torch.tensor([len(at) + sum(spare)])])
-        parts = _parts(tensors, key)
-        for part, value in parts.items():
-            if part not in ("score", "slack"):
-                at_all = (square[:, None], square[None, :]) if value.ndim == 2 else square
-                parts[part] = value[at_all].contiguous()
-        uncertainty = Uncertainty(**parts)
+        uncertainty = _restore_uncertainty(arrays, np.append(at, sum(room)), sum(room) + 1, key)
     if entry["evidence"]:
-        evidence = Evidence(*(tensors[f"{key}.evidence.{part}"] for part in Evidence._fields))
-    return Anchor(LogLinear(standardizer, features, coef), normalizer, window, uncertainty, evidence, lag, forward)
-
-
-def _parts(tensors: Mapping[str, Tensor], key: str) -> dict[str, Tensor]:
-    return {part: tensors[f"{key}.uncertainty.{part}"] for part in Uncertainty._fields}
+        parts: dict[str, Any] = {part: arrays[f"{key}.evidence.{part}"] for part in Evidence._fields}
+        parts |= {"row_variance": float(parts["row_variance"]), "shared": bool(parts["shared"])}
+        evidence = Evidence(**parts)
+    model = LogLinear(standardizer, bare._replace(center=center, scale=scale), coef)
+    return Anchor(model, normalizer, window, uncertainty, evidence, lag, forward)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from driftline._inputs import Floats
 from driftline.fitting import Dense, Features
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, coarse
 
@@ -22,66 +22,72 @@ _UNITS_PER_DIRECTION = 16
 _DIRECTIONS = 8
 
 
-def ridge_units(directions: Tensor, pool: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+def ridge_units(directions: Floats, pool: Floats, seed: int) -> tuple[Floats, Floats]:
     """Draw random ridge units in a subspace, with their kinks where the data are."""
-    generator = torch.Generator().manual_seed(seed)
+    rng = np.random.default_rng(seed)
     count = min(UNITS, _UNITS_PER_DIRECTION * directions.shape[1])
-    mix = torch.randn(directions.shape[1], count, generator=generator, dtype=directions.dtype)
-    weight = directions @ (mix / mix.norm(dim=0)).to(directions.device)
-    rows = torch.randint(0, pool.shape[0], (count,), generator=generator)
+    mix = rng.normal(size=(directions.shape[1], count))
+    weight = directions @ (mix / np.linalg.norm(mix, axis=0))
+    rows = rng.integers(0, pool.shape[0], count)
     return weight, coarse(-(pool[rows] * weight.T).sum(1))
 
 
-def _whitener(covariance: Tensor) -> tuple[Tensor, Tensor]:
+def _whitener(covariance: Floats) -> tuple[Floats, Floats]:
     """Principal directions (D, k) scaled to unit variance, and the variances along them; none for zero variance."""
-    values, vectors = torch.linalg.eigh(covariance)
-    keep = values > 1e-4 * values.max().clamp_min(1e-300)  # anything smaller is rounding of single-precision sums
-    return vectors[:, keep] / values[keep].sqrt(), values[keep]
+    values, vectors = np.linalg.eigh(covariance)
+    keep = values > 1e-4 * max(float(values.max()), 1e-300)  # anything smaller is rounding of single-precision sums
+    return vectors[:, keep] / np.sqrt(values[keep]), values[keep]
 
 
-def spread_directions(z: Tensor) -> Tensor:
+def spread_directions(z: Floats) -> Floats:
     """Directions (D, k) in which the columns vary together, scaled to unit variance: where clusters and factors live.
 
     All directions for few columns; otherwise the largest principal components that stand out from the bulk.
     """
-    whitener, values = _whitener(torch.cov(z.T, correction=0).reshape(z.shape[1], z.shape[1]))
+    whitener, values = _whitener(_covariance(z))
     if z.shape[1] <= _DIRECTIONS:
         return whitener
-    order = values.argsort(descending=True)
-    return whitener[:, order[values[order] > 1.3 * values.median()][:_DIRECTIONS]]
+    order = np.argsort(-values, kind="stable")
+    return whitener[:, order[values[order] > 1.3 * np.median(values)][:_DIRECTIONS]]
 
 
-def score_directions(features: Features, total: Evidence) -> Tensor:
+def _covariance(z: Floats) -> Floats:
+    centred = z - z.mean(0)
+    return np.asarray(centred.T @ centred / len(z))
+
+
+def score_directions(features: Features, total: Evidence) -> Floats:
     """Directions (D, k) in which the fit leaves structure, scaled to unit variance; none where it leaves only noise."""
     # in the metric of the scores' own noise, so that noise alone has no preferred direction
-    whitener, _ = _whitener(total.row_spread / total.row_variance.clamp_min(1e-300))
+    whitener, _ = _whitener(total.row_spread / max(total.row_variance, 1e-300))
     k, none = whitener.shape[1], whitener[:, :0]
     if not _DIRECTIONS < features.columns <= PAIR_COLUMNS or k <= _DIRECTIONS:
         return none
-    values, vectors = torch.linalg.eigh(whitener.T @ total.pair_score @ whitener)
+    values, vectors = np.linalg.eigh(whitener.T @ total.pair_score @ whitener)
     # noise is a symmetric Gaussian matrix: a semicircle of radius 2 sigma sqrt(k) whose edge fluctuates as k^(-1/6);
     # heavy tails widen it, which the median of the eigenvalues shows
-    sigma = max(float(total.row_variance.sqrt()), float(values.abs().median()) / (0.404 * 2.0 * math.sqrt(k)))
+    size = np.abs(values)
+    sigma = max(math.sqrt(total.row_variance), float(np.median(size)) / (0.404 * 2.0 * math.sqrt(k)))
     edge = sigma * (2.0 * math.sqrt(k) + 5.0 * k ** (-1.0 / 6.0))
-    if float(values.abs().max()) <= edge:
+    if float(size.max()) <= edge:
         return none
     # the strongest direction is certain; those at the bulk's edge come along, since a needless one costs little
-    strong = torch.nonzero(values.abs() > 2.0 * sigma * math.sqrt(k)).flatten()
-    strong = strong[values[strong].abs().argsort(descending=True)][:_DIRECTIONS]
+    strong = np.flatnonzero(size > 2.0 * sigma * math.sqrt(k))
+    strong = strong[np.argsort(-size[strong], kind="stable")][:_DIRECTIONS]
     basis = vectors[:, strong]
     # earlier directions stay in view: structure often involves old and new ones together
     dense = features.weight[:, (features.weight != 0).sum(0) > 1]
     if dense.shape[1] and len(strong) < _DIRECTIONS:
-        inside = torch.linalg.pinv(whitener) @ dense
+        inside = np.linalg.pinv(whitener) @ dense
         inside = inside - basis @ (basis.T @ inside)
-        left, size, _ = torch.linalg.svd(inside, full_matrices=False)
-        old = left[:, size > 0.3 * size.max().clamp_min(1e-300)]
-        basis = torch.cat([basis, old], 1)[:, :_DIRECTIONS]
-    return torch.matmul(whitener, basis)
+        left, lengths, _ = np.linalg.svd(inside, full_matrices=False)
+        old = left[:, lengths > 0.3 * max(float(lengths.max()), 1e-300)]
+        basis = np.concatenate([basis, old], 1)[:, :_DIRECTIONS]
+    return np.asarray(whitener @ basis)
 
 
 def spread_helps(
-    features: Features, z_num: Tensor, z_den: Tensor, s_num: Tensor, s_den: Tensor, *, level: float, seed: int
+    features: Features, z_num: Floats, z_den: Floats, s_num: Floats, s_den: Floats, *, level: float, seed: int
 ) -> bool:
     """Test units in the spread's directions jointly, by their scores, against the chi-square law.
 
@@ -90,7 +96,7 @@ def spread_helps(
     """
     statistic, freedom = 0.0, 0
     for half in (0, 1):
-        pool = torch.cat([z_num[half::2], z_den[half::2]])
+        pool = np.concatenate([z_num[half::2], z_den[half::2]])
         directions = spread_directions(pool)
         if directions.shape[1] == 0:
             continue
@@ -106,17 +112,18 @@ def spread_helps(
 
 
 def _score_test(
-    features: Features, weight: Tensor, bias: Tensor, sides: tuple[tuple[Tensor, Tensor], ...]
+    features: Features, weight: Floats, bias: Floats, sides: tuple[tuple[Floats, Floats], ...]
 ) -> tuple[float, int]:
     """Statistic and degrees of freedom of units given the features already there, on (rows, scores) of both windows."""
-    moments, score = weight.new_zeros(()), weight.new_zeros(())
+    size = features.size + 1 + len(bias)
+    moments, score = np.zeros((size, size)), np.zeros(size)
     for rows, s in sides:
-        stacked = torch.cat([features.design(rows), torch.relu(rows @ weight + bias)], 1)
+        stacked = np.concatenate([features.design(rows), np.maximum(rows @ weight + bias, 0.0)], 1)
         moments = moments + Dense(stacked).gram(s * s)
         score = score + s @ stacked
     p = features.size + 1
-    slope = moments[p:, :p] @ torch.linalg.pinv(moments[:p, :p], hermitian=True)
+    slope = moments[p:, :p] @ np.linalg.pinv(moments[:p, :p], hermitian=True)
     outside, score = moments[p:, p:] - slope @ moments[:p, p:], score[p:] - slope @ score[:p]
-    values, vectors = torch.linalg.eigh(outside)
+    values, vectors = np.linalg.eigh(outside)
     keep = values > 1e-3 * moments[p:, p:].diagonal().max()  # the resolution of single-precision products
     return float(((vectors[:, keep].T @ score) ** 2 / values[keep]).sum()), int(keep.sum())

@@ -47,8 +47,8 @@ def prd(
     >>> round(same.f_8, 2), half.f_8 < 0.8 < half.f_1_8
     (1.0, True)
     """
-    rows = as_rows(real, "real", copy=False).numpy()
-    fakes = as_rows(generated, "generated", width=rows.shape[1], of="real", copy=False).numpy()
+    rows = as_rows(real, "real", copy=False)
+    fakes = as_rows(generated, "generated", width=rows.shape[1], of="real", copy=False)
     size = min(len(rows), len(fakes))
     if not 2 <= clusters <= 2 * size:
         raise ValueError(f"clusters={clusters} must be between 2 and the {2 * size} rows of both samples")

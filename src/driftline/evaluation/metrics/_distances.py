@@ -88,7 +88,8 @@ def kid(real: Any, generated: Any, *, subsets: int = 100, size: int = 1000, rand
 
 def _both(real: Any, generated: Any) -> tuple[Tensor, Tensor]:
     rows = as_rows(real, "real", copy=False)
-    return rows, as_rows(generated, "generated", width=rows.shape[1], of="real", copy=False)
+    fakes = as_rows(generated, "generated", width=rows.shape[1], of="real", copy=False)
+    return torch.tensor(rows), torch.tensor(fakes)
 
 
 def _torchmetrics() -> tuple[Any, Any]:

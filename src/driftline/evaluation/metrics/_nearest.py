@@ -40,8 +40,8 @@ def neighbours(real: Any, generated: Any, *, k: int = 5) -> Neighbours:
     >>> alike.coverage > 0.9, apart.coverage
     (True, 0.0)
     """
-    rows = as_rows(real, "real", copy=False).numpy()
-    fakes = as_rows(generated, "generated", width=rows.shape[1], of="real", copy=False).numpy()
+    rows = as_rows(real, "real", copy=False)
+    fakes = as_rows(generated, "generated", width=rows.shape[1], of="real", copy=False)
     if not 1 <= k < min(len(rows), len(fakes)):
         raise ValueError(f"k={k} must be at least 1 and below the {min(len(rows), len(fakes))} rows of a sample")
     # one routine for all distances, so that equal rows are equally far apart in either sample
