@@ -38,7 +38,8 @@ def fit_convex(
 
     The loss must be a sum over rows (``loss.separable``); take :func:`~driftline.fitting.unnormalised` of a
     self-normalised objective. ``ridge`` adds :math:`\frac{1}{2(N+M)}\sum_j\rho_j\theta_j^2`, a prior worth
-    :math:`\rho` observations (one number, or one for each coefficient) that keeps the solution finite for separable or collinear data.
+    :math:`\rho` observations (one number, or one for each coefficient) that keeps the solution finite for separable or
+    collinear data.
 
     >>> rng = np.random.default_rng(0)
     >>> x, y, one = rng.normal(0.0, 1.0, 2000), rng.normal(0.5, 1.0, 2000), np.ones(2000)
@@ -103,7 +104,7 @@ class _Problem(NamedTuple):
         return self.num.pull(point.rows.first_num) + self.den.pull(point.rows.first_den) + self.weight * point.coef
 
     def hessian(self, second_num: Floats, second_den: Floats, weight: Floats) -> Floats:
-        r"""Return :math:`A^\top\operatorname{diag}(\ell''_a)A + B^\top\operatorname{diag}(\ell''_b)B + \operatorname{diag}(w)`, (p, p)."""
+        r"""Return :math:`A^\top D_a A + B^\top D_b B + D_w`, D diagonal with :math:`\ell''_a, \ell''_b, w`; (p, p)."""
         return self.num.gram(second_num) + self.den.gram(second_den) + np.diag(weight)
 
     def thinned(self, every: int) -> _Problem:

@@ -87,7 +87,7 @@ def long_run_variance(values: Floats, lag: int) -> float:
 
 
 def _centred(blocks: Floats) -> Floats:
-    return blocks - blocks.mean(0)
+    return np.asarray(blocks - blocks.mean(0))
 
 
 def _flat_top(a: Floats, b: Floats) -> Floats:

@@ -186,7 +186,8 @@ class _Solved(NamedTuple):
 
 def _newton(problem: _Problem, loss: Loss, settings: StepSettings) -> _Solved:
     num, den = (LogLinearDesign(problem.features, z) for z in (problem.z_num, problem.z_den))
-    fit = fit_convex(num, den, loss, offset_num=problem.offset_num, offset_den=problem.offset_den, ridge=settings.ridge)
+    ridge = settings.ridge * problem.features.prior
+    fit = fit_convex(num, den, loss, offset_num=problem.offset_num, offset_den=problem.offset_den, ridge=ridge)
     return _Solved(problem, num, den, fit)
 
 
