@@ -13,7 +13,7 @@ from driftline.monitor import Settings, read_run
 from driftline.monitor._advance import FIRST, fit_encoder, step_settings
 from driftline.monitor._tracker import Tracker
 from driftline.recursion import _steps as steps
-from driftline.sources import Batch
+from driftline.tables import Rows
 
 ROWS = 300
 
@@ -66,7 +66,7 @@ def test_the_filters_of_the_process_are_left_alone():
 def test_records_hold_the_doubts_of_an_estimator_each_once():
     tables, kinds = frames(1), ("reverse_kl", "kl", "pearson")
     settings = Settings(window=ROWS, divergences=kinds)
-    encoder = fit_encoder(Batch(tables[0].to_arrow(), None, 0), settings)
+    encoder = fit_encoder(Rows(tables[0].to_arrow()), settings)
     values = [encoder.transform(table.to_arrow()).values for table in tables]
     est = ContinualDensityRatio(random_state=0).fit(values[0])
     for record, window in zip(watched(tables)[1:], values[1:], strict=True):
@@ -82,7 +82,7 @@ def test_records_hold_the_doubts_of_an_estimator_each_once():
 @pytest.mark.parametrize("model", ["auto", "linear", "mlp"])
 def test_a_step_is_that_of_an_estimator_with_the_same_settings(model):
     settings = Settings(window=ROWS, model=model, seed=3)
-    encoder = fit_encoder(Batch(frames(0)[0].to_arrow(), None, 0), settings)
+    encoder = fit_encoder(Rows(frames(0)[0].to_arrow()), settings)
     est = ContinualDensityRatio(model=model, random_state=3)
     assert step_settings(settings, encoder) == replace(est._settings(3), names=tuple(encoder.names))
 

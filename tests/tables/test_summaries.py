@@ -99,7 +99,7 @@ def test_summaries_of_a_table_then_and_now(rng):
         }
     )
     encoder = TableEncoder.fit(first, datetime=["hour", "month"])
-    then = encoder.summarise(first)
+    then = encoder.transform(first, summaries=True).summaries
     assert list(then) == list(encoder.groups) == ["x", "colour", "flag", "ts hour", "ts month"]
     assert all(total(part) == pytest.approx(1.0, abs=2e-3) for part in then.values())
     assert then["colour"]["values"] == ["red", "blue"]
@@ -116,7 +116,7 @@ def test_summaries_of_a_table_then_and_now(rng):
             "ts": pa.nulls(4, pa.timestamp("s")),
         }
     )
-    now = encoder.summarise(later)
+    now = encoder.transform(later, summaries=True).summaries
     assert now["x"]["edges"] == then["x"]["edges"]
     assert (now["x"]["shares"][0], now["x"]["shares"][-1], now["x"]["missing"]) == (0.25, 0.25, 0.25)
     assert now["colour"] == {
@@ -128,7 +128,7 @@ def test_summaries_of_a_table_then_and_now(rng):
     }
     assert now["flag"]["missing"] == 1.0
     assert now["ts hour"]["missing"] == 1.0
-    assert encoder.summarise(first.slice(0, 0))["x"]["mean"] is None
+    assert encoder.transform(first.slice(0, 0), summaries=True).summaries["x"]["mean"] is None
 
 
 def test_no_single_value_of_the_original_is_kept(rng):
@@ -136,7 +136,7 @@ def test_no_single_value_of_the_original_is_kept(rng):
     names = ["often"] * 480 + [f"person {i}" for i in range(20)]
     table = pa.table({"x": x, "name": names})
     encoder = TableEncoder.fit(table)
-    kept = json.dumps([encoder.to_dict(), encoder.summarise(table), encoder.describe()])
+    kept = json.dumps([encoder.to_dict(), encoder.transform(table, summaries=True).summaries, encoder.describe()])
     assert "person" not in kept
     numbers = {float(part.strip("[]{}\"',:")) for part in kept.split() if _is_number(part.strip("[]{}\"',:"))}
     assert not numbers & set(x.tolist())

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from driftline._wording import clean, counted
-from driftline.monitor import Found, Inspection, Monitor, Status, as_json, complete, inspect, read_run, search
+from driftline.monitor import Found, Inspection, Monitor, Status, as_json, inspect, read_run, search
 from driftline.report import write_png, write_report
 from driftline.sources import open_source, read_whole
 from driftline.tables import TableEncoder
@@ -41,9 +41,7 @@ def add_original(tracker: str, name: str, path: str | None, format: str | None) 
             return (
                 f"{name}: the {counted(record.rows, 'row')} of window {record.window}; drift is measured from them too"
             )
-        rows, encoder = read_whole(path, format), monitor.encoder
-        assert encoder is not None  # a tracker file holds one
-        record = monitor.add_original(name, complete(rows, encoder), untyped=rows.untyped)
+        record = monitor.add_original(name, read_whole(path, format))
         given = f"{name}: {counted(record.rows, 'row')} of {path}"
         return f"{given}; drift is measured from them too, from window {record.window} on"
 
@@ -84,7 +82,7 @@ def show_inspection(
 def _encoded(encoder: TableEncoder, path: str, format: str | None) -> Iterator[Any]:
     for batch in open_source(path, format=format).batches():
         if batch.table.num_rows:
-            yield encoder.transform(complete(batch, encoder), untyped=batch.untyped).values
+            yield encoder.transform(batch.rows).values
 
 
 def _proof(found: Found, path: str, inside: Inspection) -> str:

@@ -14,7 +14,7 @@ from rich.text import Text
 from driftline._wording import bounds, clean, counted, precise, whole
 from driftline.alarms import Signal
 from driftline.inference import Estimate
-from driftline.monitor import Monitor, Record, complete
+from driftline.monitor import Monitor, Record
 from driftline.sources import SourceError, Writer, open_source, open_writer
 
 __all__ = ["print_comparison", "write_weights"]
@@ -31,16 +31,14 @@ def write_weights(tracker: str, path: str, out: str, original: str | None, forma
         names = [original.name for original in monitor.originals]
         if original is not None and original not in names:
             raise ValueError(f"--original {original!r} is unknown: there are {', '.join(names)}")
-        encoder = monitor.encoder
-        assert encoder is not None  # a tracker file holds one
         with _writer(out) as writer:
             for batch in open_source(path, format=format).batches():
                 taken = [name for name in _ADDED if name in batch.table.column_names]
                 if taken:
                     raise ValueError(f"{path} has a column {taken[0]!r} already")
-                table, complete_table = batch.table, complete(batch, encoder)
-                for name, score in (("log_ratio", monitor.log_ratio), ("weight", monitor.weights)):
-                    table = table.append_column(name, pa.array(score(complete_table, original, untyped=batch.untyped)))
+                table = batch.table
+                for name, values in zip(_ADDED, monitor.ratios(batch.rows, original), strict=True):
+                    table = table.append_column(name, pa.array(values))
                 writer.write(table)
                 rows += table.num_rows
     return rows
