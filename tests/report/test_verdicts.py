@@ -147,7 +147,7 @@ def test_columns_that_may_not_have_moved_are_not_named(runs):
     sure = runs.record(1, 0.5)
     unsure = runs.record(1, 0.5, columns=tuple(runs.Moved("x", 0.5, runs.estimate(0.01, 0.02)) for _ in range(2)))
     assert [part.column for part in carriers(sure)] == ["nswprice", "vicprice", "nswdemand"]
-    assert carriers(unsure) == []
+    assert carriers(unsure) == ()
 
 
 def test_weights_that_are_worth_little_are_not_recommended(runs):

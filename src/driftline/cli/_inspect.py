@@ -12,7 +12,7 @@ from rich.text import Text
 
 from driftline._wording import clean, counted
 from driftline.monitor import Found, Inspection, Monitor, Status, as_json, inspect, read_run, search
-from driftline.report import write_png, write_report
+from driftline.report import findings, write_png, write_report
 from driftline.sources import open_source, read_whole
 from driftline.tables import TableEncoder
 from driftline.terminal import reading, say, word
@@ -22,14 +22,14 @@ __all__ = ["add_original", "list_originals", "show_inspection", "write_reports"]
 
 def write_reports(tracker: str, out: str | None, png: str | None, original: str | None) -> list[str]:
     """Write the page, the figure, or both; return their paths."""
-    run = read_run(tracker)
+    found = findings(read_run(tracker), original)
     written = []
     if out is not None or png is None:
         written.append(out or "report.html")
-        write_report(written[-1], run, original)
+        write_report(written[-1], found)
     if png is not None:
         written.append(png)
-        write_png(png, run, original)
+        write_png(png, found)
     return written
 
 
