@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from driftline.sources import Batch, Cursor, SourceError, open_source
+from driftline.sources import Batch, Cursor, SourceError, WindowRule, Windows, open_source
 from driftline.sources import _files as files
 from driftline.sources._batches import begins_as
 from driftline.sources._files import Files
@@ -116,6 +116,23 @@ def test_a_file_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(SourceError, match=r"'a.csv' cannot be read: Permission denied"):
         rows(open_source(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize("by_time", [False, True])
+def test_a_file_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_time: bool) -> None:
+    path, opened, open_path = tmp_path / "a.csv", [], Path.open
+    path.write_text("t,x\n" + "".join(f"2024-01-{1 + i // 10:02d},{i}\n" for i in range(50)))
+
+    def counted(self: Path, *args: Any, **more: Any) -> Any:
+        opened.extend([self.name] * (self == path))
+        return open_path(self, *args, **more)
+
+    monkeypatch.setattr(Path, "open", counted)
+    rule = WindowRule(time_column="t", every="1d") if by_time else WindowRule(window=10)
+    windows = list(Windows(open_source(path), rule))
+    assert opened == ["a.csv"]
+    assert list(Windows(open_source(path), rule, windows[1].cursor)) == windows[2:]
+    assert opened == ["a.csv"] * 2
 
 
 def test_an_empty_file_alone_is_an_error(tmp_path: Path, rows: Callable[..., Any]) -> None:

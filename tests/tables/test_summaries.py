@@ -9,7 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from driftline.tables import TableEncoder
+from driftline.tables import Rows, TableEncoder
+from driftline.tables._categories import CategoricalColumn
+from driftline.tables._numeric import NumericColumn
 from driftline.tables._summaries import bin_edges, numeric_summary
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -148,3 +150,16 @@ def _is_number(text):
     except ValueError:
         return False
     return True
+
+
+def test_a_column_is_parsed_once_for_its_encoding_and_its_summary(monkeypatch):
+    table = pa.table({"x": ["1.5", "2.5", "0.5", "7"] * 10, "y": ["a", "b"] * 20})
+    encoder = TableEncoder.fit(Rows(table, untyped=True))
+    seen = []
+    for kind in (NumericColumn, CategoricalColumn):
+        parse = kind.parse
+        monkeypatch.setattr(kind, "parse", lambda self, *a, parse=parse: seen.append(self.name) or parse(self, *a))
+    encoded = encoder.transform(table, summaries=True)
+    assert seen == ["x", "y"]
+    assert list(encoded.summaries) == ["x", "y"]
+    assert encoder.transform(table).summaries == {}
