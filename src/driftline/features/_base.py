@@ -65,8 +65,10 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _flat(self, X: Any, *, min_rows: int = 0) -> Tensor:
         """Return flat rows, after checking that they have the shape that was fitted."""
         check_is_fitted(self)
-        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        return flat_rows(X, shape=self.shape_in_, names=names, min_rows=min_rows)[0]
+        return flat_rows(X, shape=self.shape_in_, names=self._names(), min_rows=min_rows)[0]
+
+    def _names(self) -> list[str] | None:
+        return list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
 
     @staticmethod
     def _first(X: Any) -> tuple[Tensor, tuple[int, ...], list[str] | None]:
@@ -128,7 +130,6 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         params.pop("progress")
         training = params.pop("training")
         tensors, learned = self._state()
-        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         header = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -136,7 +137,7 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "params": params,
             "training": None if training is None else training._asdict(),
             "shape": list(self.shape_in_),
-            "columns": names,
+            "columns": self._names(),
             "seed": self.seed_,
             "learned": learned,
         }
