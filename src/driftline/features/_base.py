@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -17,22 +16,14 @@ from torch import Tensor, nn
 from driftline._inputs import MIN_ROWS, column_names, resolve_device
 from driftline.features._adapters import flat_rows
 from driftline.files import StateFileError, read_tensors, write_tensors
-from driftline.fitting import FitInfo, Progress, Training, check_training, row_batches, run_epochs, split_rows
+from driftline.fitting import FitInfo, Progress, Training, check_training, row_batches, run_epochs, seeded, split_rows
 
-__all__ = ["FeatureNetwork", "Floats", "apart", "check_widths", "seeded"]
+__all__ = ["FeatureNetwork", "Floats", "apart", "check_widths"]
 
 Floats = npt.NDArray[np.float64]
 
 _FORMAT, _VERSION = "driftline-features", 1
 _BATCH = 4096  # rows of one forward pass outside training: bounds the memory that convolutions take
-
-
-@contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed the global generators inside the context, and restore them after it."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield
 
 
 def apart(seed: int, t: int) -> int:

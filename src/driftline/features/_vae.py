@@ -13,9 +13,9 @@ from torch import Tensor
 
 from driftline._inputs import MIN_ROWS, as_rows, resolve_device, resolve_seed
 from driftline.features._adapters import row_noise
-from driftline.features._base import FeatureNetwork, Floats, apart, check_widths, seeded
+from driftline.features._base import FeatureNetwork, Floats, apart, check_widths
 from driftline.features._modules import VAE, Encoder, pulled_loss
-from driftline.fitting import FitInfo, Progress, Standardizer, Training, fit_standardizer
+from driftline.fitting import FitInfo, Progress, Standardizer, Training, fit_standardizer, seeded
 
 __all__ = ["ContinualVAE"]
 

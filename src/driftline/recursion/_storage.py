@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from driftline.files import StateFileError, pack, unpack
-from driftline.fitting import MLP, Features, LogLinear, ModuleFactory, Network, Standardizer
+from driftline.fitting import MLP, Features, LogLinear, ModuleFactory, Network, Standardizer, seeded
 from driftline.inference import Forward, Uncertainty
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._screening import capacity
@@ -177,10 +177,11 @@ def _flatten_log_linear(psi: LogLinear, spare: tuple[int, int], key: str, tensor
 def _rebuild(kind: Mapping[str, Any], n_inputs: int, n_outputs: int, factory: ModuleFactory | None) -> nn.Module:
     """Build an empty network of the kind that was saved, which need not be the one the parameters name now."""
     if "hidden" in kind:
-        return MLP(n_inputs, n_outputs, kind["hidden"])
+        return MLP(n_inputs, n_outputs, kind["hidden"], torch.Generator())
     if factory is None:
         raise ValueError(f"saved with a custom model ({kind['custom']}): pass its factory, load(path, model=...)")
-    return factory(n_inputs, n_outputs)
+    with seeded(0, torch.device("cpu")):  # a new network draws random weights before it gets the saved ones
+        return factory(n_inputs, n_outputs)
 
 
 def _restore(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], factory: ModuleFactory | None) -> State:
