@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,12 +37,12 @@ def write(path: str | os.PathLike[str], parts: Parts) -> None:
     state = parts.state
     assert state.ratio is not None
     tasks = list(state.floors)
-    tensors = {"ratio": _packed(state.ratio.save)}
+    tensors = {"ratio": _packed(state.ratio.to_bytes())}
     kinds: dict[str, str | None] = {}
     for key, thing in (("features", state.features), ("metric_features", parts.metric_features)):
         kinds[key] = None if thing is None else type(thing).__name__
         if type(thing) in _OWN.values():
-            tensors[key] = _packed(thing.save)
+            tensors[key] = _packed(thing.to_bytes())
     for key, kept in (("last", state.last), ("real", state.real)):
         for name, rows in kept.items():
             tensors[f"{key}.{tasks.index(name)}"] = torch.from_numpy(np.ascontiguousarray(rows))
@@ -54,7 +52,7 @@ def write(path: str | os.PathLike[str], parts: Parts) -> None:
                 f"a snapshot of your own features ({type(features).__name__}) is held for each task and cannot be "
                 "written to a file: hold_features=False holds none"
             )
-        tensors[f"held.{tasks.index(name)}"] = _packed(features.save)
+        tensors[f"held.{tasks.index(name)}"] = _packed(features.to_bytes())
     numbers = np.array([reading[3:] for reading in state.readings], dtype=np.float64)
     tensors["readings"] = torch.from_numpy(numbers)
     header = {
@@ -80,7 +78,8 @@ def read(path: str | os.PathLike[str], given: Mapping[str, Any], device: str | N
     tensors, meta = read_tensors(path, _FORMAT, _VERSION)
     try:
         found = {key: _features(key, meta["kinds"][key], tensors, given[key], path, device) for key in given}
-        ratio = _unpacked(tensors["ratio"], path, lambda p: ContinualDensityRatio.load(p, device=device, **custom))
+        data, what = _unpacked(tensors["ratio"]), os.fspath(path)
+        ratio = ContinualDensityRatio.from_bytes(data, what=what, device=device, **custom)
         texts, numbers = meta["readings"], tensors["readings"].tolist()
         readings = tuple(Reading(*text, *values) for text, values in zip(texts, numbers, strict=True))
         rows: dict[str, Any] = {
@@ -105,8 +104,7 @@ def _features(
     if key in tensors:
         if given is not None:
             raise ValueError(f"{os.fspath(path)} holds its {key} (a {kind}) itself: leave {key}= out")
-        load = _OWN[str(kind)].load
-        return _unpacked(tensors[key], path, lambda p: load(p, device=device))
+        return _OWN[str(kind)].from_bytes(_unpacked(tensors[key]), what=os.fspath(path), device=device)
     if kind is not None and given is None:
         raise ValueError(f"{os.fspath(path)} was saved with your own {key} ({kind}): pass them, load(path, {key}=...)")
     if kind is None and given is not None:
@@ -114,18 +112,9 @@ def _features(
     return given
 
 
-def _packed(save: Callable[[Path], None]) -> Tensor:
-    """Return the bytes of the file that ``save`` writes."""
-    with tempfile.TemporaryDirectory(prefix="driftline-") as folder:
-        save(Path(folder) / "part")
-        return torch.frombuffer(bytearray((Path(folder) / "part").read_bytes()), dtype=torch.uint8)
+def _packed(data: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
 
-def _unpacked(data: Tensor, path: str | os.PathLike[str], load: Callable[[Path], Any]) -> Any:
-    with tempfile.TemporaryDirectory(prefix="driftline-") as folder:
-        part = Path(folder) / "part"
-        part.write_bytes(data.numpy().tobytes())
-        try:
-            return load(part)
-        except ValueError as error:  # the user knows only the whole file
-            raise type(error)(str(error).replace(str(part), os.fspath(path))) from error
+def _unpacked(data: Tensor) -> bytes:
+    return data.numpy().tobytes()
