@@ -17,7 +17,7 @@ from driftline.monitor import FIRST, Monitor, Record
 from driftline.report import Findings, findings, write_png, write_report
 from driftline.sources import Source, open_source
 from driftline.tables import TableError
-from driftline.terminal import JsonLines, Lines, Screen, View, heading, say, show
+from driftline.terminal import Command, JsonLines, Lines, Screen, View, heading, say, show
 
 __all__ = ["watch"]
 
@@ -140,7 +140,7 @@ def _last_words(
     elif plan.tracker is None:
         yield "nothing was kept: with --tracker run.driftline the same command goes on where this one ended"
     elif records:
-        yield f"for a report: driftline report {shlex.quote(plan.tracker)}"
+        yield Command(f"for a report: driftline report {shlex.quote(plan.tracker)}")
 
 
 def _stopped(plan: Plan, records: list[Record]) -> str:

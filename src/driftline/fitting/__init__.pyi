@@ -36,6 +36,7 @@ from ._objectives import lsif as lsif
 from ._objectives import nwj as nwj
 from ._objectives import resolve_objective as resolve_objective
 from ._objectives import unnormalised as unnormalised
+from ._seeding import seeded as seeded
 from ._training import Pair as Pair
 from ._training import Progress as Progress
 from ._training import Training as Training

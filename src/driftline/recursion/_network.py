@@ -40,7 +40,7 @@ def network_step(
     seed: int,
 ) -> dict[str, Step]:
     """Fit one network for all windows; ``taus`` number the originals, ``heads`` counts all that are traced."""
-    module = _module(anchors, next(iter(windows.values())).device, heads, settings)
+    module = _module(anchors, next(iter(windows.values())).device, heads, settings, seed)
     nets = {n: Network(standardizer_of(anchors[n].psi), module, taus[n], heads) for n in windows}
     previous = {n: (anchors[n].psi(anchors[n].window), anchors[n].psi(windows[n])) for n in windows}
     pairs = {
@@ -79,10 +79,13 @@ def network_step(
     return steps
 
 
-def _module(anchors: Mapping[str, Anchor], device: torch.device, heads: int, settings: StepSettings) -> nn.Module:
+def _module(
+    anchors: Mapping[str, Anchor], device: torch.device, heads: int, settings: StepSettings, seed: int
+) -> nn.Module:
     """Make the network to be trained, from the previous weights if there are any and ``warm_start`` is set."""
     columns = standardizer_of(next(iter(anchors.values())).psi).mean.shape[0]
-    factory = settings.model if callable(settings.model) else mlp_factory(settings.hidden)
+    own = mlp_factory(settings.hidden, torch.Generator().manual_seed(seed))
+    factory = settings.model if callable(settings.model) else own
     module = factory(columns + (heads > 1), heads)
     if not isinstance(module, nn.Module):
         raise TypeError(f"the model factory returned {type(module).__name__}, expected a torch.nn.Module")

@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
 
-from driftline.fitting import LogLinear, Stacked, Standardizer, fit_standardizer
+from driftline.fitting import LogLinear, Stacked, Standardizer, fit_standardizer, seeded
 from driftline.inference import Forward, effective_sample_size, long_run_variance
 from driftline.recursion._diagnostics import Info, diagnose
 from driftline.recursion._evidence import start_evidence
@@ -101,9 +102,9 @@ def _take(
     if not is_network(settings.model):
         return {name: log_linear_step(anchors[name], window, settings, seed) for name, window in windows.items()}
     taus = {name: state.tracks[name].tau for name in windows}
+    # modules by a factory draw their initial weights, and dropout, from the global generators
     device = next(iter(windows.values())).device
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)  # covers initial weights and anything a module draws while it trains
+    with seeded(seed, device) if callable(settings.model) else nullcontext():
         return network_step(anchors, windows, taus, len(state.tracks), settings, seed)
 
 
