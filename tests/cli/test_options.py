@@ -27,14 +27,14 @@ def test_config_is_below_the_command_line(copy, said):
     ("text", "message"),
     [
         ("windows = 5", "'windows' is not an option"),
-        ("window = '5'", "bad.toml: window = '5' must be a whole number"),
+        ("window = '5'", 'bad.toml: window = "5" must be a whole number'),
         ("tolerance = true", "must be a number"),
         ("columns = [1, 2]", "must be names"),
         ("fail-on = 'sometimes'", "choose from alarm, warning, never"),
         ("warm-up = 1\nwarm_up = 2", "given twice"),
         ("window = ", "bad.toml: Invalid value"),
         ("[watch]\nwindow = 5", "'watch' is not an option"),
-        ("window = 300\nlevel = 2", "--level 2.0 must lie between 0 and 1"),
+        ("window = 300\nlevel = 2", "bad.toml: level = 2 must lie between 0 and 1"),
         ("poll = 0", "positive number of seconds"),
     ],
 )

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from driftline.alarms import Signal
 from driftline.estimators import warn_of
+from driftline.inference import Doubt
 from driftline.monitor._advance import RunState, TooFewRowsError, add_original, advance, begin, rows_of
 from driftline.monitor._records import Original, Record, Run
 from driftline.monitor._settings import Settings
@@ -24,12 +25,21 @@ from driftline.recursion import Anchor, log_ratio, track_of, weights
 from driftline.sources import Rest, Window, Windows, as_table, open_source
 from driftline.tables import TableEncoder, TableError
 
-__all__ = ["Monitor"]
+__all__ = ["Monitor", "Scores"]
 
 Floats = npt.NDArray[np.float64]
 Callback = Callable[[Record], object]
 
 _log = logging.getLogger("driftline.monitor")
+
+
+class Scores(NamedTuple):
+    """Log-ratios and weights of rows, (n,), the original they lead back to, and reasons not to trust them."""
+
+    original: str
+    log_ratio: Floats
+    weights: Floats
+    doubts: tuple[Doubt, ...]
 
 
 class Monitor:
@@ -270,9 +280,16 @@ class Monitor:
 
     def weights(self, frame: Any, original: str | None = None, *, untyped: bool = False) -> Floats:
         """Return the weights, (n,), that make a frame's rows look like the original: a ``sample_weight``."""
-        found = weights(*self._asked(frame, original, untyped))
-        warn_of(found.doubts)
-        return found.values
+        found = self.score(frame, original, untyped=untyped)
+        warn_of(found.doubts, f"{found.original}: " if len(self.originals) > 1 else "")
+        return found.weights
+
+    def score(self, frame: Any, original: str | None = None, *, untyped: bool = False) -> Scores:
+        """Return log-ratios and weights of a frame's rows together, with doubts as values: nothing is warned of."""
+        name = self._started().originals[0].name if original is None else original
+        current, rows = self._asked(frame, name, untyped)
+        found = weights(current, rows)
+        return Scores(name, np.asarray(log_ratio(current, rows, return_std=False)), found.values, found.doubts)
 
     def _asked(self, frame: Any, original: str | None, untyped: bool) -> tuple[Anchor, Tensor]:
         state = self._started()
