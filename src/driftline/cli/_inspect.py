@@ -10,7 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from driftline._errors import Option, OptionError
 from driftline._wording import clean, counted
+from driftline.cli._errors import about, check_original
 from driftline.monitor import Found, Inspection, Monitor, Status, as_json, inspect, read_run, search
 from driftline.report import findings, write_png, write_report
 from driftline.sources import open_source, read_whole
@@ -22,7 +24,13 @@ __all__ = ["add_original", "list_originals", "show_inspection", "write_reports"]
 
 def write_reports(tracker: str, out: str | None, png: str | None, original: str | None) -> list[str]:
     """Write the page, the figure, or both; return their paths."""
-    found = findings(read_run(tracker), original)
+    for name, path, suffixes in (("out", out, (".html", ".htm")), ("png", png, (".png",))):
+        if path is not None and not path.lower().endswith(suffixes):
+            option = Option(name, path)
+            raise OptionError("{option}: its name must end in {known}", option=option, known=" or ".join(suffixes))
+    run = read_run(tracker)
+    check_original(original, [each.name for each in run.originals])
+    found = findings(run, original)
     written = []
     if out is not None or png is None:
         written.append(out or "report.html")
@@ -41,7 +49,8 @@ def add_original(tracker: str, name: str, path: str | None, format: str | None) 
             return (
                 f"{name}: the {counted(record.rows, 'row')} of window {record.window}; drift is measured from them too"
             )
-        record = monitor.add_original(name, read_whole(path, format))
+        with about(path):
+            record = monitor.add_original(name, read_whole(path, format))
         given = f"{name}: {counted(record.rows, 'row')} of {path}"
         return f"{given}; drift is measured from them too, from window {record.window} on"
 
@@ -66,7 +75,8 @@ def show_inspection(
     found, inside = None, inspect(tracker)
     encoder = TableEncoder.from_dict(dict(inside.run.encoder))
     if against is not None:
-        found = search(tracker, _encoded(encoder, against, format))
+        with about(against):
+            found = search(tracker, _encoded(encoder, against, format))
     if as_lines:
         contents: dict[str, Any] = {**as_json(inside), "columns": encoder.describe()}
         if found is not None:

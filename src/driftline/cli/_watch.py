@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from driftline._wording import counted
-from driftline.cli._errors import code_of, complain
+from driftline.cli._errors import check_original, code_of, complain
 from driftline.cli._options import Plan
 from driftline.monitor import FIRST, Monitor, Record
 from driftline.report import Findings, findings, write_png, write_report
@@ -25,10 +25,10 @@ __all__ = ["watch"]
 def watch(plan: Plan, console: Console) -> int:
     """Watch as planned; return the exit code."""
     if plan.tracker is None or not Path(plan.tracker).exists():  # before a file is created
-        _check_original(plan.original, [FIRST])
+        check_original(plan.original, [FIRST])
     with Monitor(plan.tracker, **plan.settings) as monitor:
         past, stopped = monitor.records, 0
-        _check_original(plan.original, [original.name for original in monitor.originals] or [FIRST])
+        check_original(plan.original, [original.name for original in monitor.originals] or [FIRST])
         source = open_source(plan.source, follow=plan.follow, poll=plan.poll, format=plan.format, replay=plan.replay)
         view, reading = _view(plan, monitor, source, console, past), _Reading(plan, monitor, source)
         try:
@@ -86,11 +86,6 @@ def _findings(plan: Plan, monitor: Monitor) -> Findings | None:
     if plan.report is not None:
         (write_png if plan.report.lower().endswith(".png") else write_report)(plan.report, found)
     return found
-
-
-def _check_original(original: str | None, names: list[str]) -> None:
-    if original is not None and original not in names:
-        raise ValueError(f"--original {original!r} is unknown: there are {', '.join(names)}")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from ._inspection import as_json as as_json
 from ._inspection import inspect as inspect
 from ._inspection import search as search
 from ._monitor import Monitor as Monitor
-from ._monitor import Ratios as Ratios
+from ._monitor import Scores as Scores
 from ._records import RECORD_SCHEMA as RECORD_SCHEMA
 from ._records import Moved as Moved
 from ._records import Original as Original

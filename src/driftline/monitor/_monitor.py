@@ -14,6 +14,7 @@ from torch import Tensor
 
 from driftline.alarms import Signal
 from driftline.estimators import warn_of
+from driftline.inference import Doubt
 from driftline.monitor._advance import RunState, TooFewRowsError, add_original, advance, begin, rows_of
 from driftline.monitor._records import Original, Record, Run
 from driftline.monitor._settings import Settings
@@ -24,7 +25,7 @@ from driftline.recursion import Anchor, log_ratio, track_of, weights
 from driftline.sources import Rest, Window, Windows, open_source, rows_of_frame
 from driftline.tables import TableEncoder, TableError
 
-__all__ = ["Monitor", "Ratios"]
+__all__ = ["Monitor", "Scores"]
 
 Floats = npt.NDArray[np.float64]
 Callback = Callable[[Record], object]
@@ -32,11 +33,13 @@ Callback = Callable[[Record], object]
 _log = logging.getLogger("driftline.monitor")
 
 
-class Ratios(NamedTuple):
-    """Log original/current of rows, and the weights that make them look like the original, (n,) each."""
+class Scores(NamedTuple):
+    """Log-ratios and weights of rows, (n,), the original they lead back to, and reasons not to trust them."""
 
+    original: str
     log_ratio: Floats
     weights: Floats
+    doubts: tuple[Doubt, ...]
 
 
 class Monitor:
@@ -277,16 +280,16 @@ class Monitor:
 
     def weights(self, frame: Any, original: str | None = None) -> Floats:
         """Return the weights, (n,), that make a frame's rows look like the original: a ``sample_weight``."""
-        found = weights(*self._asked(frame, original))
-        warn_of(found.doubts)
-        return found.values
+        found = self.score(frame, original)
+        warn_of(found.doubts, f"{found.original}: " if len(self.originals) > 1 else "")
+        return found.weights
 
-    def ratios(self, frame: Any, original: str | None = None) -> Ratios:
-        """Return what :meth:`log_ratio` and :meth:`weights` do, with the rows encoded once."""
-        current, rows = self._asked(frame, original)
+    def score(self, frame: Any, original: str | None = None) -> Scores:
+        """Return log-ratios and weights of a frame's rows together, with doubts as values: nothing is warned of."""
+        name = self._started().originals[0].name if original is None else original
+        current, rows = self._asked(frame, name)
         found = weights(current, rows)
-        warn_of(found.doubts)
-        return Ratios(np.asarray(log_ratio(current, rows, return_std=False)), found.values)
+        return Scores(name, np.asarray(log_ratio(current, rows, return_std=False)), found.values, found.doubts)
 
     def _asked(self, frame: Any, original: str | None) -> tuple[Anchor, Tensor]:
         state = self._started()

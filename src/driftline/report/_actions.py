@@ -19,7 +19,7 @@ __all__ = ["Action", "Worth", "actions", "worth"]
 
 _FEW = 0.1  # least share of effective rows to retrain with weights
 _LEAST = 100.0  # least number of effective rows to do so
-_OFF = 0.2  # distance of the weights' mean from 1: the part of the original that they miss
+_MISSED = 0.4  # most that the weights' mean may differ from 1: beyond it, they miss too much of the original
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def worth(record: Record) -> Worth:
     size, ratio = record.effective_sample_size, record.diagnostics.get("mean_ratio", math.nan)
     if not math.isfinite(size) or record.rows == 0:
         return Worth.UNKNOWN
-    if size < max(_LEAST, _FEW * record.rows) or abs(ratio - 1.0) > 2.0 * _OFF:
+    if size < max(_LEAST, _FEW * record.rows) or abs(ratio - 1.0) > _MISSED:
         return Worth.POOR
     return Worth.GOOD
 

@@ -223,9 +223,17 @@ def _how_far(history: History, last: Record, rough: bool) -> str:
     words = distance(drift, kind)
     place = ""
     if history.signal == Signal.NORMAL and math.isfinite(drift.std_error):
-        tolerance = f"the tolerance of {number(bound)}{unit(kind)}"
-        place = f"beyond {tolerance}, but not significantly" if drift.value > bound else f"within {tolerance}"
+        place = _place(drift, bound, f"the tolerance of {number(bound)}{unit(kind)}")
     return ", ".join(filter(None, [f"the data is {reading}", place, words]))
+
+
+def _place(drift: Estimate, bound: float, tolerance: str) -> str:
+    """Compare the interval with the tolerance, for a drift that raised no alarm."""
+    if drift.value <= bound:
+        return f"within {tolerance}"
+    if drift.low > bound:  # the alarm's limits are higher than those of one look
+        return f"beyond {tolerance}, but not beyond the limits of the alarm, which allow for a look at every window"
+    return f"beyond {tolerance}, but its interval reaches down to it"
 
 
 def _sentence(history: History, last: Record, far: str, trust: str, carried: tuple[Moved, ...]) -> str:

@@ -69,7 +69,8 @@ class ColumnChoices:
             for name in times if what == "time_column" else getattr(self, what):
                 if name not in names:
                     near = get_close_matches(str(name), names, 1)
-                    has = f": it has {', '.join(map(repr, names[:_SHOWN]))}"
+                    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+                    has = f": it has {', '.join(map(repr, names[:_SHOWN]))}{more}"
                     hint = f", did you mean {near[0]!r}?" if near else has
                     raise TableError(
                         "{option}: no column {column!r}{hint}", option=Option(what), column=name, hint=hint
