@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from rich.progress import Progress
 
 from benchmarks import accuracy, alarms, coverage, monitoring, speed, theory
 from benchmarks.results import Result, table
+from driftline import UntrustedEstimateWarning
 
 BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     **{case.name: partial(accuracy.run, case) for case in accuracy.CASES},
@@ -39,6 +41,8 @@ def main() -> None:
     unknown = [name for name in args.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"unknown benchmark(s) {unknown}: choose from {list(BENCHMARKS)}")
+    # far away on purpose: doubts are expected, and numbers say by how much estimates are off
+    warnings.filterwarnings("ignore", category=UntrustedEstimateWarning)
     names, results, console = args.names or list(BENCHMARKS), [], Console()
     with Progress(console=console) as progress:
         task = progress.add_task("benchmarks", total=len(names))

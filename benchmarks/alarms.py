@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ import numpy as np
 
 from benchmarks.results import Bar, Result
 from benchmarks.scenarios import RUN_LENGTH, SCENARIOS, Scenario
-from driftline import ContinualDensityRatio, DriftAlarm, Signal, UntrustedEstimateWarning
+from driftline import ContinualDensityRatio, DriftAlarm, Signal
 
 RUNS = 150
 LIMIT = 10  # promised run lengths after which a run is given up
@@ -72,10 +71,8 @@ def delays(seeds: int) -> Iterator[Result]:
 
 def run(seeds: int) -> Iterator[Result]:
     """Measure run lengths, then delays."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UntrustedEstimateWarning)
-        yield from run_lengths(seeds)
-        yield from delays(seeds)
+    yield from run_lengths(seeds)
+    yield from delays(seeds)
 
 
 def _peers(measure: str, what: str, scenarios: tuple[str, ...]) -> Iterator[Result]:

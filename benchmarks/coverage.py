@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.results import Result
-from driftline import ContinualDensityRatio, FitDivergedError, UntrustedEstimateWarning
+from driftline import ContinualDensityRatio, FitDivergedError
 from driftline.inference import divergence
 from driftline.synthetic import GaussianStream, MixtureStream
 
@@ -68,13 +67,11 @@ def run(case: Case, seeds: int) -> Iterator[Result]:
     rng = np.random.default_rng(0)
     truths = {(t, kind): truth(case.stream, t, kind, rng) for t in TIMES for kind in KINDS}
     runs, failed = [], 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UntrustedEstimateWarning)
-        for seed in range(case.first, case.first + case.replicates):
-            try:
-                runs.append(replicate(case, seed))
-            except FitDivergedError:
-                failed += 1
+    for seed in range(case.first, case.first + case.replicates):
+        try:
+            runs.append(replicate(case, seed))
+        except FitDivergedError:
+            failed += 1
     for t, kind in [(t, kind) for t, kind in truths if t >= case.every]:
         values = np.array([run[t, kind] for run in runs])
         inside = float(((values[:, 2] <= truths[t, kind]) & (truths[t, kind] <= values[:, 3])).mean())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -12,7 +11,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.results import Result
-from driftline import ContinualDensityRatio, DensityRatio, Training, UntrustedEstimateWarning, inference
+from driftline import ContinualDensityRatio, DensityRatio, Training, inference
 from driftline.fitting import _newton as newton
 from driftline.recursion import _log_linear as log_linear
 from driftline.synthetic import GaussianStream
@@ -42,9 +41,7 @@ def steps(seeds: int) -> Iterator[Result]:
 
 def _stepper(estimator: ContinualDensityRatio, windows: list[np.ndarray]) -> float:
     estimator.fit(windows[0])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UntrustedEstimateWarning)
-        return float(np.median([_seconds(lambda w=w: estimator.partial_fit(w)) for w in windows[1:]]))
+    return float(np.median([_seconds(lambda w=w: estimator.partial_fit(w)) for w in windows[1:]]))
 
 
 def error_bars(seeds: int) -> Iterator[Result]:
@@ -96,7 +93,6 @@ def static(seeds: int) -> Iterator[Result]:
     """
     stream = GaussianStream()
     own_errors, peer_errors, own_times, peer_times, expand_times, silent = [], [], [], [], [], 0
-    warnings.simplefilter("ignore", UntrustedEstimateWarning)
     for seed in range(max(seeds, 5)):
         rng = np.random.default_rng(seed)
         original, current = stream.sample(0, ROWS, rng), stream.sample(12, ROWS, rng)

@@ -21,8 +21,8 @@ Choices that make the numbers meaningful:
 from __future__ import annotations
 
 import argparse
-import re
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from sklearn.mixture import GaussianMixture
 from driftline import ContinualDensityRatio, UntrustedEstimateWarning
 from driftline.evaluation import ContinualEvaluation, matrix_figure, measures_figure, prd_figure, samples_figure
 from driftline.evaluation.metrics import prd
+from driftline.inference import Doubt
 
 Images = npt.NDArray[np.float64]
 
@@ -102,8 +103,10 @@ def split(task: str, rng: np.random.Generator) -> tuple[Images, Images]:
     return images[:third], images[third:]
 
 
-def judged(tasks: Sequence[str], samples: int, seed: int) -> tuple[dict[str, ContinualEvaluation], dict[str, Replay]]:
-    """Take all generators through all tasks and return their judges."""
+def judged(
+    tasks: Sequence[str], samples: int, seed: int
+) -> tuple[dict[str, ContinualEvaluation], dict[str, Replay], list[Doubt]]:
+    """Take all generators through all tasks; return their judges, the generators, and reasons not to trust numbers."""
     rng = np.random.default_rng(seed)
     models = generators(seed)
     ratio = ContinualDensityRatio(model="quadratic-full", random_state=seed)
@@ -111,13 +114,14 @@ def judged(tasks: Sequence[str], samples: int, seed: int) -> tuple[dict[str, Con
         model: ContinualEvaluation(low_frequencies, measures=MEASURES, keep_real=True, estimator=ratio)
         for model in models
     }
+    doubts: list[Doubt] = []
     for task in tasks:
         training, judging = split(task, rng)
         for model, generator in models.items():
             generator.learn(task, training)
-            judges[model].task(task, judging)
-            judges[model].update(generator.samples(samples))
-    return judges, models
+            doubts += judges[model].task(task, judging).doubts
+            doubts += judges[model].update(generator.samples(samples)).doubts
+    return judges, models, doubts
 
 
 def draw(
@@ -139,11 +143,6 @@ def draw(
         figure.savefig(folder / f"judge-{name}.png", dpi=110)
 
 
-def _shape_of(warning: str) -> str:
-    """Return a warning without its numbers, so that each kind is printed once."""
-    return re.sub(r"[\d.]+", "_", warning)
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, ContinualEvaluation]:
     """Run, print and draw."""
     parser = argparse.ArgumentParser(description="Judge scikit-learn's generators on digits, one per task.")
@@ -153,10 +152,11 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, ContinualEvaluatio
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(arguments)
     tasks = TASKS[: args.tasks]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UntrustedEstimateWarning)
-        judges, models = judged(tasks, args.samples, args.seed)
-    print(f"{len(caught)} warnings", *sorted({_shape_of(str(warning.message)) for warning in caught}), sep="\n  ")
+    warnings.filterwarnings("ignore", category=UntrustedEstimateWarning)  # doubts are counted instead
+    judges, models, doubts = judged(tasks, args.samples, args.seed)
+    first = {doubt.code: doubt for doubt in reversed(doubts)}
+    kinds = Counter(doubt.code for doubt in doubts)
+    print(f"{len(doubts)} doubts", *(f"{count} like: {first[code]}" for code, count in kinds.items()), sep="\n  ")
     for model, judge in judges.items():
         means, errors = judge.average(return_std=True)
         print(f"\n{model}: means over tasks so far, after each task")

@@ -62,7 +62,10 @@ def errors(log_ratio: Floats, truth: Floats) -> dict[str, float]:
 
 @contextmanager
 def untrusted() -> Iterator[None]:
-    """Warnings that an estimate cannot be trusted are silent: the experiments show by how much it is off."""
+    """Warnings that an estimate cannot be trusted are silent: the experiments show by how much it is off.
+
+    This changes the whole process, of which each unit has one to itself; doubts are read from estimates.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UntrustedEstimateWarning)
         yield

@@ -132,7 +132,9 @@ def test_bad_policies_and_estimates_without_errors():
         ({"persistence": 1.5}, "persistence=1.5 must be a whole number"),
         ({"persistence": 3, "run_length": 2}, "persistence=3 must be less than run_length=2"),
         ({"run_length": 10, "warning": 20}, "warning=20 must lie between 1 and run_length=10"),
-        ({"persistence": 0}, "persistence=0 and warm_up=0"),
+        ({"persistence": 0}, "persistence=0 must be a whole number of windows, at least 1"),
+        ({"tolerance": "a"}, "tolerance='a' must be a number"),
+        ({"run_length": None}, "run_length=None must be a number"),
     ]:
         with pytest.raises(ValueError, match=message):
             DriftAlarm(**arguments)
@@ -195,4 +197,21 @@ def test_decisions_carry_causes():
     assert alarm.update(Estimate(0.5, math.nan, math.nan, math.nan, 0.95)).causes == (
         Cause.NO_ERROR_BAR,
         Cause.SIGNAL_STANDS,
+    )
+
+
+@pytest.mark.parametrize("given", [(0.3,), (quiet(0.3), 0.1)])
+def test_a_bare_number_is_refused_in_words(given):
+    alarm = DriftAlarm()
+    with pytest.raises(TypeError, match=r"must be an Estimate, not float: pass what est.divergence\(\)"):
+        alarm.update(*given)
+    assert alarm.memory.seen == 0
+
+
+def test_an_alarm_shows_its_policy_and_signal():
+    alarm = DriftAlarm(0.02, 500)
+    assert repr(alarm).endswith("warm_up=0): normal after 0 windows>")
+    alarm.update(quiet(0.9))
+    assert repr(alarm) == (
+        "<DriftAlarm(tolerance=0.02, run_length=500, warning=None, persistence=1, warm_up=0): alarm after 1 window>"
     )

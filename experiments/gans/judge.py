@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from driftline import DensityRatio, Training, UntrustedEstimateWarning
+from driftline import DensityRatio, Training
 from driftline.evaluation import ContinualEvaluation
 from driftline.features import ClassifierFeatures, ContinualVAE
 from experiments.experiment import Row
 from experiments.labelled import Data, Images
+from experiments.methods import untrusted
 
 __all__ = ["AGREEMENT", "DIVERGENCES", "KEEPING", "STATIC", "WARNED", "Judge", "averages"]
 
@@ -24,7 +23,7 @@ STATIC = "static_"
 """Prefix of a divergence estimated from kept real images, in the same features."""
 AGREEMENT = "agreement"
 WARNED = "warned"
-"""Number of CDRE's warnings after a task not to trust an estimate; not of one original, so ``original`` is 0."""
+"""Number of CDRE's doubts about its estimates after a task; not of one original, so ``original`` is 0."""
 
 
 class Judge:
@@ -65,16 +64,15 @@ class Judge:
 
     def begin(self, task: int) -> None:
         """Take a task's real images: the autoencoder learns, the original joins."""
-        with _counting([]):
+        with untrusted():
             self._judge.task(str(task), self._real(task))
 
     def read(self, generated: dict[int, Images]) -> Iterator[Row]:
         """Rows of all measures, for each task's generated images."""
-        warned: list[str] = []
-        with _counting(warned):
+        with untrusted():
             self._judge.update({str(task): images for task, images in generated.items()})
         task = max(generated)
-        yield _row(task, -1, WARNED, float(len(warned)))
+        yield _row(task, -1, WARNED, float(len(self._judge.doubts)))
         floors: dict[tuple[str, str], float] = {}
         for reading in self._judge.readings:
             if reading.after == str(task):
@@ -88,7 +86,7 @@ class Judge:
 
     def _static(self, task: int, original: int, images: Images, floors: dict[tuple[str, str], float]) -> Iterator[Row]:
         """Ratio estimation between kept real and generated images, in the same features as CDRE."""
-        with _counting([]):
+        with untrusted():
             ratio = DensityRatio(random_state=self._seed)
             ratio.fit(*(self._judge.encode(str(original), x) for x in (self._real(original), images)))
             found = {measure: ratio.divergence(measure) for measure in DIVERGENCES}
@@ -104,19 +102,6 @@ class Judge:
     def _recall(self, task: int) -> float:
         """The agreement of real images that the classifier has not seen."""
         return self._agreement(self._data.test[self._data.test_labels == task], task)
-
-
-@contextmanager
-def _counting(warned: list[str]) -> Iterator[None]:
-    """Collect warnings not to trust an estimate in the list: hundreds of them on the screen would help nobody."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UntrustedEstimateWarning)
-        yield
-    for warning in caught:
-        if issubclass(warning.category, UntrustedEstimateWarning):
-            warned.append(str(warning.message))
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 def _row(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Any, NamedTuple, Self
@@ -15,9 +14,10 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from sklearn.decomposition import PCA
 
-from driftline import DensityRatio, UntrustedEstimateWarning
+from driftline import ContinualDensityRatio, DensityRatio
+from driftline.inference import Doubt
 from experiments.experiment import Report, Row
-from experiments.methods import ckliep
+from experiments.methods import ckliep, untrusted
 
 __all__ = ["BOUNDS", "ESTIMATORS", "HELD_OUT", "OF_FIT", "PLUG_IN", "Pair", "Recipe", "held_out", "read"]
 
@@ -88,23 +88,33 @@ class _Projected:
     def divergence(self, kind: str) -> Any:
         return self._ratio.divergence(kind)
 
+    @property
+    def info_(self) -> Any:
+        return self._ratio.info_
+
+
+def _doubts_of_fit(ratio: Any) -> Sequence[Doubt]:
+    if isinstance(ratio, ContinualDensityRatio):
+        return [doubt for about in ratio.info_.originals.values() for doubt in about.doubts]
+    doubts: Sequence[Doubt] = ratio.info_.doubts
+    return doubts
+
 
 def read(recipe: Recipe, name: str, pair: Pair, seed: int, report: Report) -> Iterator[Row]:
     """Divergences over the rows fitted and over new ones; the log-ratio's factor for JS, warnings, seconds."""
     began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UntrustedEstimateWarning)
+    with untrusted():
         ratio = recipe.fit(name, pair, seed, report)
-        plugged = {measure: ratio.divergence(measure).value for measure in BOUNDS}
-    warned = sum(issubclass(w.category, UntrustedEstimateWarning) for w in caught)
+        plugged = {measure: ratio.divergence(measure) for measure in BOUNDS}
+    doubts = [*_doubts_of_fit(ratio), *(doubt for estimate in plugged.values() for doubt in estimate.doubts)]
     on_original, on_current = (np.asarray(ratio.log_ratio(x)) for x in (pair.new_original, pair.new_current))
     for measure in BOUNDS:
         value, factor = held_out(measure, on_original, on_current)
-        yield _row(name, measure, PLUG_IN, plugged[measure])
+        yield _row(name, measure, PLUG_IN, plugged[measure].value)
         yield _row(name, measure, HELD_OUT, value)
         if measure == "js":
             yield _row(name, "factor", OF_FIT, factor)
-    yield _row(name, "warned", OF_FIT, float(warned))
+    yield _row(name, "warned", OF_FIT, float(len(doubts)))
     yield _row(name, "seconds", OF_FIT, time.perf_counter() - began)
 
 

@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from numbers import Real
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -56,19 +57,23 @@ class AlarmPolicy:
 
     def __post_init__(self) -> None:
         given = {each.name: Option(each.name, getattr(self, each.name)) for each in fields(self)}
+        for name in ("tolerance", "run_length", "warning"):
+            value = getattr(self, name)
+            if not (isinstance(value, Real) or (name == "warning" and value is None)) or isinstance(value, bool):
+                raise OptionError("{option} must be a number", option=given[name])
         if not (self.tolerance >= 0.0 and math.isfinite(self.tolerance)):
             raise OptionError("{tolerance} must be a number of nats, at least 0", **given)
         if not 1.0 < self.run_length <= 1e12:
             raise OptionError("{run_length} must be more than 1 window, and at most 1e12", **given)
         if self.warning is not None and not 1.0 < self.warning <= self.run_length:
             raise OptionError("{warning} must lie between 1 and {run_length}", **given)
-        for name in ("persistence", "warm_up"):
-            if not isinstance(getattr(self, name), int | np.integer):
-                raise OptionError("{option} must be a whole number of windows", option=given[name])
+        for name, least in (("persistence", 1), ("warm_up", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+                message = "{option} must be a whole number of windows, at least {least}"
+                raise OptionError(message, option=given[name], least=least)
         if self.persistence >= self.run_length:
             raise OptionError("{persistence} must be less than {run_length}", **given)
-        if self.persistence < 1 or self.warm_up < 0:
-            raise OptionError("{persistence} and {warm_up}: need at least 1 and 0 windows", **given)
 
     @property
     def warning_length(self) -> float:
@@ -183,6 +188,15 @@ def _has_law(estimate: Estimate) -> bool:
     return estimate.noise > 0.0 and estimate.noise_std > 0.0
 
 
+def _estimate(given: object, name: str) -> None:
+    """Raise if this is not an estimate: a bare number has no error bar to keep a false-alarm rate with."""
+    if not isinstance(given, Estimate):
+        raise TypeError(
+            f"{name} must be an Estimate, not {type(given).__name__}: pass what est.divergence() and "
+            "est.step_divergence() return, since limits need their error bars"
+        )
+
+
 def _checked(estimate: Estimate) -> Estimate:
     if not math.isfinite(estimate.std_error):
         raise ValueError(
@@ -259,6 +273,9 @@ def decide(
         step: divergence of the last step, for abrupt change. It is seen once, so with ``persistence`` above 1 it can
             only warn.
     """
+    _estimate(divergence, "divergence")
+    if step is not None:
+        _estimate(step, "step")
     if memory.seen and not math.isfinite(divergence.std_error + (0.0 if step is None else step.std_error)):
         blind = Look(divergence.value, math.nan, math.nan)
         unable = (Cause.NO_ERROR_BAR, Cause.SIGNAL_STANDS)
@@ -333,6 +350,8 @@ class DriftAlarm:
     normal
     alarm
     alarm
+    >>> alarm
+    <DriftAlarm(tolerance=0.01, run_length=500, warning=None, persistence=1, warm_up=0): alarm after 6 windows>
     """
 
     def __init__(
@@ -346,6 +365,11 @@ class DriftAlarm:
     ) -> None:
         self.policy = AlarmPolicy(tolerance, run_length, warning, persistence, warm_up)
         self.memory = AlarmMemory()
+
+    def __repr__(self) -> str:
+        chosen = ", ".join(f"{each.name}={getattr(self.policy, each.name)!r}" for each in fields(self.policy))
+        windows = "window" if self.memory.seen == 1 else "windows"
+        return f"<DriftAlarm({chosen}): {self.memory.signal} after {self.memory.seen} {windows}>"
 
     def update(self, divergence: Estimate, step: Estimate | None = None) -> Decision:
         """Return the decision after a window."""

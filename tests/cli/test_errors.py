@@ -52,9 +52,14 @@ from driftline.monitor import Monitor, Record, Settings, settings_of
         (["weights", "run.driftline", "first.csv"], "--out"),
         (["weights", "run.driftline", "first.csv", "--out", "first.csv"], "is the file that is read"),
         (["weights", "run.driftline", "first.csv", "--out", "weights.xls"], "name it .csv, .parquet"),
-        (["weights", "run.driftline", "first.csv", "--out", "w.csv", "--original", "summer"], "there are original"),
+        (
+            ["weights", "run.driftline", "first.csv", "--out", "w.csv", "--original", "summer"],
+            "there is only 'original'",
+        ),
         (["compare", "first.csv", "nowhere.csv"], "nowhere.csv"),
-        (["compare", "first.csv", "last.csv", "--level", "3"], "--level 3.0"),
+        (["watch", "people.csv", "--window", "1.5"], "'--window': '1.5' must be a whole number"),
+        (["compare", "first.csv", "last.csv", "--tolerance", "x"], "'--tolerance': 'x' must be a number"),
+        (["compare", "first.csv", "last.csv", "--level", "3"], "--level 3 must lie between 0 and 1"),
         (["original", "add", "run.driftline", "--name", "original"], "original"),
         (["original", "add", "run.driftline", "--name", "x", "nowhere.csv"], "nowhere.csv"),
         (["original"], "Missing command"),
@@ -95,12 +100,12 @@ def refused(**given):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"warning": 5.0, "run_length": 3.0}, "--warning 5.0 must lie between 1 and --run-length 3.0"),
+        ({"warning": 5.0, "run_length": 3.0}, "--warning 5 must lie between 1 and --run-length 3"),
         ({"tolerance": float("nan")}, "--tolerance nan must be a number of nats, at least 0"),
         ({"columns": ("a b", "")}, "--columns 'a b,' must be names"),
         ({"divergences": ()}, "--divergences is empty: the alarm looks at the first one"),
         ({"datetime": "second"}, "--datetime: 'second' is unknown, choose from hour, weekday, day, month"),
-        ({"warm_up": -1}, "--persistence 1 and --warm-up -1: need at least 1 and 0 windows"),
+        ({"warm_up": -1}, "--warm-up -1 must be a whole number of windows, at least 0"),
         ({"every": "1d"}, "--window 300 rows and windows by time exclude each other: choose one"),
         (
             {"window": None, "every": "1d"},

@@ -97,7 +97,7 @@ def test_a_new_setting_is_written_in_one_place(tmp_path):
     assert len(lines) == 2  # in both commands
     assert err.splitlines() == [
         "driftline: --patience 0 must be a whole number of at least 1",
-        f"driftline: {tmp_path / 'a.toml'}: patience = 'long' must be a whole number",
+        f'driftline: {tmp_path / "a.toml"}: patience = "long" must be a whole number',
     ]
 
 

@@ -27,14 +27,21 @@ def test_config_is_below_the_command_line(copy, said):
     ("text", "message"),
     [
         ("windows = 5", "'windows' is not an option"),
-        ("window = '5'", "bad.toml: window = '5' must be a whole number"),
+        ("window = '5'", 'bad.toml: window = "5" must be a whole number'),
         ("tolerance = true", "must be a number"),
         ("columns = [1, 2]", "must be names"),
         ("fail-on = 'sometimes'", "choose from alarm, warning, never"),
         ("warm-up = 1\nwarm_up = 2", "given twice"),
         ("window = ", "bad.toml: Invalid value"),
         ("[watch]\nwindow = 5", "'watch' is not an option"),
-        ("window = 300\nlevel = 2", "--level 2.0 must lie between 0 and 1"),
+        ("window = 300\nrun-length = 0.5", "bad.toml: run_length = 0.5 must be more than 1 window"),
+        ("window = 300\npoll = 0", "bad.toml: poll = 0 must be a positive number"),
+        ("window = 300\nsummaries = 'no'", 'bad.toml: summaries = "no" must be true or false'),
+        ("window = true", "bad.toml: window = true must be a whole number"),
+        ("widow = 300", "'widow' is not an option of driftline watch: did you mean 'window'?"),
+        ("window = 300\ndrop = ['zzz']", "bad.toml: people.csv, window 0: drop: no column 'zzz'"),
+        ("window = 300\nnumeric = 'age'\ndrop = 'age'", "bad.toml: column 'age' cannot be in both numeric and drop"),
+        ("window = 300\nlevel = 2", "bad.toml: level = 2 must lie between 0 and 1"),
         ("poll = 0", "positive number of seconds"),
     ],
 )
@@ -42,6 +49,14 @@ def test_bad_config(copy, said, text, message):
     Path("bad.toml").write_text(text)
     assert run(["watch", "people.csv", "--config", "bad.toml"]) == 2
     assert message in said()[1]
+
+
+def test_the_command_line_is_named_where_it_overrides_the_file(copy, said):
+    Path("good.toml").write_text("window = 300\nrun-length = 50\nlevel = 0.9")
+    assert run(["watch", "people.csv", "--config", "good.toml", "--level", "2"]) == 2
+    assert said()[1] == "driftline: --level 2 must lie between 0 and 1\n"
+    assert run(["watch", "people.csv", "--config", "good.toml", "--warning", "70"]) == 2
+    assert said()[1] == "driftline: good.toml: --warning 70 must lie between 1 and run_length = 50\n"
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])

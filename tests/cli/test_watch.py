@@ -74,7 +74,7 @@ def test_a_new_run_knows_one_original(copy, said, tracker):
     command = ["watch", "people.csv", "--window", "300", "--json", "--fail-on", "alarm", *tracker]
     assert run([*command, "--original", "orignal"]) == 2
     out, err = said()
-    assert (out, err) == ("", "driftline: --original 'orignal' is unknown: there are original\n")
+    assert (out, err) == ("", "driftline: --original orignal is unknown: there is only 'original'\n")
     assert not Path("new.driftline").exists()
     assert run([*command, "--original", "original"]) == 1
 

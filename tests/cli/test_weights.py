@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
-from driftline import Monitor
+from driftline import Monitor, UntrustedEstimateWarning
 from driftline.cli import run
 
 
@@ -21,7 +22,7 @@ def test_weights_from_any_format_to_any(copy, said, kind, out, people):
     }
     write[kind](f"rows.{kind}")
     assert run(["weights", "run.driftline", f"rows.{kind}", "--out", out]) == 0
-    assert said()[0] == f"300 rows in {out}\n"
+    assert said()[0] == f"300 rows in {out}, weighted to stand in for the original 'original'\n"
     read = {".csv": pl.read_csv, ".parquet": pl.read_parquet, ".arrow": pl.read_ipc, ".jsonl": pl.read_ndjson}
     found = read[Path(out).suffix](out)
     with Monitor.open("run.driftline", readonly=True) as monitor:
@@ -37,3 +38,48 @@ def test_weights_do_not_hide_a_column(copy, said, people):
     assert run(["weights", "run.driftline", "rows.csv", "--out", "w.csv"]) == 2
     assert "'weight'" in said()[1]
     assert not Path("w.csv").exists()
+
+
+def test_weights_say_their_original_and_their_doubts_in_lines(copy, said, people, recwarn):
+    pd.concat([people(1), people(2, moved=6.0)]).to_csv("far.csv", index=False)
+    assert run(["watch", "far.csv", "--window", "300", "--tracker", "far.driftline"]) == 0
+    assert run(["original", "add", "far.driftline", "--name", "now"]) == 0
+    said()
+    assert run(["weights", "far.driftline", "far.csv", "--out", "w.csv"]) == 0
+    out, err = said()
+    assert out == "600 rows in w.csv, weighted to stand in for the original 'original'\n"
+    assert err.startswith("driftline: these weights are not to be trusted: the weights rest on")
+    assert len(err.splitlines()) == 1
+    assert run(["weights", "far.driftline", "far.csv", "--out", "w.csv", "--original", "now"]) == 0
+    assert said() == ("600 rows in w.csv, weighted to stand in for the original 'now'\n", "")
+    assert not recwarn.list
+    with Monitor.open("far.driftline", readonly=True) as monitor:
+        with pytest.warns(UntrustedEstimateWarning, match="^original: the weights rest on") as found:
+            monitor.weights(people(1))
+        assert found[0].filename == __file__
+        assert monitor.score(people(1)).doubts[0].code == "few_for_weights"
+
+
+def test_an_error_names_the_file_and_the_originals(copy, said, people):
+    people(1).drop(columns="city").to_csv("less.csv", index=False)
+    for command in (
+        ["weights", "run.driftline", "less.csv", "--out", "w.csv"],
+        ["original", "add", "run.driftline", "less.csv", "--name", "less"],
+        ["inspect", "run.driftline", "--against", "less.csv"],
+    ):
+        assert run(command) == 2
+        assert said()[1] == "driftline: less.csv: column 'city' is missing\n"
+    for command in (
+        ["weights", "run.driftline", "first.csv", "--out", "w.csv"],
+        ["report", "run.driftline"],
+        ["watch", "people.csv", "--tracker", "run.driftline"],
+    ):
+        assert run([*command, "--original", "nope"]) == 2
+        assert said()[1] == "driftline: --original nope is unknown: there is only 'original'\n"
+    assert not Path("report.html").exists()
+
+
+@pytest.mark.parametrize(("option", "suffix"), [("--out", ".html or .htm"), ("--png", ".png")])
+def test_a_report_has_the_suffix_of_its_format(copy, said, option, suffix):
+    assert run(["report", "run.driftline", option, "page.pdf"]) == 2
+    assert said()[1] == f"driftline: {option} page.pdf: its name must end in {suffix}\n"

@@ -245,3 +245,17 @@ def test_kl_of_networks_is_not_averaged_over_the_rows_of_the_fit(seed):
     a, b = np.random.default_rng(seed).standard_normal((2, 1000, 4))
     ratio = DensityRatio(model="mlp", training=Training(epochs=6), random_state=0).fit(a, b)
     assert ratio.divergence("kl").value < 0.03
+
+
+def test_a_snapshot_goes_on_by_itself():
+    rng = np.random.default_rng(0)
+    a, b, c = (pd.DataFrame(rng.normal(0.2 * t, 1.0, (300, 2)), columns=["x", "y"]) for t in range(3))
+    est = ContinualDensityRatio(model="linear", random_state=1).fit(a).partial_fit(b)
+    before, twin = est.to_bytes(), est.snapshot()
+    assert (twin.to_bytes(), twin.info_) == (before, est.info_)
+    twin.add_original(c, "later").partial_fit({"original": c})
+    assert (est.to_bytes(), est.originals_, est.t_) == (before, ["original"], 1)
+    turned = est.snapshot().change_features(b.to_numpy()[:, ::-1])
+    assert turned.snapshot().partial_fit(c.to_numpy()[:, ::-1], before=c).t_ == 2  # also with two kinds of features
+    with pytest.raises(NotFittedError):
+        ContinualDensityRatio().snapshot()

@@ -12,6 +12,7 @@ from matplotlib.colors import LogNorm
 
 from driftline.evaluation import ContinualEvaluation, matrix_figure, measures_figure, prd_figure, samples_figure
 from driftline.evaluation import _scores as scores
+from driftline.evaluation._figures import _short
 from driftline.evaluation.metrics import prd
 
 
@@ -197,3 +198,19 @@ def test_matplotlib_is_left_alone():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[False] False"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0996, ".10"),
+        (0.0994, ".099"),
+        (0.996, "1.0"),
+        (9.96, "10"),
+        (-0.007, "−.007"),
+        (-0.0001, "0"),
+        (1e6, "1e+06"),
+    ],
+)
+def test_cells_have_two_digits(value, text):
+    assert _short(value) == text

@@ -1,5 +1,6 @@
 """Judging generators task after task: the truth without keeping it, forgetting seen, mistakes named."""
 
+import threading
 import warnings
 from collections.abc import Iterable, Mapping
 from types import ModuleType
@@ -187,9 +188,9 @@ def test_without_keep_real_nothing_real_is_kept():
         assert max(held_of(found, judges[0])) < 0.01  # quantiles may equal a value
         assert held_of(found, judges[1])[0] == 1
     for leak in (torch.tensor(rows), torch.tensor((rows - rows.mean(0)) / rows.std(0))):
-        state = judges[0]._ratio._state
+        state = judges[0]._state.ratio._state
         track = state.tracks["a"]._replace(step_log_ratio=leak)
-        judges[0]._ratio._state = state._replace(tracks={**state.tracks, "a": track})
+        judges[0]._state.ratio._state = state._replace(tracks={**state.tracks, "a": track})
         assert max(held_of(rows, judges[0])) == 1
 
 
@@ -205,7 +206,7 @@ def test_frames_have_the_columns_of_the_first_task(tmp_path):
         with pytest.raises(ValueError, match="generated samples of task 'a' " + order):
             judge.update({"a": frame("zyx")})
         judge.update({"a": frame()}).save(tmp_path / "judge")
-        for one in (judge, ContinualEvaluation.load(tmp_path / "judge", features=features)):
+        for one in (judge, ContinualEvaluation.load(tmp_path / "judge", features=judge.features)):
             with pytest.raises(ValueError, match="real samples of task 'b' " + order):
                 one.task("b", frame("zyx"))
             with pytest.raises(ValueError, match=r"missing \['y', 'z'\]"):
@@ -334,17 +335,16 @@ def test_moving_features_are_resumed(tmp_path, hold):
 
 
 def test_features_of_ones_own_are_asked_for_again(tmp_path):
-    turning = Turning()
     with pytest.raises(ValueError, match=r"your own features \(Turning\) is held for each task.*hold_features=False"):
         judged(ContinualEvaluation(Turning(), measures=("js",)), n=300).save(tmp_path / "judge")
-    going = judged(ContinualEvaluation(turning, measures=("js",), hold_features=False), n=300)
+    going = judged(ContinualEvaluation(Turning(), measures=("js",), hold_features=False), n=300)
     going.save(tmp_path / "judge")
     with pytest.raises(ValueError, match=r"your own features \(Turning\): pass them, load\(path, features=...\)"):
         ContinualEvaluation.load(tmp_path / "judge")
     with pytest.raises(ValueError, match="not in the state they had when it was saved"):
         ContinualEvaluation.load(tmp_path / "judge", features=Turning())
     again = Turning()
-    again.angle = turning.angle
+    again.angle = going.features.angle
     rng = np.random.default_rng(5)
     samples = {name: real(k, rng, 300) for k, name in enumerate((*TASKS, "z"))}
     same_after_another_task(going, ContinualEvaluation.load(tmp_path / "judge", features=again), samples)
@@ -451,9 +451,9 @@ def test_errors_that_come_late_are_undone():
     judge = ContinualEvaluation(features, measures=("js",)).task("a", truth).update({"a": a})
     with pytest.raises(ValueError, match="broken"):
         judge.task("b", other)
-    assert features.angle == 0.7
+    assert (features.angle, judge.features.angle) == (0.0, 0.7)
     assert judge.tasks == ["a"]
-    features.broken = False
+    judge.features.broken = False
     judge.task("b", other)
 
     failing = {"now": False}
@@ -465,6 +465,85 @@ def test_errors_that_come_late_are_undone():
     failing["now"] = True
     with pytest.raises(ValueError, match="generated samples of task 'a': features by metric_features: column 0"):
         judge.update({"a": a})
-    assert judge._ratio.t_ == 0
+    assert judge._state.ratio.t_ == 0
     failing["now"] = False
-    assert judge.update({"a": a})._ratio.t_ == 1
+    assert judge.update({"a": a})._state.ratio.t_ == 1
+
+
+class Filling(Turning):
+    """Encoder that changes its attributes in place when it is trained, and cannot be copied if it holds a lock."""
+
+    def __init__(self, lock=None):
+        self.angles, self.lock = [0.0], lock
+
+    @property
+    def angle(self):
+        return self.angles[-1]
+
+    def partial_fit(self, x):
+        self.angles.append(self.angle + 0.7)
+        return self
+
+
+class Snapping(Filling):
+    def snapshot(self):
+        twin = Snapping(self.lock)
+        twin.angles = list(self.angles)
+        return twin
+
+
+@pytest.mark.parametrize("hold", [True, False])
+@pytest.mark.parametrize("kind", [Turning, Filling, Snapping])
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_features_are_never_changed_and_those_of_the_judge_only_by_success(hold, kind, error, monkeypatch):
+    rng, features = np.random.default_rng(0), kind()
+    judge = ContinualEvaluation(features, measures=("js",), hold_features=hold)
+    assert judge.features is features
+    judge.task("a", real(0, rng, 300)).update({"a": generated(0, 0, rng, n=300)})
+    samples = {"a": generated(0, 1, rng, n=300), "b": generated(1, 1, rng, n=300)}
+    truth, trained, table = real(1, rng, 300), judge.features, judge.table()
+
+    def broken(*args, **options):
+        raise error("broken")
+
+    for place in ("add_original", "change_features")[: 1 if hold else 2]:
+        with monkeypatch.context() as patch:
+            patch.setattr(ContinualDensityRatio, place, broken)
+            with pytest.raises(error, match="broken"):
+                judge.task("b", truth)
+        assert judge.features is trained
+        assert (features.angle, trained.angle) == (0.0, 0.7)
+        assert judge.tasks == ["a"]
+    judge.task("b", truth)
+    with monkeypatch.context() as patch:
+        patch.setattr(ContinualDensityRatio, "divergence", broken)
+        with pytest.raises(error, match="broken"):
+            judge.update(samples)
+    assert judge.table().equals(table)
+    judge.update(samples)
+    assert (features.angle, trained.angle, judge.features.angle) == (0.0, 0.7, 1.4)
+    point = np.array([[1.0, 0.0, 0.0]])
+    judge.features.partial_fit(point)  # whoever takes them and trains them further does not change what is held
+    if hold:
+        assert [judge.encode(name, point)[0, 1] for name in "ab"] == pytest.approx(np.sin([0.7, 1.4]))
+
+
+def test_features_that_cannot_be_copied_need_a_snapshot():
+    rng = np.random.default_rng(0)
+    with pytest.raises(TypeError, match=r"cannot be .*: give Filling a method snapshot\(\)"):
+        ContinualEvaluation(Filling(threading.Lock()), measures=("js",)).task("a", real(0, rng, 300))
+    judge = judged(ContinualEvaluation(Snapping(threading.Lock()), measures=("js",)), n=300)
+    assert judge.features.angles == pytest.approx([0.0, 0.7, 1.4, 2.1])
+
+
+def test_doubts_are_what_was_warned_of():
+    rng, judge = np.random.default_rng(0), ContinualEvaluation(measures=("reverse_kl", "pearson"))
+    for call in (
+        lambda: judge.task("a", rng.normal(0.0, 1.0, (300, 2))),
+        lambda: judge.update({"a": rng.normal(4.0, 0.5, (300, 2))}),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UntrustedEstimateWarning)
+            call()
+        assert [str(doubt) for doubt in judge.doubts] == [str(warning.message) for warning in caught]
+    assert judge.doubts

@@ -304,6 +304,22 @@ def test_draws_are_the_posterior_and_belong_to_their_rows(digits):
         vae.set_params(output="median").transform(digits.images)
 
 
+def test_a_snapshot_goes_on_by_itself(digits):
+    vae = small(training=BRIEF)
+    twin = vae.snapshot()
+    assert twin.get_params() == vae.get_params()
+    twin.fit(digits.images)
+    assert not hasattr(vae, "t_")
+    vae.fit(digits.images)
+    before, twin = vae.transform(digits.images), vae.snapshot()
+    twin.partial_fit(digits.images)
+    assert (vae.t_, twin.t_) == (0, 1)
+    np.testing.assert_array_equal(vae.transform(digits.images), before)
+    np.testing.assert_array_equal(
+        vae.partial_fit(digits.images).transform(digits.images), twin.transform(digits.images)
+    )
+
+
 def test_draws_do_not_depend_on_the_type_of_numbers(rng):
     rows = rng.normal(3.0, 100.0, (60, 4)).astype(np.float32)
     vae = small(output="draw", latent=2, likelihood="gaussian", training=BRIEF).fit(rows)

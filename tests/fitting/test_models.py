@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 
 from driftline.fitting import MLP, Dense, LogLinear, Network, fit_features, fit_standardizer, grow, log_linear_design
 
@@ -95,3 +96,15 @@ def test_heads_and_tau_input():
     assert not torch.allclose(outputs[0], outputs[1])
     with pytest.raises(ValueError, match=r"returned shape \(20, 3\).*expected \(20, 2\)"):
         Network(standardizer, MLP(6, 3, (8,)), 0, 2)(x)
+
+
+def test_a_generator_of_ones_own_draws_the_weights_of_pytorch():
+    """The weights of ``nn.Linear`` with the same seed, and nothing is drawn from the global generator."""
+    torch.manual_seed(7)
+    layers = nn.Linear(5, 8), nn.Linear(8, 2)
+    state = torch.random.get_rng_state()
+    module = MLP(5, 2, (8,), torch.Generator().manual_seed(7))
+    assert torch.equal(torch.random.get_rng_state(), state)
+    for layer, ours in zip(layers, (*module.layers, module.head), strict=True):
+        assert torch.equal(ours.weight, layer.weight)
+        assert torch.equal(ours.bias, layer.bias)

@@ -1,19 +1,21 @@
 """The monitor holds a pure state: it neither raises nor catches warnings, so threads do not meet."""
 
+import multiprocessing
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
 from driftline import ContinualDensityRatio, Monitor, inference
 from driftline.monitor import Settings, read_run
 from driftline.monitor._advance import FIRST, fit_encoder, step_settings
 from driftline.monitor._tracker import Tracker
 from driftline.recursion import _steps as steps
-from driftline.sources import Batch
+from driftline.tables import Rows
 
 ROWS = 300
 
@@ -27,8 +29,8 @@ def frames(seed, windows=5):
     ]
 
 
-def watched(tables):
-    with Monitor(window=ROWS, divergences=("reverse_kl", "kl", "pearson")) as monitor:
+def watched(tables, model="auto"):
+    with Monitor(window=ROWS, divergences=("reverse_kl", "kl", "pearson"), model=model) as monitor:
         return [replace(record, seconds=0.0) for record in monitor.watch(tables)]
 
 
@@ -38,6 +40,24 @@ def test_eight_monitors_in_eight_threads_are_eight_monitors_in_turn():
         in_turn, at_once = list(one.map(watched, streams)), list(eight.map(watched, streams))
     assert any(record.doubts for records in in_turn for record in records)
     assert at_once == in_turn
+
+
+def by_networks(tables):
+    return [record.to_json() for record in watched(tables, "mlp")]  # nan is not equal to that of a process
+
+
+def in_turn(streams):
+    with ThreadPoolExecutor(1) as one:
+        return list(one.map(by_networks, streams))
+
+
+def test_networks_in_threads_are_those_of_another_process():
+    streams, state = [frames(seed, windows=3) for seed in range(3)], torch.random.get_rng_state()
+    with ThreadPoolExecutor(3) as threads:
+        at_once = list(threads.map(by_networks, streams))
+    assert torch.equal(torch.random.get_rng_state(), state)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        assert at_once == process.submit(in_turn, streams).result()
 
 
 @pytest.mark.parametrize("place", ["step", "divergence"])
@@ -66,7 +86,7 @@ def test_the_filters_of_the_process_are_left_alone():
 def test_records_hold_the_doubts_of_an_estimator_each_once():
     tables, kinds = frames(1), ("reverse_kl", "kl", "pearson")
     settings = Settings(window=ROWS, divergences=kinds)
-    encoder = fit_encoder(Batch(tables[0].to_arrow(), None, 0), settings)
+    encoder = fit_encoder(Rows(tables[0].to_arrow()), settings)
     values = [encoder.transform(table.to_arrow()).values for table in tables]
     est = ContinualDensityRatio(random_state=0).fit(values[0])
     for record, window in zip(watched(tables)[1:], values[1:], strict=True):
@@ -82,7 +102,7 @@ def test_records_hold_the_doubts_of_an_estimator_each_once():
 @pytest.mark.parametrize("model", ["auto", "linear", "mlp"])
 def test_a_step_is_that_of_an_estimator_with_the_same_settings(model):
     settings = Settings(window=ROWS, model=model, seed=3)
-    encoder = fit_encoder(Batch(frames(0)[0].to_arrow(), None, 0), settings)
+    encoder = fit_encoder(Rows(frames(0)[0].to_arrow()), settings)
     est = ContinualDensityRatio(model=model, random_state=3)
     assert step_settings(settings, encoder) == replace(est._settings(3), names=tuple(encoder.names))
 

@@ -75,10 +75,20 @@ def test_arguments_of_a_monitor_are_the_settings():
         ({"datetime": ["hour", "year"]}, "datetime: 'year' is unknown, choose from hour, weekday, day, month"),
         ({"divergences": ()}, "divergences is empty: the alarm looks at the first one"),
         ({"columns": ("a", 1)}, r"columns=\('a', 1\) must be names"),
-        ({"numeric": "a", "categorical": "a"}, "column 'a' cannot be both numeric and categorical"),
-        ({"columns": "a", "drop": "a"}, "column 'a' is both watched and dropped"),
+        (
+            {"numeric": "a", "categorical": "a"},
+            "column 'a' cannot be in both numeric and categorical: leave it out of one",
+        ),
+        ({"columns": "a", "drop": "a"}, "column 'a' cannot be in both columns and drop: leave it out of one"),
         ({"every": "1d"}, "window=300 rows and windows by time exclude each other"),
         ({"tolerance": -1.0}, "tolerance=-1.0 must be a number of nats"),
+        ({"tolerance": None}, "tolerance=None must be a number"),
+        ({"run_length": "x"}, "run_length='x' must be a number"),
+        ({"summaries": "no"}, "summaries='no' must be true or false"),
+        ({"lateness": 3}, "lateness=3 must be text"),
+        ({"top": True}, "top=True must be a whole number"),
+        ({"drop": 3}, "drop=3 must be names"),
+        ({"divergences": None}, "divergences=None must be names"),
     ],
 )
 def test_a_value_that_cannot_be_right_is_refused(given, message):

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import shutil
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import jsonschema
@@ -18,7 +19,7 @@ from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
 from driftline.monitor import Moved, Record, Settings, Status, read_run
 from driftline.monitor._records import RECORD_SCHEMA, RecordError
-from driftline.monitor._sqlite import TrackerError
+from driftline.monitor._sqlite import TrackerError, in_words, lock
 from driftline.monitor._tracker import Progress, Tracker
 
 RUN = {"created": "2026-01-01", "source": "a.csv", "settings": Settings(window=100).to_dict(), "encoder": {}}
@@ -191,6 +192,33 @@ def test_other_versions_are_refused_with_a_remedy(tmp_path, version, remedy):
         database.execute(f"PRAGMA user_version = {version}")
     with pytest.raises(TrackerError, match=f"written as version {version}, this driftline reads version 2: {remedy}"):
         read_run(tmp_path / "run")
+
+
+def error_of(statement, path=":memory:"):
+    with closing(sqlite3.connect(path)) as database, pytest.raises(sqlite3.Error) as caught:
+        database.execute(statement).fetchall()
+    return caught.value
+
+
+def test_errors_of_sqlite_are_told_by_their_codes(tmp_path):
+    """Messages may say anything, such as the name of a file."""
+    (tmp_path / "text").write_text("no database at all" * 100)
+    assert in_words(error_of("SELECT * FROM parts", tmp_path / "text")) == "not a driftline tracker file"
+    assert in_words(error_of("SELECT * FROM parts")) == "damaged (no such table: parts)"
+    assert in_words(sqlite3.OperationalError("no such luck: locked")) == "cannot be used (no such luck: locked)"
+    filled(tmp_path / "run")
+    data = bytearray((tmp_path / "run").read_bytes())
+    data[16384:] = bytes(len(data) - 16384)
+    (tmp_path / "run").write_bytes(data)
+    assert in_words(error_of("SELECT * FROM parts", tmp_path / "run")).startswith("damaged (")
+    with closing(lock(str(tmp_path / "locked"))):
+        with pytest.raises(TrackerError, match="another process is writing"):
+            lock(str(tmp_path / "locked"))
+        busy = error_of("SELECT * FROM parts", tmp_path / "locked.lock")
+    assert in_words(busy).startswith("cannot be used (")
+    (tmp_path / "folder.lock").mkdir()
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+        lock(str(tmp_path / "folder"))
 
 
 def test_missing_files(tmp_path):

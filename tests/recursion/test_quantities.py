@@ -1,17 +1,20 @@
 """Quantities of a fitted ratio: values with their doubts, which never warn."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from driftline.fitting import Training
 from driftline.inference import DoubtCode
 from driftline.recursion import (
     Policy,
     StepSettings,
     attribution,
     divergence,
+    has_attribution,
     log_ratio,
     start,
     step,
@@ -72,3 +75,18 @@ def test_unknown_originals_are_refused(windows):
     state = start(windows[0], SETTINGS, "spring")
     with pytest.raises(ValueError, match=r"original 'summer' is unknown: choose one of \['spring'\]"):
         track_of(state, "summer")
+
+
+def test_attribution_can_be_asked_only_where_there_is_one(windows):
+    network = replace(SETTINGS, model="mlp", hidden=(4,), training=Training(epochs=1))
+    for settings, stepped_has_it in ((SETTINGS, True), (network, False)):
+        state = start(windows[0], settings)
+        after, _ = step(state, {"original": windows[1]}, settings, Policy())
+        for found, has_it in ((state, False), (after, stepped_has_it)):
+            current = track_of(found).current
+            assert has_attribution(current) == has_it
+            if has_it:
+                assert len(attribution(current, SETTINGS.names, 0.95, None).parts) == 3
+            else:
+                with pytest.raises(ValueError, match="cannot be attributed"):
+                    attribution(current, SETTINGS.names, 0.95, None)

@@ -1,5 +1,7 @@
 """The recursion tracks the truth, adds up nothing without drift, gives reasons, and survives errors unchanged."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -197,6 +199,25 @@ def test_error_bars_end_where_the_model_changes_and_not_before(rng):
     late.set_params(model="quadratic-full").partial_fit(c)
     assert np.isnan(late.divergence().std_error)
     assert np.isfinite(late.info_.originals["original"].held_out)
+
+
+def test_networks_by_a_factory_take_turns_in_threads(rng):
+    """Initial weights and dropout come from the generator that all threads share."""
+    from torch import nn
+
+    windows = [rng.normal(0.3 * t, 1, (300, 2)) for t in range(3)]
+
+    def number(seed):
+        def model(i, o):
+            return nn.Sequential(nn.Linear(i, 8), nn.Dropout(0.2), nn.Linear(8, o))
+
+        est = ContinualDensityRatio(model=model, training=QUICK, warm_start=False, random_state=seed).fit(windows[0])
+        return est.partial_fit(windows[1]).partial_fit(windows[2]).divergence().value
+
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(4) as four:
+        in_turn, at_once = list(one.map(number, range(8))), list(four.map(number, range(8)))
+    assert len(set(in_turn)) == 8
+    assert at_once == in_turn
 
 
 def test_modules_that_are_not_ours_are_left_alone(rng):

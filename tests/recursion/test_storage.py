@@ -238,3 +238,26 @@ def test_bytes_without_padding_are_fewer_and_the_same_state():
     whole, short = est.to_bytes(), est.to_bytes(padded=False)
     assert len(short) < 0.5 * len(whole)
     assert ContinualDensityRatio.from_bytes(short).to_bytes() == whole
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_contents_say_which_arrays_hold_rows_and_whose(model):
+    rng = np.random.default_rng(0)
+    windows = [rng.normal(0.1 * t, 1.0, (200 + t, 3)) for t in range(4)]
+    est = estimator(model, step="adaptive", enough=10.0, too_much=20.0).fit(windows[0], name="window")
+    est.partial_fit(windows[1]).add_original(windows[2], "b.c")
+    est.partial_fit({"window": windows[3]})
+    found = storage.contents(est.to_bytes(), "these bytes")
+    rows = {(array.original, len(array.values)) for array in found if array.holds_rows}
+    assert rows == {("window", 200), ("window", 203), ("b.c", 202)}  # adaptive: the anchor's rows beside the last
+    for array in found:
+        values = np.asarray(array.values)
+        held = [window for window in windows if values.ndim and np.isin(window, values).any()]
+        assert bool(held) == array.holds_rows, array.name
+        assert (array.original is None) == (array.name == "t" or array.name.startswith("module."))
+    meanings = {array.name: array.what for array in found}
+    assert meanings["track.0.current.window"] == "rows, for the next step"
+    assert meanings["track.0.current.mean"] == "means of the encoded columns in the original"
+    assert meanings["t"] == meanings["track.1.held"] == "a number of the recursion"
+    with pytest.raises(StateFileError, match="these bytes"):
+        storage.contents(est.to_bytes()[:-9], "these bytes")

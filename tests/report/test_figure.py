@@ -3,7 +3,7 @@ import warnings
 
 import pytest
 
-from driftline.report import histories, write_png
+from driftline.report import findings, write_png
 from driftline.report._figure import draw
 from driftline.report._histories import ReportError
 
@@ -25,7 +25,7 @@ def test_every_run_makes_a_figure(cases, tmp_path, case):
 
 
 def test_its_title_is_the_verdict(runs):
-    figure = draw(histories(runs.run(runs.weekly()))[0], "electricity.csv")
+    figure = draw(*findings(runs.run(runs.weekly())).verdicts[0], "electricity.csv")
     assert (
         figure.get_suptitle()
         .replace("\n", " ")

@@ -6,7 +6,7 @@ import pytest
 
 from driftline import Cause, ContinualDensityRatio, Signal, UntrustedEstimateWarning
 from driftline.report import histories, verdict
-from driftline.report._actions import actions
+from driftline.report._actions import actions, worth
 from driftline.report._histories import doubts
 from driftline.report._verdicts import carriers
 
@@ -60,11 +60,30 @@ def test_drift_within_the_tolerance(runs):
     assert [step.title for step in actions(history, found, "r", {})] == ["Nothing"]
 
 
-def test_drift_between_tolerance_and_limit(runs):
-    assert (
-        "beyond the tolerance of 0.1 nats, but not significantly"
-        in judged(runs.run([runs.original(), runs.record(1, 0.12)]))[1].sentence
-    )
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (0.02, "beyond the tolerance of 0.1 nats, but its interval reaches down to it,"),
+        (0.005, "beyond the tolerance of 0.1 nats, but not beyond the limits of the alarm, which allow for a look at"),
+    ],
+)
+def test_drift_between_tolerance_and_limit_is_said_as_its_interval_lies(runs, error, words):
+    record = runs.record(1, 0.12, divergences={"reverse_kl": runs.estimate(0.12, error)})
+    assert words in judged(runs.run([runs.original(), record]))[1].sentence
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"diagnostics": {"mean_ratio": 1.39}}, "good"),
+        ({"diagnostics": {"mean_ratio": 1.41}}, "poor"),
+        ({"diagnostics": {"mean_ratio": 0.59}}, "poor"),
+        ({"effective_sample_size": 99.0}, "poor"),
+        ({"effective_sample_size": float("nan")}, "unknown"),
+    ],
+)
+def test_worth_of_weights(runs, changes, expected):
+    assert worth(runs.record(1, 0.02, **changes)) == expected
 
 
 @pytest.mark.parametrize("value", [0.003, -0.004])
@@ -147,7 +166,7 @@ def test_columns_that_may_not_have_moved_are_not_named(runs):
     sure = runs.record(1, 0.5)
     unsure = runs.record(1, 0.5, columns=tuple(runs.Moved("x", 0.5, runs.estimate(0.01, 0.02)) for _ in range(2)))
     assert [part.column for part in carriers(sure)] == ["nswprice", "vicprice", "nswdemand"]
-    assert carriers(unsure) == []
+    assert carriers(unsure) == ()
 
 
 def test_weights_that_are_worth_little_are_not_recommended(runs):

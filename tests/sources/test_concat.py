@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driftline.sources import Batch, Cursor, SourceError, WindowRule, Windows, open_source
+from driftline.tables import Rows
 
 
 def test_missing_columns_are_an_error_or_null_with_a_note() -> None:
@@ -61,7 +62,7 @@ def test_a_window_of_json_lines_depends_on_its_own_rows_only(rows: list[dict[str
                 names = dict.fromkeys(name for row in some for name in row)
                 table = pa.table({name: [row.get(name) for row in some] for name in names} or {"a": [None] * len(some)})
                 if some:
-                    yield Batch(table, None, start, sparse=True)
+                    yield Batch(Rows(table, sparse=True), None, start)
                 start += size
 
     for window in Windows(Source(), WindowRule(window=10)):

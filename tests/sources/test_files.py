@@ -11,10 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from driftline.sources import Batch, Cursor, SourceError, open_source
+from driftline.sources import Batch, Cursor, SourceError, WindowRule, Windows, open_source
 from driftline.sources import _files as files
-from driftline.sources import _readers as readers
-from driftline.sources._batches import is_same_file
+from driftline.sources._batches import begins_as
 from driftline.sources._files import Files
 
 Write = Callable[[pa.Table, Path], None]
@@ -114,9 +113,26 @@ def test_a_file_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def refuse(*_: Any) -> str:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(readers, "fingerprint", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(SourceError, match=r"'a.csv' cannot be read: Permission denied"):
         rows(open_source(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize("by_time", [False, True])
+def test_a_file_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_time: bool) -> None:
+    path, opened, open_path = tmp_path / "a.csv", [], Path.open
+    path.write_text("t,x\n" + "".join(f"2024-01-{1 + i // 10:02d},{i}\n" for i in range(50)))
+
+    def counted(self: Path, *args: Any, **more: Any) -> Any:
+        opened.extend([self.name] * (self == path))
+        return open_path(self, *args, **more)
+
+    monkeypatch.setattr(Path, "open", counted)
+    rule = WindowRule(time_column="t", every="1d") if by_time else WindowRule(window=10)
+    windows = list(Windows(open_source(path), rule))
+    assert opened == ["a.csv"]
+    assert list(Windows(open_source(path), rule, windows[1].cursor)) == windows[2:]
+    assert opened == ["a.csv"] * 2
 
 
 def test_an_empty_file_alone_is_an_error(tmp_path: Path, rows: Callable[..., Any]) -> None:
@@ -177,7 +193,7 @@ def test_a_growing_file_is_read_by_whole_lines(
         [{"x": "3", "y": "c\nd"}],
     ]
     assert [batch.row for batch in batches] == [0, 1, 2]
-    assert all(is_same_file(path, batch.head) for batch in batches)
+    assert all(begins_as(path.read_bytes(), batch.head) for batch in batches)
     assert batches[-1].head.startswith("23:")
     cursor = after(batches[1])
     assert rows(open_source(path), cursor) == [{"x": "3", "y": "c\nd"}, {"x": "4", "y": "e"}]

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from driftline.sources import Batch, Cursor, SourceError, open_source
+from driftline.tables import Rows
 
 Write = Callable[[pa.Table, Path], None]
 FUZZED = ["a.csv", "a.csv.gz", "a.jsonl", "a.parquet", "a.arrow", "a.ipc", "a.feather"]
@@ -47,16 +48,16 @@ def test_values_and_nulls_of_every_format(
     (batch,) = (
         list(open_source(tmp_path / file_name).batches())
         if file_name not in ("a.parquet", "a.arrow", "a.ipc")
-        else [Batch(pa.Table.from_pylist(rows(open_source(tmp_path / file_name))), file_name, 0)]
+        else [Batch(Rows(pa.Table.from_pylist(rows(open_source(tmp_path / file_name)))), file_name, 0)]
     )
     if ".csv" in file_name or ".tsv" in file_name:
-        assert batch.untyped
+        assert batch.rows.untyped
         assert batch.table.to_pylist() == [{k: as_text(v) for k, v in row.items()} for row in table.to_pylist()]
         assert set(batch.table.schema.types) == {pa.string()}
     else:
-        assert not batch.untyped
+        assert not batch.rows.untyped
         assert batch.table.to_pylist() == table.to_pylist()
-    assert batch.sparse == ("json" in file_name)
+    assert batch.rows.sparse == ("json" in file_name)
 
 
 def test_duplicate_columns_of_parquet(tmp_path: Path, rows: Callable[..., Any]) -> None:

@@ -63,9 +63,9 @@ def test_any_csv_in_any_blocks_is_what_was_written(
     reader = text_reader("t", "csv")
     found, start = [], 0
     for cut in [*cuts, len(data)]:
-        found += [row for t in reader.feed(data[start : start + cut]) for row in t.to_pylist()]
+        found += [row for t in reader.feed(data[start : start + cut]) for row in t.table.to_pylist()]
         start += cut
-    found += [row for t in reader.feed(b"", final=True) for row in t.to_pylist()]
+    found += [row for t in reader.feed(b"", final=True) for row in t.table.to_pylist()]
     assert found == [{"p": p or None, "q": q or None} for p, q in table]
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from driftline.sources import Batch, SourceError
 from driftline.sources._times import MISSING, Every, iso, span, times_of
+from driftline.tables import Rows
 
 SECOND = 10**9
 HOUR = 3600 * SECOND
@@ -74,16 +75,16 @@ def test_span() -> None:
     ids=lambda column: str(column.type),
 )
 def test_times_of_many_kinds(column: pa.Array) -> None:
-    batch = Batch(pa.table({"ts": column}), None, 0)
+    batch = Batch(Rows(pa.table({"ts": column})), None, 0)
     assert times_of(batch, "ts", strict=True).tolist() == [HOUR, 24 * HOUR]
 
 
 def test_dates_and_fractions() -> None:
     day = datetime(2024, 2, 29, tzinfo=UTC)
     for kind in (pa.date32(), pa.date64()):
-        batch = Batch(pa.table({"ts": pa.array([day.date()], kind)}), None, 0)
+        batch = Batch(Rows(pa.table({"ts": pa.array([day.date()], kind)})), None, 0)
         assert times_of(batch, "ts", strict=True).tolist() == [int(day.timestamp()) * SECOND]
-    batch = Batch(pa.table({"ts": [-0.25, 1.5]}), None, 0)
+    batch = Batch(Rows(pa.table({"ts": [-0.25, 1.5]})), None, 0)
     assert times_of(batch, "ts", strict=True).tolist() == [-SECOND // 4, 3 * SECOND // 2]
 
 
@@ -104,22 +105,24 @@ def test_dates_and_fractions() -> None:
 )
 def test_times_that_cannot_be_read(column: Any, message: str) -> None:
     with pytest.raises(SourceError, match=message):
-        times_of(Batch(pa.table({"ts": column}), "a.csv", 17), "ts", strict=True)
+        times_of(Batch(Rows(pa.table({"ts": column})), "a.csv", 17), "ts", strict=True)
 
 
 def test_unreadable_times_are_missing_where_lenient() -> None:
     texts = ["nonsense", "1970-01-01", "2024-02-30", None, "1970-01-01T25:00", "1", "inf", "1e300"]
-    found = times_of(Batch(pa.table({"ts": texts}), None, 0), "ts", strict=False)
+    found = times_of(Batch(Rows(pa.table({"ts": texts})), None, 0), "ts", strict=False)
     assert found.tolist() == [MISSING, 0, MISSING, MISSING, MISSING, SECOND, MISSING, MISSING]
 
 
 def test_a_date_of_digits_alone_is_not_taken_for_seconds() -> None:
     for value in ("20240531", 20240531):
         with pytest.raises(SourceError, match="20240531 in row 1 looks like the day 2024-05-31"):
-            times_of(Batch(pa.table({"ts": [value]}), None, 0), "ts", strict=False)
-    assert times_of(Batch(pa.table({"ts": [20240531]}), None, 1), "ts", strict=True).tolist() == [20240531 * SECOND]
+            times_of(Batch(Rows(pa.table({"ts": [value]})), None, 0), "ts", strict=False)
+    assert times_of(Batch(Rows(pa.table({"ts": [20240531]})), None, 1), "ts", strict=True).tolist() == [
+        20240531 * SECOND
+    ]
 
 
 def test_no_time_column() -> None:
     with pytest.raises(SourceError, match=r"no time column 'ts' in 'a.csv': the columns are x, y"):
-        times_of(Batch(pa.table({"x": [1], "y": [2]}), "a.csv", 0), "ts", strict=False)
+        times_of(Batch(Rows(pa.table({"x": [1], "y": [2]})), "a.csv", 0), "ts", strict=False)

@@ -20,6 +20,7 @@ from driftline.sources import Batch, Cursor, SourceError, Window, WindowRule, Wi
 from driftline.sources import _clock as clock_module
 from driftline.sources._clock import Clock
 from driftline.sources._times import iso
+from driftline.tables import Rows
 
 SECOND = 10**9
 
@@ -211,7 +212,7 @@ def clocked(times: list[Any], sizes: list[int], **rule: Any) -> tuple[list[Windo
     chosen = WindowRule(time_column="t", **rule)
     clock, start, found = Clock(chosen), 0, []
     for table in cut(pa.table({"row": range(len(times)), "t": times}), sizes):
-        found += list(clock.add(Batch(table, "a.csv", start)))
+        found += list(clock.add(Batch(Rows(table), "a.csv", start)))
         start += table.num_rows
     return found, clock
 

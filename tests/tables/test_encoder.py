@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from driftline.tables import TableEncoder, TableError
+from driftline.tables import Rows, TableEncoder, TableError
 
 
 def mixed(rng, rows=500):
@@ -40,7 +40,7 @@ def test_names_groups_and_width(rng):
         "member missing",
     ]
     assert encoder.groups == {"amount": [0, 1], "count": [2, 3], "colour": [4, 5, 6, 7], "member": [8, 9]}
-    values, notes = encoder.transform(mixed(rng, 37))
+    values, notes, _ = encoder.transform(mixed(rng, 37))
     assert values.shape == (37, 10)
     assert notes == ()
 
@@ -89,7 +89,7 @@ def test_mostly_one_value_has_the_scale_of_the_others(rng):
 def test_missing_numbers_are_at_the_median_and_marked():
     first = pa.table({"x": [1.0, 2.0, 3.0, 2.5, 0.5] * 4})
     table = pa.table({"x": pa.array([None, float("nan"), float("inf"), 2.0])})
-    values, notes = TableEncoder.fit(first).transform(table)
+    values, notes, _ = TableEncoder.fit(first).transform(table)
     assert values.tolist() == [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [0.0, 0.0]]
     assert notes == ("x: 1 infinite value counted as missing",)
 
@@ -98,7 +98,7 @@ def test_categories_keep_the_frequent_ones_and_nothing_of_the_others():
     values = ["a"] * 500 + ["b"] * 300 + ["c"] * 40 + ["crimson"] * 9 + [None] * 51
     encoder = TableEncoder.fit(pa.table({"v": values}))
     assert encoder.names == ["v=b", "v=c", "v=other", "v missing"]
-    encoded, notes = encoder.transform(pa.table({"v": ["a", "b", "crimson", "teal", "teal", None, "mauve"]}))
+    encoded, notes, _ = encoder.transform(pa.table({"v": ["a", "b", "crimson", "teal", "teal", None, "mauve"]}))
     assert encoded.argmax(1).tolist() == [0, 0, 2, 2, 2, 3, 2]
     assert encoded.sum(1).tolist() == [0.0] + [1.0] * 6
     assert notes == ()  # four rows may be chance
@@ -170,16 +170,14 @@ def test_columns_that_are_named_are_watched_or_refused(schema):
 @pytest.mark.parametrize("values", [["31.12.2024", "01.02.2025"], ["12/31/2024 10:15", "1/2/2025 8:00 PM", None]])
 def test_dates_that_are_not_iso_are_not_categories(values):
     table = untyped(when=values * 20, x=["1", "0", "2"] * (len(values) * 20 // 3) + ["1"] * (len(values) * 20 % 3))
-    assert TableEncoder.fit(table, untyped=True).skipped == {
-        "when": "dates in a form that is not ISO 8601 (2024-12-31)"
-    }
+    assert TableEncoder.fit(table).skipped == {"when": "dates in a form that is not ISO 8601 (2024-12-31)"}
     for choice in ({"columns": ["when", "x"]}, {"datetime": ["day"]}):
         with pytest.raises(TableError, match=f"column 'when' holds dates in a form .* such as '{values[0]}'"):
-            TableEncoder.fit(table, untyped=True, **choice)
-    assert TableEncoder.fit(table, untyped=True, categorical=["when"]).columns[0].kind == "categorical"
-    assert TableEncoder.fit(table, untyped=True, time_column="when").skipped == {"when": "the time of the rows"}
+            TableEncoder.fit(table, **choice)
+    assert TableEncoder.fit(table, categorical=["when"]).columns[0].kind == "categorical"
+    assert TableEncoder.fit(table, time_column="when").skipped == {"when": "the time of the rows"}
     other = untyped(when=[*values, "soon"] * 20)
-    assert TableEncoder.fit(other, untyped=True).columns[0].kind == "categorical"
+    assert TableEncoder.fit(other).columns[0].kind == "categorical"
 
 
 def test_at_most_twenty_categories():
@@ -195,7 +193,7 @@ def test_whole_numbers_as_categories_read_the_same_as_floats():
     decimals = first.set_column(0, "code", pc.cast(first["code"], pa.decimal128(9, 3)))
     coded = first.set_column(0, "code", first["code"].dictionary_encode())
     for other in (floats, decimals, coded):
-        values, notes = encoder.transform(other)
+        values, notes, _ = encoder.transform(other)
         np.testing.assert_array_equal(values, encoder.transform(first).values)
         assert notes == ()
 
@@ -217,7 +215,7 @@ def test_text_is_refused_with_advice(rng):
     numbers = [str(v) for v in rng.random(200)]
     numbers[16] = "abc"
     with pytest.raises(TableError, match="most are numbers, but 'abc' in row 17 is not"):
-        TableEncoder.fit(pa.table({"note": numbers}), untyped=True)
+        TableEncoder.fit(Rows(pa.table({"note": numbers}), untyped=True))
 
 
 def test_clocks_and_counters_are_skipped_unless_named(rng):
@@ -268,11 +266,11 @@ def test_the_same_moment_encodes_the_same_in_any_zone_unit_and_as_text():
         " 1969-12-31T22:30Z",
     ):
         other = pa.table({"ts": [text, None]})
-        np.testing.assert_array_equal(encoder.transform(other, untyped=True).values, expected)
+        np.testing.assert_array_equal(encoder.transform(Rows(other, untyped=True)).values, expected)
 
 
 def untyped(**columns):
-    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+    return Rows(pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()}), untyped=True)
 
 
 def test_kinds_of_untyped_columns():
@@ -284,7 +282,7 @@ def test_kinds_of_untyped_columns():
         colour=["red", "blue", "1", "red", "red", "red"] * 5,
         nothing=[None] * 30,
     )
-    encoder = TableEncoder.fit(table, untyped=True)
+    encoder = TableEncoder.fit(table)
     kinds = {column.name: column.kind for column in encoder.columns}
     assert kinds == {"number": "numeric", "flag": "boolean", "zip": "categorical", "colour": "categorical"}
     assert list(encoder.skipped) == ["when", "nothing"]
@@ -320,8 +318,8 @@ def test_strict_schema_changes_are_errors_lenient_ones_are_noted(columns, messag
     with pytest.raises(TableError, match=message):
         TableEncoder.fit(first_window()).transform(table)
     with pytest.raises(TableError, match=message):
-        TableEncoder.fit(first_window()).summarise(table)
-    values, notes = TableEncoder.fit(first_window(), schema="lenient").transform(table)
+        TableEncoder.fit(first_window()).transform(table, summaries=True)
+    values, notes, _ = TableEncoder.fit(first_window(), schema="lenient").transform(table)
     assert values.shape == (1, 7)
     assert notes
 
@@ -329,7 +327,7 @@ def test_strict_schema_changes_are_errors_lenient_ones_are_noted(columns, messag
 def test_lenient_reads_what_it_can():
     encoder = TableEncoder.fit(first_window(), schema="lenient")
     table = pa.table({"a": ["2.0", "abc", None, "4"], "c": ["x", "x", "x", "x"], "new": [1, 2, 3, 4]})
-    values, notes = encoder.transform(table)
+    values, notes, _ = encoder.transform(table)
     assert values[:, encoder.names.index("a missing")].tolist() == [0.0, 1.0, 1.0, 0.0]
     assert values[:, encoder.names.index("b missing")].tolist() == [1.0] * 4
     assert notes == (
@@ -368,16 +366,16 @@ def test_chosen_columns_only():
 
 def test_unreadable_cells_are_named_by_row():
     table = untyped(age=[str(i % 7) for i in range(40)])
-    encoder = TableEncoder.fit(table, untyped=True)
+    encoder = TableEncoder.fit(table)
     later = untyped(age=["1"] * 16 + ["abc", "xyz"])
     with pytest.raises(TableError, match="column 'age': value 'abc' in row 17 of the window is not a number"):
         encoder.transform(later)
     with pytest.raises(TableError, match="column 'age': value 'abc' in row 17 of the window is not a number"):
         TableEncoder.fit(later, numeric=["age"])
-    flags = TableEncoder.fit(untyped(age=["true", "false"]), untyped=True)
+    flags = TableEncoder.fit(untyped(age=["true", "false"]))
     with pytest.raises(TableError, match="value '1' in row 1 of the window is not true or false"):
         flags.transform(later)
-    times = TableEncoder.fit(untyped(age=["2024-01-31"]), untyped=True, datetime=["day"])
+    times = TableEncoder.fit(untyped(age=["2024-01-31"]), datetime=["day"])
     with pytest.raises(TableError, match="value '2024-02-31' in row 2 of the window is not a date"):
         times.transform(untyped(age=["2024-01-31", "2024-02-31"]))
 

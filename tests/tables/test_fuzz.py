@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftline.tables import TableEncoder, TableError
+from driftline.tables import Rows, TableEncoder, TableError
 
 TEXT = st.text(max_size=6) | st.sampled_from(["", "a", "b", "nan", "1", "00", "true", "2024-02-30", "2024-01-01", "１"])
 FLOATS = st.floats(allow_subnormal=True) | st.sampled_from([0.0, 1.0, -1.0, 1e308, -1.7e308, 5e-324, 2.0**53])
@@ -84,6 +84,10 @@ def choices(draw, table):
     }
 
 
+def fitted(table, *, untyped, **choice):
+    return TableEncoder.fit(Rows(table, untyped), **choice)
+
+
 def rechunked(table, at):
     return pa.concat_tables([table.slice(0, at), table.slice(at)])
 
@@ -91,7 +95,7 @@ def rechunked(table, at):
 def clocks_of(table, choice):
     """Return the columns that are left out only because of their order of rows."""
     try:
-        skipped = TableEncoder.fit(table, **choice).skipped
+        skipped = fitted(table, **choice).skipped
     except TableError:
         return set(table.column_names)
     return {name for name, why in skipped.items() if "clock" in why}
@@ -103,11 +107,11 @@ def test_any_table_is_encoded_or_refused(data):
     first = data.draw(tables(PLAIN if data.draw(st.booleans()) else tuple(ANY)))
     choice = data.draw(choices(first))
     try:
-        encoder = TableEncoder.fit(first, **choice)
+        encoder = fitted(first, **choice)
     except TableError:
         return
     rows, width = first.num_rows, len(encoder.names)
-    values, notes = encoder.transform(first)
+    values, notes, summary = encoder.transform(first, summaries=True)
     assert values.shape == (rows, width)
     assert np.isfinite(values).all()
     assert sorted(at for group in encoder.groups.values() for at in group) == list(range(width))
@@ -118,7 +122,7 @@ def test_any_table_is_encoded_or_refused(data):
     np.testing.assert_array_equal(again.transform(first).values, values)
     # chunks do not matter, neither for fitting nor for encoding
     chunked = rechunked(first, data.draw(st.integers(0, rows)))
-    assert TableEncoder.fit(chunked, **choice) == encoder
+    assert fitted(chunked, **choice) == encoder
     assert encoder.transform(chunked).notes == notes
     np.testing.assert_array_equal(encoder.transform(chunked).values, values)
     # nor does the order of rows, except for clocks
@@ -128,10 +132,9 @@ def test_any_table_is_encoded_or_refused(data):
     clocks = clocks_of(first, choice) | clocks_of(shuffled, choice)
     frozen = [c for c in encoder.columns if c.name not in clocks]
     if frozen:
-        assert [c for c in TableEncoder.fit(shuffled, **choice).columns if c.name not in clocks] == frozen
-    summary = encoder.summarise(first)
+        assert [c for c in fitted(shuffled, **choice).columns if c.name not in clocks] == frozen
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
-    assert encoder.summarise(chunked) == summary
+    assert encoder.transform(chunked, summaries=True).summaries == summary
 
 
 @settings(deadline=None, max_examples=120)
@@ -140,22 +143,22 @@ def test_any_later_table_is_encoded_or_refused(data):
     first = data.draw(tables(PLAIN))
     choice = data.draw(choices(first))
     try:
-        encoder = TableEncoder.fit(first, **choice)
+        encoder = fitted(first, **choice)
     except TableError:
         return
     rows = data.draw(st.integers(0, 5))
     names = [n for n in first.column_names if data.draw(st.integers(0, 9))] or ["other"]
     later = pa.table([data.draw(arrays(tuple(ANY), rows)) for _ in names], names=names)
     if choice["schema"] == "lenient":
-        values, _ = encoder.transform(later)
+        values = encoder.transform(later).values
     else:
         try:
-            values, _ = encoder.transform(later)
+            values = encoder.transform(later).values
         except TableError:
             return
     assert values.shape == (rows, len(encoder.names))
     assert np.isfinite(values).all()
-    json.dumps(encoder.summarise(later), allow_nan=False)
+    json.dumps(encoder.transform(later, summaries=True).summaries, allow_nan=False)
 
 
 JSON = st.recursive(
@@ -209,7 +212,7 @@ def test_altered_json_is_an_encoder_or_refused(saved, data):
     assert TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict()))) == encoder
     encoder.describe()
     try:
-        values, _ = encoder.transform(several(10))
+        values, _, _ = encoder.transform(several(10))
     except TableError:
         return
     assert np.isfinite(values).all()

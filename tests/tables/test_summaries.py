@@ -9,7 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from driftline.tables import TableEncoder
+from driftline.tables import Rows, TableEncoder
+from driftline.tables._categories import CategoricalColumn
+from driftline.tables._numeric import NumericColumn
 from driftline.tables._summaries import bin_edges, numeric_summary
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -99,7 +101,7 @@ def test_summaries_of_a_table_then_and_now(rng):
         }
     )
     encoder = TableEncoder.fit(first, datetime=["hour", "month"])
-    then = encoder.summarise(first)
+    then = encoder.transform(first, summaries=True).summaries
     assert list(then) == list(encoder.groups) == ["x", "colour", "flag", "ts hour", "ts month"]
     assert all(total(part) == pytest.approx(1.0, abs=2e-3) for part in then.values())
     assert then["colour"]["values"] == ["red", "blue"]
@@ -116,7 +118,7 @@ def test_summaries_of_a_table_then_and_now(rng):
             "ts": pa.nulls(4, pa.timestamp("s")),
         }
     )
-    now = encoder.summarise(later)
+    now = encoder.transform(later, summaries=True).summaries
     assert now["x"]["edges"] == then["x"]["edges"]
     assert (now["x"]["shares"][0], now["x"]["shares"][-1], now["x"]["missing"]) == (0.25, 0.25, 0.25)
     assert now["colour"] == {
@@ -128,7 +130,7 @@ def test_summaries_of_a_table_then_and_now(rng):
     }
     assert now["flag"]["missing"] == 1.0
     assert now["ts hour"]["missing"] == 1.0
-    assert encoder.summarise(first.slice(0, 0))["x"]["mean"] is None
+    assert encoder.transform(first.slice(0, 0), summaries=True).summaries["x"]["mean"] is None
 
 
 def test_no_single_value_of_the_original_is_kept(rng):
@@ -136,7 +138,7 @@ def test_no_single_value_of_the_original_is_kept(rng):
     names = ["often"] * 480 + [f"person {i}" for i in range(20)]
     table = pa.table({"x": x, "name": names})
     encoder = TableEncoder.fit(table)
-    kept = json.dumps([encoder.to_dict(), encoder.summarise(table), encoder.describe()])
+    kept = json.dumps([encoder.to_dict(), encoder.transform(table, summaries=True).summaries, encoder.describe()])
     assert "person" not in kept
     numbers = {float(part.strip("[]{}\"',:")) for part in kept.split() if _is_number(part.strip("[]{}\"',:"))}
     assert not numbers & set(x.tolist())
@@ -148,3 +150,16 @@ def _is_number(text):
     except ValueError:
         return False
     return True
+
+
+def test_a_column_is_parsed_once_for_its_encoding_and_its_summary(monkeypatch):
+    table = pa.table({"x": ["1.5", "2.5", "0.5", "7"] * 10, "y": ["a", "b"] * 20})
+    encoder = TableEncoder.fit(Rows(table, untyped=True))
+    seen = []
+    for kind in (NumericColumn, CategoricalColumn):
+        parse = kind.parse
+        monkeypatch.setattr(kind, "parse", lambda self, *a, parse=parse: seen.append(self.name) or parse(self, *a))
+    encoded = encoder.transform(table, summaries=True)
+    assert seen == ["x", "y"]
+    assert list(encoded.summaries) == ["x", "y"]
+    assert encoder.transform(table).summaries == {}

@@ -15,7 +15,7 @@ from driftline._wording import clean
 from driftline.alarms import Signal
 from driftline.inference import DIVERGENCES, Estimate
 from driftline.monitor import Moved, Record, Settings
-from driftline.terminal import Heading, JsonLines, Lines, Screen, heading, reading, say
+from driftline.terminal import Command, Heading, JsonLines, Lines, Screen, heading, reading, say
 from driftline.terminal._lines import moved, sparkline, when
 
 HEAD = Heading(
@@ -213,7 +213,7 @@ def test_one_is_not_many():
 
 def test_commands_to_paste_are_not_broken():
     console = Console(file=io.StringIO(), width=40, force_terminal=True, color_system=None)
-    command = "for a report: driftline report 'a folder with a long name/run.driftline'"
+    command = Command("for a report: driftline report 'a folder with a long name/run.driftline'")
     say(console, command, "a sentence that is longer than forty characters is wrapped")
     assert console.file.getvalue().splitlines()[0].rstrip() == command
     assert len(console.file.getvalue().splitlines()) == 3

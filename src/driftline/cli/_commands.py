@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from driftline import __version__
-from driftline.cli._errors import BAD_INPUT, clearly, complain
+from driftline.cli._errors import BAD_INPUT, clearly, complain, spelt
 from driftline.cli._flags import with_flags
 from driftline.cli._options import FAIL_ON, FORMATS, OPTIONS, FailOn, listed, plan_of
 from driftline.monitor import Panel, Settings, settings_of
@@ -91,7 +91,9 @@ def watch(
     """
     from driftline.cli._watch import watch as watched
 
-    return watched(plan_of(listed(given), config), Console())
+    plan = plan_of(listed(given), config)
+    with spelt(config, plan.keys):
+        return watched(plan, Console())
 
 
 Tracker = Annotated[
@@ -148,10 +150,13 @@ def weights(
 
     Example: driftline weights run.driftline today.csv --out weighted.parquet
     """
-    from driftline._wording import counted
+    from driftline._wording import clean
     from driftline.cli._weights import write_weights
 
-    typer.echo(f"{counted(write_weights(tracker, file, out, original, format), 'row')} in {out}")
+    written, doubts = write_weights(tracker, file, out, original, format)
+    typer.echo(clean(written))
+    for doubt in doubts:
+        complain(f"these weights are not to be trusted: {doubt}")
     return 0
 
 

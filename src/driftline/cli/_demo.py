@@ -16,7 +16,7 @@ from driftline.alarms import Signal
 from driftline.monitor import Monitor, Record, Status
 from driftline.report import write_png, write_report
 from driftline.synthetic import Shop
-from driftline.terminal import Lines, Screen, heading, reading, say, show
+from driftline.terminal import Command, Lines, Screen, heading, reading, say, show
 
 __all__ = ["built_in", "run", "said", "write_orders"]
 
@@ -42,8 +42,8 @@ def run(folder: str | Path, shop: Shop, console: Console) -> list[Record]:
     say(
         console,
         f"{time.monotonic() - began:.0f} seconds. And now:",
-        "  " + shlex.join(["driftline", "inspect", str(tracker), "--against", str(orders / _name(0))]),
-        "  " + shlex.join(["driftline", "weights", str(tracker), str(last), "--out", "weighted.parquet"]),
+        Command("  " + shlex.join(["driftline", "inspect", str(tracker), "--against", str(orders / _name(0))])),
+        Command("  " + shlex.join(["driftline", "weights", str(tracker), str(last), "--out", "weighted.parquet"])),
     )
     return records
 

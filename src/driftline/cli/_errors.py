@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, ParamSpec
 
-from driftline._errors import DriftlineError, Words
+from driftline._errors import DriftlineError, Option, OptionError, Words
 
-__all__ = ["BAD_INPUT", "NOT_READ", "clearly", "code_of", "complain", "in_options", "interruptible"]
+__all__ = [
+    "BAD_INPUT",
+    "NOT_READ",
+    "Flags",
+    "Keys",
+    "about",
+    "check_original",
+    "clearly",
+    "code_of",
+    "complain",
+    "in_options",
+    "in_toml",
+    "interruptible",
+    "spelt",
+]
 
 P = ParamSpec("P")
 
 BAD_INPUT, NOT_READ = 2, 141
 
 
-class _Flags(Words):
+class Flags(Words):
     """Spelling of options on the command line."""
 
     def named(self, name: str) -> str:
@@ -37,11 +52,84 @@ class _Flags(Words):
             return "none"
         if isinstance(value, bool):
             return self.named(name if value else f"no_{name}")
+        if isinstance(value, float):
+            value = repr(value).removesuffix(".0")  # as it was typed
         return shlex.quote(",".join(map(str, value)) if isinstance(value, tuple | list) else str(value))
+
+
+class Keys(Flags):
+    """Spelling of options that stand in a TOML file; those that do not are spelt as flags.
+
+    Attributes:
+        used: whether any option of the file was spelt.
+
+    >>> words = Keys({"level"})
+    >>> words.given("level", 95.0), words.given("run_length", 5), words.used
+    ('level = 95', '--run-length 5', True)
+    """
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+        self.used = False
+
+    def named(self, name: str) -> str:
+        if name not in self._names:
+            return super().named(name)
+        self.used = True
+        return name
+
+    def given(self, name: str, value: Any) -> str:
+        if name not in self._names or _is_nothing(value):
+            return super().given(name, value)
+        return f"{self.named(name)} = {in_toml(value)}"
+
+    def value(self, name: str, value: Any) -> str:
+        return super().value(name, value) if name not in self._names or _is_nothing(value) else in_toml(value)
+
+
+def in_toml(value: Any) -> str:
+    """Write a value as a TOML file has it.
+
+    >>> in_toml(True), in_toml(95.0), in_toml(("a", "b"))
+    ('true', '95', '["a", "b"]')
+    """
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text.removesuffix(".0") if isinstance(value, float) else text
+
+
+@contextmanager
+def spelt(config: str | None, names: Collection[str]) -> Iterator[None]:
+    """Spell these options in errors as the keys of a TOML file, whose name comes first."""
+    try:
+        yield
+    except DriftlineError as error:
+        if config is None:
+            raise
+        words = Keys(names)
+        text = error.in_words(words)
+        raise ValueError(f"{config}: {text}" if words.used else text) from None
 
 
 def _is_nothing(value: Any) -> bool:
     return value is None or (isinstance(value, tuple | list) and not value)
+
+
+def check_original(original: str | None, names: Sequence[str]) -> None:
+    """Raise if an original was asked for that is not among those of the run."""
+    if original is not None and original not in names:
+        known = f"choose from {', '.join(map(repr, names))}" if len(names) > 1 else f"there is only {names[0]!r}"
+        raise OptionError("{option} is unknown: {known}", option=Option("original", original), known=known)
+
+
+@contextmanager
+def about(file: str) -> Iterator[None]:
+    """Put the name of the file that is read before errors about its table."""
+    from driftline.tables import TableError  # imported only if needed: it takes a second
+
+    try:
+        yield
+    except TableError as error:
+        raise TableError("{file}: {said}", file=file, said=error.message) from None
 
 
 class _Terminated(KeyboardInterrupt):
@@ -72,7 +160,7 @@ def in_options(error: Exception) -> str:
     ...     in_options(error)
     '--run-length 0.5 must be more than 1 window, and at most 1e12'
     """
-    return error.in_words(_Flags()) if isinstance(error, DriftlineError) else str(error)
+    return error.in_words(Flags()) if isinstance(error, DriftlineError) else str(error)
 
 
 def complain(text: str) -> None:

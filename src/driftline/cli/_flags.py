@@ -30,6 +30,7 @@ def with_flags(settings: Iterable[Setting]) -> Callable[[Callable[..., int]], Ca
 
 
 def _parameter(each: Setting) -> inspect.Parameter:
+    parser = _parser(each) if each.type in (int, float) else None
     kind: Any = list[str] if each.type is tuple else each.type
     shown: dict[str, Any] = {"help": each.full_help, "metavar": each.metavar, "show_default": False}
     if each.panel is None:
@@ -39,8 +40,22 @@ def _parameter(each: Setting) -> inspect.Parameter:
         names += [] if each.alias is None else [f"--{each.alias}"]
         known = each.known or each.suggested
         completion = _one_of(known) if known else None
-        info = typer.Option(None, *names, rich_help_panel=each.panel.heading, autocompletion=completion, **shown)
+        info = typer.Option(
+            None, *names, rich_help_panel=each.panel.heading, autocompletion=completion, parser=parser, **shown
+        )
     return inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=kind | None)
+
+
+def _parser(each: Setting) -> Callable[[str], Any]:
+    """Return a function that turns what was typed into a number, or says what it must be."""
+
+    def parse(text: str) -> Any:
+        try:
+            return each.type(text)
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} must be {each.type_in_words}") from None
+
+    return parse
 
 
 def _one_of(known: tuple[str, ...]) -> Any:

@@ -10,9 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from driftline._errors import Option, OptionError
 from driftline._wording import clean, counted
-from driftline.monitor import Found, Inspection, Monitor, Status, as_json, complete, inspect, read_run, search
-from driftline.report import write_png, write_report
+from driftline.cli._errors import about, check_original
+from driftline.monitor import Found, Inspection, Monitor, Status, as_json, inspect, read_run, search
+from driftline.report import findings, write_png, write_report
 from driftline.sources import open_source, read_whole
 from driftline.tables import TableEncoder
 from driftline.terminal import reading, say, word
@@ -22,14 +24,20 @@ __all__ = ["add_original", "list_originals", "show_inspection", "write_reports"]
 
 def write_reports(tracker: str, out: str | None, png: str | None, original: str | None) -> list[str]:
     """Write the page, the figure, or both; return their paths."""
+    for name, path, suffixes in (("out", out, (".html", ".htm")), ("png", png, (".png",))):
+        if path is not None and not path.lower().endswith(suffixes):
+            option = Option(name, path)
+            raise OptionError("{option}: its name must end in {known}", option=option, known=" or ".join(suffixes))
     run = read_run(tracker)
+    check_original(original, [each.name for each in run.originals])
+    found = findings(run, original)
     written = []
     if out is not None or png is None:
         written.append(out or "report.html")
-        write_report(written[-1], run, original)
+        write_report(written[-1], found)
     if png is not None:
         written.append(png)
-        write_png(png, run, original)
+        write_png(png, found)
     return written
 
 
@@ -41,9 +49,8 @@ def add_original(tracker: str, name: str, path: str | None, format: str | None) 
             return (
                 f"{name}: the {counted(record.rows, 'row')} of window {record.window}; drift is measured from them too"
             )
-        rows, encoder = read_whole(path, format), monitor.encoder
-        assert encoder is not None  # a tracker file holds one
-        record = monitor.add_original(name, complete(rows, encoder), untyped=rows.untyped)
+        with about(path):
+            record = monitor.add_original(name, read_whole(path, format))
         given = f"{name}: {counted(record.rows, 'row')} of {path}"
         return f"{given}; drift is measured from them too, from window {record.window} on"
 
@@ -68,7 +75,8 @@ def show_inspection(
     found, inside = None, inspect(tracker)
     encoder = TableEncoder.from_dict(dict(inside.run.encoder))
     if against is not None:
-        found = search(tracker, _encoded(encoder, against, format))
+        with about(against):
+            found = search(tracker, _encoded(encoder, against, format))
     if as_lines:
         contents: dict[str, Any] = {**as_json(inside), "columns": encoder.describe()}
         if found is not None:
@@ -84,7 +92,7 @@ def show_inspection(
 def _encoded(encoder: TableEncoder, path: str, format: str | None) -> Iterator[Any]:
     for batch in open_source(path, format=format).batches():
         if batch.table.num_rows:
-            yield encoder.transform(complete(batch, encoder), untyped=batch.untyped).values
+            yield encoder.transform(batch.rows).values
 
 
 def _proof(found: Found, path: str, inside: Inspection) -> str:

@@ -7,11 +7,14 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from driftline._causes import Signal
+from driftline._errors import Option, OptionError
+from driftline.cli._errors import in_toml, spelt
 from driftline.monitor import Panel, Setting, Settings, check_settings, setting, settings_of
 
 __all__ = ["FAIL_ON", "FORMATS", "OPTIONS", "FailOn", "Plan", "configured", "listed", "names", "plan_of"]
@@ -37,22 +40,22 @@ class FailOn(StrEnum):
         return not bad.isdisjoint(signals)
 
 
-def _check_poll(_: str, value: float) -> None:
+def _check_poll(name: str, value: float) -> None:
     if not value > 0.0:
-        raise ValueError(f"--poll {value:g} must be a positive number of seconds")
+        raise OptionError("{option} must be a positive number of seconds", option=Option(name, value))
 
 
-def _check_report(_: str, value: str) -> None:
+def _check_report(name: str, value: str) -> None:
     """Check at the start that a report can be written: this happens at the end, perhaps hours later."""
-    path = Path(value)
+    path, given = Path(value), Option(name, value)
     if path.suffix.lower() not in (".html", ".htm", ".png"):
-        raise ValueError(f"--report {path}: its name must end in .html, or in .png for a figure")
+        raise OptionError("{option}: its name must end in .html, or in .png for a figure", option=given)
     if path.is_dir():
-        raise ValueError(f"--report {path} is a folder: name a file")
+        raise OptionError("{option} is a folder: name a file", option=given)
     if not path.parent.is_dir():
-        raise ValueError(f"--report {path}: there is no folder {path.parent}")
+        raise OptionError("{option}: there is no folder {folder}", option=given, folder=path.parent)
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise ValueError(f"--report {path}: the folder {path.parent} cannot be written to")
+        raise OptionError("{option}: the folder {folder} cannot be written to", option=given, folder=path.parent)
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,14 @@ class Plan:
     Attributes:
         settings: given settings, as in :class:`~driftline.monitor.Settings`; the others come from the tracker file, or
             are defaults.
+        keys: options that come from a TOML file, not from the command line.
     """
 
     source: str = setting(
         help="File, folder, pattern in quotes ('data/*.parquet'), or - for standard input.", metavar="SOURCE"
     )
     settings: Mapping[str, Any] = field(default_factory=dict)
+    keys: frozenset[str] = frozenset()
     flush: bool = setting(False, help="At the end, count the unfinished window too.", panel=Panel.WINDOWS)
     format: str | None = setting(
         None,
@@ -124,7 +129,6 @@ class Plan:
 
 
 OPTIONS: Mapping[str, Setting] = {**settings_of(Settings), **settings_of(Plan)}
-_KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", bool: "true or false", tuple: "names"}
 _WINDOWS = "say how long a window is: --window 5000 (rows), or --time-column ts --every 1d"
 
 
@@ -156,17 +160,20 @@ def plan_of(given: Mapping[str, Any], config: str | None = None) -> Plan:
     >>> plan_of({"source": "a.csv", "window": 500}).settings
     {'window': 500}
     """
-    values = {} if config is None else configured(Path(config))
-    values |= given
+    from_file = {} if config is None else configured(Path(config))
+    values = {**from_file, **given}
     if "source" not in values:
         raise ValueError("say what to watch: a file, a folder, a pattern in quotes, or - for standard input")
     of_run = settings_of(Settings)
     settings = {name: value for name, value in values.items() if name in of_run}
-    plan = Plan(**{name: value for name, value in values.items() if name not in of_run}, settings=settings)
-    if plan.tracker is None or not Path(plan.tracker).exists():
-        if "window" not in settings and "every" not in settings:
-            raise ValueError(_WINDOWS)
-        Settings(**settings)  # before anything is read
+    own = {name: value for name, value in values.items() if name not in of_run}
+    keys = frozenset(from_file) - set(given)
+    with spelt(config, keys):
+        plan = Plan(**own, settings=settings, keys=keys)
+        if plan.tracker is None or not Path(plan.tracker).exists():
+            if "window" not in settings and "every" not in settings:
+                raise ValueError(_WINDOWS)
+            Settings(**settings)  # before anything is read
     return plan
 
 
@@ -183,15 +190,18 @@ def configured(path: Path, options: Mapping[str, Setting] = OPTIONS) -> dict[str
         name = key.replace("-", "_")
         name = aliases.get(name, name)
         if name not in options:
-            raise ValueError(f"{path}: {key!r} is not an option of driftline watch")
+            close = get_close_matches(name, options, 1)
+            hint = f": did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"{path}: {key!r} is not an option of driftline watch{hint}")
         if name in out:
             raise ValueError(f"{path}: {name!r} is given twice")
-        out[name] = _typed(value, options[name].type, f"{path}: {key} = {value!r}")
+        out[name] = _typed(value, options[name], f"{path}: {key} = {in_toml(value)}")
     return out
 
 
-def _typed(value: Any, kind: type, what: str) -> Any:
-    """Return the value if it is of this kind; raise otherwise."""
+def _typed(value: Any, option: Setting, what: str) -> Any:
+    """Return the value if it is of the option's type; raise otherwise."""
+    kind = option.type
     if kind is tuple:
         found = names([value]) if isinstance(value, str) else value
         if isinstance(found, list | tuple) and all(isinstance(name, str) for name in found):
@@ -202,4 +212,4 @@ def _typed(value: Any, kind: type, what: str) -> Any:
         return kind(value)
     elif isinstance(value, (int, float) if kind is float else kind) and isinstance(value, bool) == (kind is bool):
         return kind(value)
-    raise ValueError(f"{what} must be {_KINDS.get(kind, 'text')}")
+    raise ValueError(f"{what} must be {option.type_in_words}")

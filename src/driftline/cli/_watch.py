@@ -11,13 +11,13 @@ from pathlib import Path
 from rich.console import Console
 
 from driftline._wording import counted
-from driftline.cli._errors import code_of, complain
+from driftline.cli._errors import check_original, code_of, complain
 from driftline.cli._options import Plan
 from driftline.monitor import FIRST, Monitor, Record
-from driftline.report import histories, verdict, write_png, write_report
-from driftline.sources import open_source
+from driftline.report import Findings, findings, write_png, write_report
+from driftline.sources import Source, open_source
 from driftline.tables import TableError
-from driftline.terminal import JsonLines, Lines, Screen, View, heading, say, show
+from driftline.terminal import Command, JsonLines, Lines, Screen, View, heading, say, show
 
 __all__ = ["watch"]
 
@@ -25,11 +25,12 @@ __all__ = ["watch"]
 def watch(plan: Plan, console: Console) -> int:
     """Watch as planned; return the exit code."""
     if plan.tracker is None or not Path(plan.tracker).exists():  # before a file is created
-        _check_original(plan.original, [FIRST])
+        check_original(plan.original, [FIRST])
     with Monitor(plan.tracker, **plan.settings) as monitor:
         past, stopped = monitor.records, 0
-        _check_original(plan.original, [original.name for original in monitor.originals] or [FIRST])
-        view, reading = _view(plan, monitor, console, past), _Reading(plan, monitor)
+        check_original(plan.original, [original.name for original in monitor.originals] or [FIRST])
+        source = open_source(plan.source, follow=plan.follow, poll=plan.poll, format=plan.format, replay=plan.replay)
+        view, reading = _view(plan, monitor, source, console, past), _Reading(plan, monitor, source)
         try:
             with view, _logged(view):
                 show(monitor, view, reading)
@@ -37,12 +38,11 @@ def watch(plan: Plan, console: Console) -> int:
             stopped = code_of(interrupt)
         except TableError as error:
             window = max((record.window + 1 for record in view.records), default=0)
-            source, said = view.heading.source, error.message
-            raise TableError("{source}, window {window}: {said}", source=source, window=window, said=said) from None
+            where, said = view.heading.source, error.message
+            raise TableError("{source}, window {window}: {said}", source=where, window=window, said=said) from None
         records, new = view.records, view.records[len(past) :]
-        if records and plan.report is not None:
-            (write_png if plan.report.lower().endswith(".png") else write_report)(plan.report, monitor.run)
-        for line in _last_words(plan, monitor, records, bool(new), reading.ended):
+        found = _findings(plan, monitor) if records else None
+        for line in _last_words(plan, monitor, records, found, bool(new), reading.ended):
             complain(line) if plan.json else say(console, line)
         if stopped:
             complain(_stopped(plan, records))
@@ -58,15 +58,13 @@ class _Reading:
         ended: whether the source was read to its end.
     """
 
-    def __init__(self, plan: Plan, monitor: Monitor) -> None:
-        self._plan, self._monitor = plan, monitor
+    def __init__(self, plan: Plan, monitor: Monitor, source: Source) -> None:
+        self._plan, self._monitor, self._source = plan, monitor, source
         self.ended = False
 
     def __iter__(self) -> Iterator[Record]:
         plan, met = self._plan, False
-        for record in self._monitor.watch(
-            plan.source, follow=plan.follow, poll=plan.poll, format=plan.format, replay=plan.replay, flush=plan.flush
-        ):
+        for record in self._monitor.watch(self._source, flush=plan.flush):
             yield record
             met = met or (plan.original in (None, record.original) and plan.fail_on.met([record.signal]))
             if plan.follow and met and record.original == self._monitor.originals[-1].name:
@@ -74,18 +72,20 @@ class _Reading:
         self.ended = True
 
 
-def _view(plan: Plan, monitor: Monitor, console: Console, past: tuple[Record, ...]) -> View:
-    name, total = "standard input", None
-    if plan.source != "-":
-        opened = open_source(plan.source, follow=plan.follow, poll=plan.poll, format=plan.format, replay=plan.replay)
-        name, total = opened.name, None if plan.follow else opened.rows
+def _view(plan: Plan, monitor: Monitor, source: Source, console: Console, past: tuple[Record, ...]) -> View:
     kind = JsonLines if plan.json else Screen if console.is_terminal else Lines
-    return kind(heading(monitor.settings, name, plan.tracker, total), console, past)
+    total = source.rows if kind is Screen else None  # for its progress bar; the files' metadata are read for that
+    return kind(heading(monitor.settings, source.name, plan.tracker, total), console, past)
 
 
-def _check_original(original: str | None, names: list[str]) -> None:
-    if original is not None and original not in names:
-        raise ValueError(f"--original {original!r} is unknown: there are {', '.join(names)}")
+def _findings(plan: Plan, monitor: Monitor) -> Findings | None:
+    """Judge the run, and write the report; None if neither people nor a report ask for it."""
+    if plan.json and plan.report is None:
+        return None
+    found = findings(monitor.run)
+    if plan.report is not None:
+        (write_png if plan.report.lower().endswith(".png") else write_report)(plan.report, found)
+    return found
 
 
 @contextmanager
@@ -111,7 +111,9 @@ def _standing(records: list[Record]) -> list[Record]:
     return list({record.original: record for record in records}.values())
 
 
-def _last_words(plan: Plan, monitor: Monitor, records: list[Record], new: bool, ended: bool) -> Iterator[str]:
+def _last_words(
+    plan: Plan, monitor: Monitor, records: list[Record], found: Findings | None, new: bool, ended: bool
+) -> Iterator[str]:
     """Yield the sentences after the table; for machines, only what the Records do not hold."""
     if not records:
         yield "no window was complete, so nothing was measured"
@@ -125,15 +127,15 @@ def _last_words(plan: Plan, monitor: Monitor, records: list[Record], new: bool, 
         yield f"{counted(monitor.waiting, 'row')} {wait} window to be complete (--flush counts them at once)"
     if plan.json:
         return
-    if records:
+    if found is not None:
         yield ""
-        yield from (verdict(history).sentence for history in histories(monitor.run))
+        yield from (verdict.sentence for _, verdict in found.verdicts)
     if plan.report is not None and records:
         yield f"report: {plan.report}"
     elif plan.tracker is None:
         yield "nothing was kept: with --tracker run.driftline the same command goes on where this one ended"
     elif records:
-        yield f"for a report: driftline report {shlex.quote(plan.tracker)}"
+        yield Command(f"for a report: driftline report {shlex.quote(plan.tracker)}")
 
 
 def _stopped(plan: Plan, records: list[Record]) -> str:

@@ -13,8 +13,9 @@ from rich.text import Text
 
 from driftline._wording import bounds, clean, counted, precise, whole
 from driftline.alarms import Signal
+from driftline.cli._errors import about, check_original
 from driftline.inference import Estimate
-from driftline.monitor import Monitor, Record, complete
+from driftline.monitor import Monitor, Record
 from driftline.sources import SourceError, Writer, open_source, open_writer
 
 __all__ = ["print_comparison", "write_weights"]
@@ -22,28 +23,35 @@ __all__ = ["print_comparison", "write_weights"]
 _ADDED = ("log_ratio", "weight")
 
 
-def write_weights(tracker: str, path: str, out: str, original: str | None, format: str | None) -> int:
-    """Write the rows of a file with ``log_ratio`` and ``weight`` appended, batch by batch; return their number."""
+def write_weights(
+    tracker: str, path: str, out: str, original: str | None, format: str | None
+) -> tuple[str, tuple[str, ...]]:
+    """Write the rows of a file with ``log_ratio`` and ``weight`` appended, batch by batch.
+
+    Returns:
+        a sentence about them that names the original, and the reasons not to trust the weights
+    """
     if Path(out).exists() and Path(path).exists() and os.path.samefile(out, path):
         raise ValueError(f"{out} is the file that is read: write to another one")
-    rows = 0
+    rows, doubts = 0, dict[str, None]()  # each batch has the same doubts
     with Monitor.open(tracker, readonly=True) as monitor:
-        names = [original.name for original in monitor.originals]
-        if original is not None and original not in names:
-            raise ValueError(f"--original {original!r} is unknown: there are {', '.join(names)}")
-        encoder = monitor.encoder
-        assert encoder is not None  # a tracker file holds one
-        with _writer(out) as writer:
+        names = [each.name for each in monitor.originals]
+        check_original(original, names)
+        with _writer(out) as writer, about(path):
             for batch in open_source(path, format=format).batches():
                 taken = [name for name in _ADDED if name in batch.table.column_names]
                 if taken:
                     raise ValueError(f"{path} has a column {taken[0]!r} already")
-                table, complete_table = batch.table, complete(batch, encoder)
-                for name, score in (("log_ratio", monitor.log_ratio), ("weight", monitor.weights)):
-                    table = table.append_column(name, pa.array(score(complete_table, original, untyped=batch.untyped)))
+                scores = monitor.score(batch.rows, original)
+                doubts |= dict.fromkeys(map(str, scores.doubts))
+                table = batch.table
+                for name, values in zip(_ADDED, (scores.log_ratio, scores.weights), strict=True):
+                    table = table.append_column(name, pa.array(values))
                 writer.write(table)
                 rows += table.num_rows
-    return rows
+    return f"{counted(rows, 'row')} in {out}, weighted to stand in for the original {original or names[0]!r}", tuple(
+        doubts
+    )
 
 
 def _writer(out: str) -> Writer:

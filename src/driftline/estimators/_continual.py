@@ -274,6 +274,15 @@ class ContinualDensityRatio(RatioEstimator):
         self._state = add_original(self._state, name, self._rows(samples, f"original {name!r}"), settings)
         return self
 
+    def snapshot(self) -> Self:
+        """Return an estimator at the same step; neither changes when the other goes on. No rows are copied."""
+        check_is_fitted(self)
+        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        twin = type(self)(**self.get_params(deep=False))
+        twin._adopt(self._state, self.seed_, names)
+        twin.n_features_in_, twin.info_ = self.n_features_in_, self.info_
+        return twin
+
     def widen(self, hidden: Sequence[int]) -> Self:
         """Give the network these hidden widths from the next step on, keeping what it has learned."""
         if self.model != "mlp":

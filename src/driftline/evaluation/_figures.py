@@ -192,9 +192,13 @@ def _cells(axes: Axes, matrix: pd.DataFrame, scale: Any) -> None:
 
 def _short(value: float) -> str:
     """Format a number in at most five characters where possible."""
-    digits = next((d for limit, d in ((10.0, 0), (1.0, 1), (0.1, 2)) if abs(value) >= limit), 3)
+    # half a digit below each limit, so that 0.0996 is written .10, not .100
+    digits = next((d for limit, d in ((9.95, 0), (0.995, 1), (0.0995, 2)) if abs(value) >= limit), 3)
     text = f"{value:.{digits}f}" if abs(value) < 1e5 else f"{value:.0e}"
-    return "0" if float(text) == 0.0 else text.replace("0.", ".", 1) if abs(value) < 1 else text
+    if float(text) == 0.0:
+        return "0"
+    text = text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
+    return text.replace("-", "−", 1) if value < 0 and abs(value) < 1e5 else text
 
 
 def prd_figure(curves: Mapping[str, PRD]) -> Figure:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +11,7 @@ import numpy as np
 from driftline.estimators import ContinualDensityRatio
 from driftline.evaluation._samples import Form
 from driftline.evaluation._scores import Reading
+from driftline.evaluation._state import EvaluationState
 from driftline.features import ClassifierFeatures, ContinualVAE
 from driftline.files import Array, StateFileError, read_arrays, write_arrays
 
@@ -24,58 +23,44 @@ _OWN = {kind.__name__: kind for kind in (ContinualVAE, ClassifierFeatures)}
 
 
 class Parts(NamedTuple):
-    """Parts of an evaluation between two tasks.
-
-    Attributes:
-        settings: arguments that are plain values.
-        form: shape and columns of one sample.
-        last: last generated samples of each task, if features move.
-        real: real rows of each task, if they are kept.
-        held: snapshot of the features for each task, if they move and are held.
-    """
+    """Parts of an evaluation between two tasks: arguments that are plain values, metric features, and its state."""
 
     settings: dict[str, Any]
-    features: Any
     metric_features: Any
-    ratio: ContinualDensityRatio
-    readings: list[Reading]
-    floors: dict[str, dict[str, float]]
-    form: Form
-    last: Mapping[str, Any]
-    real: Mapping[str, Any]
-    held: Mapping[str, Any]
+    state: EvaluationState
 
 
 def write(path: str | os.PathLike[str], parts: Parts) -> None:
     """Write all parts to one file, atomically and without pickle; the user's own features are only named."""
-    tasks = list(parts.floors)
-    arrays = {"ratio": _packed(parts.ratio.save)}
+    state = parts.state
+    assert state.ratio is not None
+    tasks = list(state.floors)
+    arrays = {"ratio": _packed(state.ratio.to_bytes())}
     kinds: dict[str, str | None] = {}
-    for key in ("features", "metric_features"):
-        thing = getattr(parts, key)
+    for key, thing in (("features", state.features), ("metric_features", parts.metric_features)):
         kinds[key] = None if thing is None else type(thing).__name__
         if type(thing) in _OWN.values():
-            arrays[key] = _packed(thing.save)
-    for key in ("last", "real"):
-        for name, rows in getattr(parts, key).items():
+            arrays[key] = _packed(thing.to_bytes())
+    for key, kept in (("last", state.last), ("real", state.real)):
+        for name, rows in kept.items():
             arrays[f"{key}.{tasks.index(name)}"] = np.ascontiguousarray(rows)
-    for name, features in parts.held.items():
+    for name, features in state.held.items():
         if type(features) not in _OWN.values():
             raise ValueError(
                 f"a snapshot of your own features ({type(features).__name__}) is held for each task and cannot be "
                 "written to a file: hold_features=False holds none"
             )
-        arrays[f"held.{tasks.index(name)}"] = _packed(features.save)
-    numbers = np.array([reading[3:] for reading in parts.readings], dtype=np.float64)
+        arrays[f"held.{tasks.index(name)}"] = _packed(features.to_bytes())
+    numbers = np.array([reading[3:] for reading in state.readings], dtype=np.float64)
     arrays["readings"] = numbers
     header = {
         "format": _FORMAT,
         "version": _VERSION,
         "settings": parts.settings,
         "kinds": kinds,
-        **parts.form._asdict(),
-        "floors": parts.floors,
-        "readings": [list(reading[:3]) for reading in parts.readings],
+        **state.form._asdict(),
+        "floors": state.floors,
+        "readings": [list(reading[:3]) for reading in state.readings],
         "tasks": tasks,
     }
     write_arrays(path, arrays, header)
@@ -91,10 +76,11 @@ def read(path: str | os.PathLike[str], given: Mapping[str, Any], device: str | N
     arrays, meta = read_arrays(path, _FORMAT, _VERSION)
     try:
         found = {key: _features(key, meta["kinds"][key], arrays, given[key], path, device) for key in given}
-        ratio = _unpacked(arrays["ratio"], path, lambda p: ContinualDensityRatio.load(p, device=device, **custom))
+        data, what = _unpacked(arrays["ratio"]), os.fspath(path)
+        ratio = ContinualDensityRatio.from_bytes(data, what=what, device=device, **custom)
         texts, numbers = meta["readings"], arrays["readings"].tolist()
-        readings = [Reading(*text, *values) for text, values in zip(texts, numbers, strict=True)]
-        rows = {
+        readings = tuple(Reading(*text, *values) for text, values in zip(texts, numbers, strict=True))
+        rows: dict[str, Any] = {
             key: {n: arrays[f"{key}.{i}"] for i, n in enumerate(meta["tasks"]) if f"{key}.{i}" in arrays}
             for key in ("last", "real")
         }
@@ -104,8 +90,8 @@ def read(path: str | os.PathLike[str], given: Mapping[str, Any], device: str | N
         floors = {name: meta["floors"][name] for name in meta["tasks"]}  # the header's keys are sorted, tasks are not
         shape, columns = meta["shape"], meta.get("columns")
         form = Form(None if shape is None else tuple(shape), None if columns is None else tuple(columns))
-        whole = {"ratio": ratio, "readings": readings, "floors": floors, "form": form, **found, **rows}
-        return Parts(settings=meta["settings"], **whole)
+        state = EvaluationState(found["features"], ratio, readings, floors, form, **rows)
+        return Parts(meta["settings"], found["metric_features"], state)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise StateFileError(f"{os.fspath(path)}: damaged, its parts do not fit together ({error})") from error
 
@@ -116,8 +102,7 @@ def _features(
     if key in arrays:
         if given is not None:
             raise ValueError(f"{os.fspath(path)} holds its {key} (a {kind}) itself: leave {key}= out")
-        load = _OWN[str(kind)].load
-        return _unpacked(arrays[key], path, lambda p: load(p, device=device))
+        return _OWN[str(kind)].from_bytes(_unpacked(arrays[key]), what=os.fspath(path), device=device)
     if kind is not None and given is None:
         raise ValueError(f"{os.fspath(path)} was saved with your own {key} ({kind}): pass them, load(path, {key}=...)")
     if kind is None and given is not None:
@@ -125,18 +110,9 @@ def _features(
     return given
 
 
-def _packed(save: Callable[[Path], None]) -> Array:
-    """Return the bytes of the file that ``save`` writes."""
-    with tempfile.TemporaryDirectory(prefix="driftline-") as folder:
-        save(Path(folder) / "part")
-        return np.frombuffer((Path(folder) / "part").read_bytes(), dtype=np.uint8)
+def _packed(data: bytes) -> Array:
+    return np.frombuffer(data, dtype=np.uint8)
 
 
-def _unpacked(data: Array, path: str | os.PathLike[str], load: Callable[[Path], Any]) -> Any:
-    with tempfile.TemporaryDirectory(prefix="driftline-") as folder:
-        part = Path(folder) / "part"
-        part.write_bytes(data.tobytes())
-        try:
-            return load(part)
-        except ValueError as error:  # the user knows only the whole file
-            raise type(error)(str(error).replace(str(part), os.fspath(path))) from error
+def _unpacked(data: Array) -> bytes:
+    return data.tobytes()

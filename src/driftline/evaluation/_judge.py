@@ -6,10 +6,8 @@ that task are the windows, one after each task learned, and the ratio real/gener
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -25,12 +23,13 @@ from driftline._inputs import MIN_ROWS, resolve_seed
 from driftline.estimators import ContinualDensityRatio, DensityRatio
 from driftline.evaluation import _files as evaluation_files
 from driftline.evaluation import _scores as scores
+from driftline.evaluation._comparison import compare
 from driftline.evaluation._samples import Form, check_samples, encoded
 from driftline.evaluation._scores import KEEPING, MEASURES, Reading
-from driftline.evaluation.metrics import fid, kid, neighbours, prd
+from driftline.evaluation._state import EvaluationState, independent
 from driftline.features import as_features
 from driftline.fitting import Objective
-from driftline.inference import DIVERGENCES
+from driftline.inference import DIVERGENCES, Doubt
 
 __all__ = ["KEEPING", "ContinualEvaluation", "Reading"]
 
@@ -43,7 +42,10 @@ class ContinualEvaluation:
     Arguments:
         features: None for samples as they are, a function, a transformer, or features that move, with ``partial_fit``
             and ``transform_before`` (:class:`~driftline.features.ContinualVAE`): they are trained further whenever a
-            task begins, on its real samples and the last generated samples of earlier tasks.
+            task begins, on its real samples and the last generated samples of earlier tasks. The object passed is left
+            as it is: each task trains a copy (``features.snapshot()`` if there is such a method, else
+            ``copy.deepcopy``), which is then the attribute ``features``. A snapshot and what it was taken of must not
+            change each other when either is trained.
         hold_features: whether to keep a snapshot of moving features for each task, in which its ratio stays; otherwise
             all ratios are carried over to the newest features, as in the paper. An encoder that has since seen only
             generated samples of a task treats real ones as foreign, and a ratio in its features misses what real
@@ -90,131 +92,120 @@ class ContinualEvaluation:
             raise ValueError(f"{needing} need the real samples of earlier tasks: keep_real=True keeps them")
         if estimator is not None and estimator.step != "every" and not keep_real:
             raise ValueError(f"step={estimator.step!r} holds real samples for later steps: keep_real=True allows that")
-        self.features = features
         self.measures = measures
         self.hold_features = hold_features
         self.keep_real = keep_real
         self.metric_features = metric_features
         self.estimator = estimator
         self.random_state = resolve_seed(random_state)
-        self.readings: list[Reading] = []
         self._moving = hasattr(features, "partial_fit") and hasattr(features, "transform_before")
-        self._held: dict[str, Any] = {}  # features as they were when a task began
-        self._ratio: ContinualDensityRatio | None = None
-        self._last: dict[str, Any] = {}  # last generated samples, which moving features need
-        self._real: dict[str, Floats] = {}
-        self._floors: dict[str, dict[str, float]] = {}
-        self._form = Form()
-        self._waiting: str | None = None
+        self._state = EvaluationState(features)
+
+    @property
+    def features(self) -> Any:
+        """The features: those passed or, if they move, the copy that was trained last."""
+        return self._state.features
 
     @property
     def tasks(self) -> list[str]:
         """Names of the tasks that have begun."""
-        return [] if self._ratio is None else self._ratio.originals_
+        return list(self._state.floors)
+
+    @property
+    def readings(self) -> list[Reading]:
+        """All readings, in the order of tasks learned."""
+        return list(self._state.readings)
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Reasons not to trust the last floors (after ``task``) or readings (after ``update``); not saved in files."""
+        return self._state.doubts
 
     def task(self, name: str, real: Any) -> Self:
         """Begin a task with its real samples, which are seen here and, unless ``keep_real``, never again.
 
         Call it before or after the model is trained on the task, but before ``update``. After an error in either, the
-        evaluation is as it was before, and so are moving features if they replace their attributes and do not change
-        them in place.
+        evaluation and its features are as they were before.
         """
-        if self._waiting is not None:
-            raise ValueError(f"task {self._waiting!r} has begun: call update with samples of all tasks first")
+        state = self._state
+        if state.waiting is not None:
+            raise ValueError(f"task {state.waiting!r} has begun: call update with samples of all tasks first")
         if not isinstance(name, str) or not name:
             raise ValueError(f"name={name!r} must be a non-empty string")
         if name in self.tasks:
             raise ValueError(f"task {name!r} has been learned already: choose another name")
         what = f"real samples of task {name!r}"
         real, form = self._checked(real, what, 2 * MIN_ROWS)
-        with self._undone():
-            if self._moving:
-                self._train(real)
-            if self._moving and self.hold_features:
-                self._held = {**self._held, name: _snapshot(self.features)}
-            rows = self._encoded(name, real, what)
-            kept = self._metric_rows(real, rows, what) if self.keep_real else rows
-            floors = self._floors_of(rows, kept)
-            if self._ratio is None:
-                self._ratio = self._settings().fit(rows, name=name)
-            else:
-                self._ratio.add_original(rows, name)
-            self._floors = {**self._floors, name: floors}
-            if self.keep_real:
-                self._real = {**self._real, name: kept}
-            self._form = form
-            self._waiting = name
+        if self._moving:
+            state = self._trained(name, real)
+        rows = state.encoded(name, real, what)
+        kept = self._metric_rows(real, rows, what) if self.keep_real else rows
+        floors, doubts = self._floors_of(rows, kept)
+        if state.ratio is None:
+            ratio = self._settings().fit(rows, name=name)
+        else:
+            ratio = state.ratio.snapshot().add_original(rows, name)
+        self._state = state._replace(
+            ratio=ratio,
+            floors={**state.floors, name: floors},
+            real={**state.real, name: kept} if self.keep_real else state.real,
+            form=form,
+            waiting=name,
+            doubts=doubts,
+        )
         return self
 
     def _checked(self, samples: Any, what: str, least: int) -> tuple[Any, Form]:
-        return check_samples(samples, what, least=least, form=self._form, as_array=self._moving)
-
-    @contextmanager
-    def _undone(self) -> Iterator[None]:
-        """Restore everything after an error; this relies on attributes being replaced, not changed in place."""
-        things = [self, self._ratio, self.features if self._moving else None]
-        held = [(vars(thing), dict(vars(thing))) for thing in things if hasattr(thing, "__dict__")]
-        try:
-            yield
-        except BaseException:
-            for now, before in held:
-                now.clear()
-                now.update(before)
-            raise
+        return check_samples(samples, what, least=least, form=self._state.form, as_array=self._moving)
 
     def _settings(self) -> ContinualDensityRatio:
         base = self.estimator if self.estimator is not None else ContinualDensityRatio(random_state=self.random_state)
         return ContinualDensityRatio(**base.get_params(deep=False))
 
-    def _train(self, real: Any) -> None:
-        """Train the encoder further on replay and the new task, and carry the ratio over to its features."""
-        rng = np.random.default_rng([self.random_state, len(self._last)])
-        replay = [x[rng.permutation(len(x))[: len(real)]] for x in self._last.values()]
-        self.features.partial_fit(np.concatenate([*replay, real]))
-        if self._ratio is not None and not self.hold_features:
-            encode = as_features(self.features)
-            self._ratio.change_features({name: encode(x) for name, x in self._last.items()})
+    def _trained(self, name: str, real: Any) -> EvaluationState:
+        """Return the state with features trained further on replay and the new task, and the ratio carried over."""
+        state = self._state
+        rng = np.random.default_rng([self.random_state, len(state.last)])
+        replay = [x[rng.permutation(len(x))[: len(real)]] for x in state.last.values()]
+        features = independent(state.features)
+        features.partial_fit(np.concatenate([*replay, real]))
+        if self.hold_features:
+            return state._replace(features=features, held={**state.held, name: independent(features)})
+        if state.ratio is None:
+            return state._replace(features=features)
+        encode = as_features(features)
+        ratio = state.ratio.snapshot().change_features({task: encode(x) for task, x in state.last.items()})
+        return state._replace(features=features, ratio=ratio)
 
     def encode(self, task: str, samples: Any) -> Floats:
         """Encode samples in the features of a task's ratio, (n, D)."""
         if task not in self.tasks:
             raise ValueError(f"task {task!r} has not begun: choose one of {self.tasks}")
         what = f"samples for task {task!r}"
-        return self._encoded(task, check_samples(samples, what, least=1, form=self._form)[0], what)
+        return self._state.encoded(task, check_samples(samples, what, least=1, form=self._state.form)[0], what)
 
-    def _encoded(self, task: str, samples: Any, what: str) -> Floats:
-        return encoded(as_features(self._held.get(task, self.features)), samples, what)
-
-    def _floors_of(self, rows: Floats, kept: Floats) -> dict[str, float]:
-        """Compute each measure between two halves of the real samples."""
+    def _floors_of(self, rows: Floats, kept: Floats) -> tuple[dict[str, float], tuple[Doubt, ...]]:
+        """Compute each measure between two halves of the real samples, and the doubts about that."""
         order = np.random.default_rng(self.random_state).permutation(len(rows))
         one, two = order[: len(order) // 2], order[len(order) // 2 :]
         params = self._settings().get_params(deep=False)
         static = DensityRatio(**{key: params[key] for key in DensityRatio().get_params(deep=False)})
         static.fit(rows[one], rows[two])
-        floors = {measure: static.divergence(measure).value for measure in self.measures if measure in DIVERGENCES}
-        return {**floors, **self._compared(kept[one], kept[two])} if self.keep_real else floors
+        found = {measure: static.divergence(measure) for measure in self.measures if measure in DIVERGENCES}
+        doubts = (*static.info_.doubts, *(doubt for estimate in found.values() for doubt in estimate.doubts))
+        floors = {measure: estimate.value for measure, estimate in found.items()}
+        return {**floors, **self._compared(kept[one], kept[two])} if self.keep_real else floors, doubts
 
     def _metric_rows(self, samples: Any, rows: Floats, what: str) -> Floats:
         return rows if self.metric_features is None else encoded(as_features(self.metric_features), samples, what)
 
     def _compared(self, real: Floats, generated: Floats) -> dict[str, float]:
-        """Compute the measures that need both samples."""
-        found: dict[str, float] = {}
-        if "fid" in self.measures:
-            found["fid"] = fid(real, generated)
-        if "kid" in self.measures:
-            found["kid"] = kid(real, generated, random_state=self.random_state).mean
-        if {"prd_f8", "prd_f1_8"} & set(self.measures):
-            curve = prd(real, generated, random_state=self.random_state)
-            found.update(prd_f8=curve.f_8, prd_f1_8=curve.f_1_8)
-        if {"precision", "recall", "density", "coverage"} & set(self.measures):
-            found.update(neighbours(real, generated)._asdict())
-        return {measure: value for measure, value in found.items() if measure in self.measures}
+        return compare(real, generated, self.measures, self.random_state)
 
     def update(self, generated: Mapping[str, Any]) -> Self:
         """Measure generated samples of every task so far, ``{task: samples}``, once the new task has been learned."""
-        if self._waiting is None or self._ratio is None:
+        state = self._state
+        if state.waiting is None or state.ratio is None:
             raise ValueError("no task has begun: call task with its real samples first")
         if not isinstance(generated, Mapping):
             raise TypeError(f"pass samples of every task, {{task: samples}}, not a {type(generated).__name__}")
@@ -223,32 +214,42 @@ class ContinualEvaluation:
             raise ValueError(f"samples of every task are needed: missing {missing}, unknown {extra}")
         what = {name: f"generated samples of task {name!r}" for name in self.tasks}
         samples = {name: self._checked(generated[name], what[name], MIN_ROWS)[0] for name in self.tasks}
-        with self._undone():
-            rows = {name: self._encoded(name, samples[name], what[name]) for name in self.tasks}
-            before = None
-            if self._moving and self._last and not self.hold_features:
-                old = as_features(self.features.transform_before)
-                before = {name: encoded(old, samples[name], what[name]) for name in self._last}
-            self._ratio.partial_fit(rows, before=before)
-            found = [r for name in self.tasks for r in self._read(name, samples[name], rows[name], what[name])]
-            self.readings = [*self.readings, *found]
-            if self._moving:
-                self._last = {name: np.array(samples[name]) for name in self.tasks}
-            self._waiting = None
+        rows = {name: state.encoded(name, samples[name], what[name]) for name in self.tasks}
+        before = None
+        if self._moving and state.last and not self.hold_features:
+            old = as_features(state.features.transform_before)
+            before = {name: encoded(old, samples[name], what[name]) for name in state.last}
+        ratio = state.ratio.snapshot().partial_fit(rows, before=before)
+        readings, doubts = [*state.readings], [d for about in ratio.info_.originals.values() for d in about.doubts]
+        for name in self.tasks:
+            kept = self._metric_rows(samples[name], rows[name], what[name]) if self.keep_real else None
+            for reading, about in self._read(ratio, name, kept):
+                readings.append(reading)
+                doubts.extend(about)
+        self._state = state._replace(
+            ratio=ratio,
+            readings=tuple(readings),
+            last={name: np.array(samples[name]) for name in self.tasks} if self._moving else state.last,
+            waiting=None,
+            doubts=tuple(doubts),
+        )
         return self
 
-    def _read(self, name: str, samples: Any, rows: Floats, what: str) -> Iterator[Reading]:
-        assert self._ratio is not None
-        assert self._waiting is not None
-        compared = self._compared(self._real[name], self._metric_rows(samples, rows, what)) if self.keep_real else {}
+    def _read(
+        self, ratio: ContinualDensityRatio, name: str, generated: Floats | None
+    ) -> Iterator[tuple[Reading, tuple[Doubt, ...]]]:
+        """Yield each measure of a task, with the doubts about it; ``generated`` is for those that keep real samples."""
+        state = self._state
+        assert state.waiting is not None
+        compared = {} if generated is None else self._compared(state.real[name], generated)
         for measure in self.measures:
-            floor = self._floors[name][measure]
+            floor = state.floors[name][measure]
             if measure in compared:
                 errors = (float("nan"),) * 3
-                yield Reading(self._waiting, name, measure, compared[measure], *errors, floor)
+                yield Reading(state.waiting, name, measure, compared[measure], *errors, floor), ()
                 continue
-            e = self._ratio.divergence(measure, original=name)
-            yield Reading(self._waiting, name, measure, e.value, e.std_error, e.low, e.high, floor)
+            e = ratio.divergence(measure, original=name)
+            yield Reading(state.waiting, name, measure, e.value, e.std_error, e.low, e.high, floor), e.doubts
 
     def table(self) -> pd.DataFrame:
         """Return all readings, one row each, for figures and scores such as :func:`driftline.evaluation.averages`."""
@@ -292,28 +293,17 @@ class ContinualEvaluation:
         ``update`` the real samples of the new task are still held, so saving raises an error then. driftline's own
         features are in the file; others have to be passed to ``load`` again.
         """
-        if self._ratio is None:
+        state = self._state
+        if state.ratio is None:
             raise ValueError("there is nothing to save: no task has begun")
-        if self._waiting is not None:
+        if state.waiting is not None:
             raise ValueError(
-                f"task {self._waiting!r} has begun and its real samples are held until update: save before the task "
+                f"task {state.waiting!r} has begun and its real samples are held until update: save before the task "
                 "begins or after update"
             )
         plain = ("hold_features", "keep_real", "random_state")
         settings = {"measures": list(self.measures), **{key: getattr(self, key) for key in plain}}
-        parts = evaluation_files.Parts(
-            settings=settings,
-            features=self.features,
-            metric_features=self.metric_features,
-            ratio=self._ratio,
-            readings=self.readings,
-            floors=self._floors,
-            form=self._form,
-            last=self._last,
-            real=self._real,
-            held=self._held,
-        )
-        evaluation_files.write(path, parts)
+        evaluation_files.write(path, evaluation_files.Parts(settings, self.metric_features, state))
 
     @classmethod
     def load(
@@ -329,33 +319,30 @@ class ContinualEvaluation:
         """Load a saved evaluation; a damaged or foreign file raises :class:`~driftline.files.StateFileError`.
 
         Arguments:
-            features, metric_features: the features again, if they were not driftline's own, in the state they had when
-                the evaluation was saved.
+            features, metric_features: the features again, if they were not driftline's own, as the attributes were
+                when the evaluation was saved.
             model, objective: the estimator's model and objective, if they were callables.
             device: device to continue on, if not the one it was saved from.
         """
         given = {"features": features, "metric_features": metric_features}
         parts = evaluation_files.read(path, given, device, model=model, objective=objective)
-        estimator = ContinualDensityRatio(**parts.ratio.get_params(deep=False))
-        judge = cls(parts.features, metric_features=parts.metric_features, estimator=estimator, **parts.settings)
-        judge._ratio, judge.readings, judge._floors = parts.ratio, parts.readings, parts.floors
-        judge._last, judge._real, judge._held = dict(parts.last), dict(parts.real), dict(parts.held)
-        judge._form = parts.form
-        judge._check_features(path)
+        ratio = parts.state.ratio
+        assert ratio is not None
+        estimator = ContinualDensityRatio(**ratio.get_params(deep=False))
+        given |= {"features": parts.state.features, "metric_features": parts.metric_features}
+        judge = cls(**given, estimator=estimator, **parts.settings)
+        judge._state = parts.state
+        judge._check_features(ratio, path)
         return judge
 
-    def _check_features(self, path: str | os.PathLike[str]) -> None:
+    def _check_features(self, ratio: ContinualDensityRatio, path: str | os.PathLike[str]) -> None:
         """Check that moving features encode the last samples into the rows that the ratio stands on."""
-        assert self._ratio is not None
-        if bool(self._last) != self._moving:
+        last = self._state.last
+        if bool(last) != self._moving:
             raise ValueError(
-                f"{os.fspath(path)}: features {'do not move' if self._last else 'move'} now, unlike when it was saved"
+                f"{os.fspath(path)}: features {'do not move' if last else 'move'} now, unlike when it was saved"
             )
-        for name, samples in self._last.items():
-            found, held = self.encode(name, samples), self._ratio._state.tracks[name].current.window
+        for name, samples in last.items():
+            found, held = self.encode(name, samples), ratio.current_window(name)
             if found.shape != held.shape or not np.allclose(found, held, rtol=1e-3, atol=1e-3 * held.std()):
                 raise ValueError(f"{os.fspath(path)}: these features are not in the state they had when it was saved")
-
-
-def _snapshot(features: Any) -> Any:
-    return features.snapshot() if hasattr(features, "snapshot") else copy.deepcopy(features)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from driftline._inputs import MIN_ROWS, Floats, column_names
 from driftline.features._adapters import flat_rows
-from driftline.files import StateFileError, read_arrays, write_arrays
+from driftline.files import StateFileError, pack, replacing, unpack
 from driftline.fitting import (
     FitInfo,
     Progress,
@@ -24,21 +24,14 @@ from driftline.fitting import (
     resolve_device,
     row_batches,
     run_epochs,
+    seeded,
     split_rows,
 )
 
-__all__ = ["FeatureNetwork", "apart", "check_widths", "seeded"]
+__all__ = ["FeatureNetwork", "apart", "check_widths"]
 
 _FORMAT, _VERSION = "driftline-features", 2
 _BATCH = 4096  # rows of one forward pass outside training: bounds the memory that convolutions take
-
-
-@contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed the global generators inside the context, and restore them after it."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield
 
 
 def apart(seed: int, t: int) -> int:
@@ -71,8 +64,10 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _flat(self, X: Any, *, min_rows: int = 0) -> Tensor:
         """Return flat rows, after checking that they have the shape that was fitted."""
         check_is_fitted(self)
-        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        return torch.from_numpy(flat_rows(X, shape=self.shape_in_, names=names, min_rows=min_rows)[0])
+        return torch.from_numpy(flat_rows(X, shape=self.shape_in_, names=self._names(), min_rows=min_rows)[0])
+
+    def _names(self) -> list[str] | None:
+        return list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
 
     @staticmethod
     def _first(X: Any) -> tuple[Tensor, tuple[int, ...], list[str] | None]:
@@ -129,12 +124,17 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything learned to one file, atomically (safetensors with a JSON header, no pickle)."""
+        data = self.to_bytes()
+        with replacing(path) as file:
+            file.write(data)
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes that :meth:`save` writes."""
         check_is_fitted(self)
         params = self.get_params(deep=False)
         params.pop("progress")
         training = params.pop("training")
         tensors, learned = self._state()
-        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         header = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -142,11 +142,11 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "params": params,
             "training": None if training is None else training._asdict(),
             "shape": list(self.shape_in_),
-            "columns": names,
+            "columns": self._names(),
             "seed": self.seed_,
             "learned": learned,
         }
-        write_arrays(path, {key: value.detach().cpu().numpy() for key, value in tensors.items()}, header)
+        return pack({key: value.detach().cpu().numpy() for key, value in tensors.items()}, header)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: str | None = None, progress: Progress | None = None) -> Self:
@@ -157,10 +157,19 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             device: device to continue on, if not the one it was saved from.
             progress: called as ``progress(epoch, epochs, loss, held_out)`` in further training.
         """
-        arrays, meta = read_arrays(path, _FORMAT, _VERSION)
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"{os.fspath(path)}: no such file")
+        return cls.from_bytes(Path(path).read_bytes(), what=os.fspath(path), device=device, progress=progress)
+
+    @classmethod
+    def from_bytes(
+        cls, data: bytes, *, what: str = "the features", device: str | None = None, progress: Progress | None = None
+    ) -> Self:
+        """Load a network from :meth:`to_bytes`; arguments as in :meth:`load`, ``what`` names the bytes in errors."""
+        arrays, meta = unpack(data, _FORMAT, _VERSION, what)
         tensors = {key: torch.from_numpy(value.copy()) for key, value in arrays.items()}
         if meta.get("estimator") != cls.__name__:
-            raise StateFileError(f"{os.fspath(path)} holds a {meta.get('estimator')}, not a {cls.__name__}")
+            raise StateFileError(f"{what} holds a {meta.get('estimator')}, not a {cls.__name__}")
         try:
             params = {k: tuple(v) if isinstance(v, list) else v for k, v in meta["params"].items()}
             if device is not None:
@@ -172,5 +181,5 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 made._restore(tensors, meta["learned"], place)
             made._remember(tuple(meta["shape"]), meta["columns"], meta["seed"])
         except (KeyError, IndexError, RuntimeError, TypeError, AttributeError) as error:
-            raise StateFileError(f"{os.fspath(path)}: damaged, its parts do not fit together ({error})") from error
+            raise StateFileError(f"{what}: damaged, its parts do not fit together ({error})") from error
         return made

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from driftline._inputs import Floats, resolve_seed
-from driftline.features._base import FeatureNetwork, check_widths, seeded
+from driftline.features._base import FeatureNetwork, check_widths
 from driftline.features._modules import ConvNet
-from driftline.fitting import Progress, Training, resolve_device
+from driftline.fitting import Progress, Training, resolve_device, seeded
 
 __all__ = ["ClassifierFeatures"]
 

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from driftline._inputs import MIN_ROWS, Floats, as_rows, resolve_seed
 from driftline.features._adapters import row_noise
-from driftline.features._base import FeatureNetwork, apart, check_widths, seeded
+from driftline.features._base import FeatureNetwork, apart, check_widths
 from driftline.features._modules import VAE, Encoder, pulled_loss
-from driftline.fitting import FitInfo, Progress, Standardizer, Training, fit_standardizer, resolve_device
+from driftline.fitting import FitInfo, Progress, Standardizer, Training, fit_standardizer, resolve_device, seeded
 
 __all__ = ["ContinualVAE"]
 
@@ -158,13 +158,18 @@ class ContinualVAE(FeatureNetwork):
         return means + spreads * row_noise(rows.cpu().numpy(), means.shape[1])
 
     def snapshot(self) -> Self:
-        """Return a version that keeps this encoder while this one is trained further; it has no previous encoder.
+        """Return features that are equal now; neither changes when the other is trained. No weights are copied.
 
-        No weights are copied.
+        A snapshot has no previous encoder. One that is taken before ``fit`` has only the parameters.
         """
-        check_is_fitted(self)
-        kept = copy.copy(self)
-        kept._before = None
+        kept = type(self)(**self.get_params(deep=False))
+        if not hasattr(self, "_net"):
+            return kept
+        kept._net, kept._before, kept._standardizer, kept._device = self._net, None, self._standardizer, self._device
+        kept.likelihood_, kept.t_ = self.likelihood_, self.t_
+        if hasattr(self, "info_"):  # not saved in files
+            kept.info_ = self.info_
+        kept._remember(self.shape_in_, self._names(), self.seed_)
         return kept
 
     def inverse_transform(self, Z: Any) -> Floats:

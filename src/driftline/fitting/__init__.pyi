@@ -42,6 +42,7 @@ from ._objectives import logistic as logistic
 from ._objectives import lsif as lsif
 from ._objectives import nwj as nwj
 from ._objectives import unnormalised as unnormalised
+from ._seeding import seeded as seeded
 from ._settings import MODELS as MODELS
 from ._settings import ModuleFactory as ModuleFactory
 from ._settings import Progress as Progress

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from driftline._inputs import Floats
 from driftline.fitting._designs import Dense
@@ -22,14 +23,23 @@ _CLIP = 1e4  # beyond this, a standardised input carries no more information for
 
 
 class MLP(nn.Module):
-    """The paper's network: dense ReLU layers, by default two of 256, and one linear output per original."""
+    """The paper's network: dense ReLU layers, by default two of 256, and one linear output per original.
 
-    def __init__(self, n_inputs: int, n_outputs: int = 1, hidden: Sequence[int] = (256, 256)) -> None:
+    Initial weights are drawn from ``generator``, or from PyTorch's global one, which threads share.
+    """
+
+    def __init__(
+        self,
+        n_inputs: int,
+        n_outputs: int = 1,
+        hidden: Sequence[int] = (256, 256),
+        generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__()
         widths = [n_inputs, *hidden]
         self.widths = tuple(hidden)
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
-        self.head = nn.Linear(widths[-1], n_outputs)
+        self.layers = nn.ModuleList(_linear(a, b, generator) for a, b in pairwise(widths))
+        self.head = _linear(widths[-1], n_outputs, generator)
 
     def hidden(self, x: Tensor) -> Tensor:
         """Return the activations of the last hidden layer, (n, width)."""
@@ -43,9 +53,18 @@ class MLP(nn.Module):
         return out
 
 
-def mlp_factory(hidden: Sequence[int] = (256, 256)) -> ModuleFactory:
-    """Return a factory of :class:`MLP` with these hidden widths."""
-    return lambda n_inputs, n_outputs: MLP(n_inputs, n_outputs, hidden)
+def _linear(n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> nn.Linear:
+    """Return a layer with PyTorch's own initial weights, of which only the generator is chosen."""
+    layer = skip_init(nn.Linear, n_inputs, n_outputs)
+    assert isinstance(layer, nn.Linear)
+    nn.init.kaiming_uniform_(layer.weight, a=5.0**0.5, generator=generator)
+    nn.init.uniform_(layer.bias, -(n_inputs**-0.5), n_inputs**-0.5, generator=generator)
+    return layer
+
+
+def mlp_factory(hidden: Sequence[int] = (256, 256), generator: torch.Generator | None = None) -> ModuleFactory:
+    """Return a factory of :class:`MLP` with these hidden widths, and weights drawn from the generator."""
+    return lambda n_inputs, n_outputs: MLP(n_inputs, n_outputs, hidden, generator)
 
 
 class Network(NamedTuple):

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from driftline import recursion
 from driftline._causes import reason as said
@@ -24,8 +23,8 @@ from driftline.monitor._novelty import constants, novelty
 from driftline.monitor._records import Original, Record, Status, Summaries
 from driftline.monitor._settings import Settings
 from driftline.recursion import Info, Policy, State, StepSettings
-from driftline.sources import Batch, Cursor, Window
-from driftline.tables import TableEncoder
+from driftline.sources import Cursor, Window
+from driftline.tables import Rows, TableEncoder
 
 __all__ = [
     "FIRST",
@@ -34,7 +33,6 @@ __all__ = [
     "add_original",
     "advance",
     "begin",
-    "complete",
     "digest",
     "fit_encoder",
     "grouped",
@@ -123,10 +121,10 @@ def too_few(rows: int, settings: Settings, encoder: TableEncoder, constant: Mapp
     return reason if rows < least else ""
 
 
-def fit_encoder(rows: Batch | Window, settings: Settings, time_column: str | None = None) -> TableEncoder:
+def fit_encoder(rows: Rows, settings: Settings, time_column: str | None = None) -> TableEncoder:
     """Decide from the first rows, and from the settings, how columns are encoded from now on."""
     return TableEncoder.fit(
-        rows.table,
+        rows,
         columns=settings.columns,
         drop=settings.drop,
         numeric=settings.numeric,
@@ -134,7 +132,6 @@ def fit_encoder(rows: Batch | Window, settings: Settings, time_column: str | Non
         datetime=settings.datetime,
         time_column=time_column,
         schema=settings.schema,
-        untyped=rows.untyped,
     )
 
 
@@ -143,15 +140,15 @@ def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tupl
     began = time.perf_counter()
     if window.table.num_rows < MIN_ROWS:  # so few rows do not even show what kind a column is
         raise TooFewRowsError(f"the first window has {window.table.num_rows} rows, at least {MIN_ROWS} are needed")
-    encoder = fit_encoder(window, settings, settings.time_column)
-    encoded = encoder.transform(window.table, untyped=window.untyped)
+    encoder = fit_encoder(window.rows, settings, settings.time_column)
+    encoded = encoder.transform(window.rows, summaries=settings.summaries)
     constant = constants(encoder.names, encoded.values)
     reason = too_few(len(encoded.values), settings, encoder, constant)
     if reason:
         raise TooFewRowsError(f"the first window: {reason}")
     rows = rows_of(encoder, encoded.values, "original")
     start = recursion.start(rows, step_settings(settings, encoder), FIRST)
-    then = encoder.summarise(window.table, untyped=window.untyped) if settings.summaries else {}
+    then = encoded.summaries
     original = Original(FIRST, 0, window.table.num_rows, window.end, then, constant)
     state = RunState(settings, encoder, start, (original,), {FIRST: AlarmMemory()}, cursor=window.cursor, now=then)
     record = _record(
@@ -174,12 +171,8 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
     after = replace(state, windows=state.windows + 1, cursor=window.cursor)
     if window.table.num_rows == 0:
         return after, _skipped(state, window, Cause.NO_ROWS, remarks or ["no rows"], began)
-    table = complete(window, state.encoder)
-    absent = [c.name for c in state.encoder.columns if c.name not in window.table.column_names]
-    if window.sparse and absent:
-        remarks.append(f"no row has {', '.join(map(repr, absent[:5]))}: counted as missing values")
-    encoded = state.encoder.transform(table, untyped=window.untyped)
-    remarks += encoded.notes
+    encoded = state.encoder.transform(window.rows, summaries=state.settings.summaries)
+    remarks += [*_absent(window.rows, state.encoder), *encoded.notes]
     reason = too_few(len(encoded.values), state.settings, state.encoder, state.originals[0].constant)
     if reason:
         remarks.append(f"{reason}: the next window is compared with the one before")
@@ -190,7 +183,6 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
         remarks.append(f"the fit failed, the next window is compared with the one before: {error}")
         return after, _skipped(state, window, Cause.FIT_FAILED, remarks, began)
     judged = {original.name: _judged(state, original, arrived, info, encoded.values) for original in state.originals}
-    now = state.encoder.summarise(table, untyped=window.untyped) if state.settings.summaries else {}
     common: dict[str, Any] = {
         "notes": remarks,
         "seconds": time.perf_counter() - began,
@@ -200,7 +192,7 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
         _record(window, state.windows, name, Status.MEASURED, **common, **found.parts) for name, found in judged.items()
     ]
     alarms = {name: found.alarm for name, found in judged.items()}
-    return replace(after, recursion=arrived, alarms=alarms, now=now), records
+    return replace(after, recursion=arrived, alarms=alarms, now=encoded.summaries), records
 
 
 def _skipped(state: RunState, window: Window, cause: Cause, notes: Sequence[str], began: float) -> list[Record]:
@@ -224,9 +216,8 @@ def _skipped(state: RunState, window: Window, cause: Cause, notes: Sequence[str]
 
 
 def _stepped(state: RunState, values: Floats) -> tuple[State, Info]:
-    windows = {
-        name: rows_of(state.encoder, values, f"window of {name!r}") for name, track in state.recursion.tracks.items()
-    }
+    rows = rows_of(state.encoder, values, "window")  # one copy for all originals: windows are never changed
+    windows = dict.fromkeys(state.recursion.tracks, rows)
     return recursion.step(state.recursion, windows, step_settings(state.settings, state.encoder), Policy())
 
 
@@ -245,22 +236,18 @@ def _judged(state: RunState, original: Original, arrived: State, info: Info, val
     return judge(track, about, settings, alarm, state.encoder.names, grouped(state.encoder), new_values)
 
 
-def add_original(
-    state: RunState, name: str, table: pa.Table | None, *, untyped: bool = False
-) -> tuple[RunState, Record]:
-    """Add an original: the rows of a table, or those of the current window if there is no table."""
+def add_original(state: RunState, name: str, given: Rows | None) -> tuple[RunState, Record]:
+    """Add an original: the given rows, or those of the current window if None."""
     if not name or not isinstance(name, str):
         raise OptionError("{option} must be a non-empty string", option=Option("name", name))
     if name in state.alarms:
         raise ValueError(f"an original {name!r} is traced already: choose another name")
     current = state.recursion.tracks[FIRST].current.window
     notes: tuple[str, ...] = ()
-    if table is None:
+    if given is None:
         values, then = current, state.now
     else:
-        encoded = state.encoder.transform(table, untyped=untyped)
-        values, notes = encoded.values, encoded.notes
-        then = state.encoder.summarise(table, untyped=untyped) if state.settings.summaries else {}
+        values, notes, then = state.encoder.transform(given, summaries=state.settings.summaries)
     constant = constants(state.encoder.names, values)
     reason = too_few(len(values), state.settings, state.encoder, constant)
     if reason:
@@ -284,14 +271,10 @@ def add_original(
     return replace(state, recursion=joined, originals=(*state.originals, original), alarms=alarms), record
 
 
-def complete(rows: Batch | Window, encoder: TableEncoder) -> pa.Table:
-    """Add absent columns as missing values, in sources such as JSON lines where a row may leave a column out."""
-    table = rows.table
-    if rows.sparse:
-        for column in encoder.columns:
-            if column.name not in table.column_names:
-                table = table.append_column(column.name, pa.nulls(table.num_rows))
-    return table
+def _absent(rows: Rows, encoder: TableEncoder) -> list[str]:
+    """Note columns that no row has, where that is not an error."""
+    names = rows.absent(column.name for column in encoder.columns) if rows.sparse else []
+    return [f"no row has {', '.join(map(repr, names[:5]))}: counted as missing values"] if names else []
 
 
 def _remarks(window: Window) -> list[str]:

@@ -9,22 +9,21 @@ from driftline import recursion
 from driftline._causes import reason
 from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
-from driftline.monitor._advance import FIRST, complete, fit_encoder, grouped, rows_of, step_settings
+from driftline.monitor._advance import FIRST, fit_encoder, grouped, rows_of, step_settings
 from driftline.monitor._judgement import moved, plain, sentences
 from driftline.monitor._records import Record, Status
 from driftline.monitor._settings import Settings
 from driftline.recursion import Policy
-from driftline.sources import Batch
+from driftline.tables import Rows
 
 __all__ = ["compare"]
 
 
-def compare(original: Batch, current: Batch, settings: Settings, name: str = "original") -> Record:
+def compare(original: Rows, current: Rows, settings: Settings, name: str = "original") -> Record:
     """Measure how far current rows are from original ones; alarm if the whole interval lies beyond the tolerance."""
     began = time.perf_counter()
     encoder = fit_encoder(original, settings)
-    then = encoder.transform(original.table, untyped=original.untyped)
-    now = encoder.transform(complete(current, encoder), untyped=current.untyped)
+    then, now = encoder.transform(original), encoder.transform(current)
     how = step_settings(settings, encoder)
     start = recursion.start(rows_of(encoder, then.values, "original"), how, FIRST)
     window = rows_of(encoder, now.values, "current")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from functools import partial
+from numbers import Integral, Real
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -26,6 +27,12 @@ __all__ = [
 
 Check = Callable[[str, Any], None]
 T = TypeVar("T")
+_TYPES: dict[type, tuple[type, str]] = {  # what a value of this type may be in Python, and what it is called
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    bool: (bool, "true or false"),
+    tuple: (tuple, "names"),
+}
 
 
 class Panel(Enum):
@@ -83,6 +90,19 @@ class Setting:
     def flag(self) -> str:
         """Name on the command line."""
         return "--" + self.name.replace("_", "-")
+
+    @property
+    def type_in_words(self) -> str:
+        """Kind of value that it takes, in words."""
+        return _TYPES.get(self.type, (str, "text"))[1]
+
+    def takes(self, value: Any) -> bool:
+        """Say whether a value is of the setting's type; names are checked one by one elsewhere."""
+        if self.type is tuple or (value is None and self.default is None):
+            return True
+        if isinstance(value, bool) or self.type is bool:
+            return isinstance(value, bool) and self.type is bool
+        return isinstance(value, _TYPES.get(self.type, (str, "text"))[0])
 
     @property
     def default_in_words(self) -> str:
@@ -192,9 +212,13 @@ def check_settings(settings: Any) -> None:
             )
         if each.check is not None:
             each.check(name, value)
+        if not each.takes(value):
+            raise OptionError("{option} must be {kind}", option=Option(name, value), kind=each.type_in_words)
 
 
 def _names(name: str, value: Any) -> tuple[str, ...]:
+    if value is None or not isinstance(value, Iterable):
+        raise OptionError("{option} must be names", option=Option(name, value))
     found = (value,) if isinstance(value, str) else tuple(value)
     if not all(isinstance(v, str) and v for v in found):
         raise OptionError("{option} must be names", option=Option(name, found))
@@ -205,7 +229,7 @@ def at_least(least: int) -> Check:
     """Check for whole numbers that are not smaller."""
 
     def checked(name: str, value: Any) -> None:
-        if not isinstance(value, int) or value < least:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
             given = Option(name, value)
             raise OptionError("{option} must be a whole number of at least {least}", option=given, least=least)
 

@@ -1,8 +1,9 @@
 """Contents of a tracker file, shown in full as evidence that no original's rows are in it.
 
 The file has two tables. Records hold numbers about windows; the parts are the run's description, its progress and the
-estimator's state, whose arrays are listed here one by one. Only arrays named ``window`` hold rows; their digest shows
-whose they are. Given an original's rows, :func:`search` looks for them in the bytes of the file.
+estimator's state, whose arrays are listed here one by one, as :func:`driftline.recursion.contents` describes them. The
+digest of those that hold rows shows whose they are. Given an original's rows, :func:`search` looks for them in the
+bytes of the file.
 """
 
 from __future__ import annotations
@@ -18,32 +19,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftline.files import unpack
 from driftline.monitor._advance import digest
 from driftline.monitor._records import Run, Status
 from driftline.monitor._tracker import Tracker
-from driftline.recursion import FORMAT, VERSION
+from driftline.recursion import StoredArray, contents
 
 __all__ = ["Array", "Found", "Held", "Inspection", "inspect", "search"]
 
 Floats = npt.NDArray[np.float64]
-
-_MEANINGS = (
-    ("window", "rows, for the next step"),
-    ("step_log_ratio", "log-ratio of the last step for each of these rows"),
-    ("uncertainty.score", "influence of each of these rows on the last step"),
-    ("uncertainty.", "error bars of the coefficients, accumulated"),
-    ("evidence.", "sums that show which features the model still needs"),
-    ("module.", "weights of the network"),
-    ("mean", "means of the encoded columns in the original"),
-    ("scale", "standard deviations of the encoded columns in the original"),
-    ("coef", "coefficients of the log-ratio"),
-    ("center", "means of the features in the original"),
-    ("unit", "scales of the features in the original"),
-    ("pairs", "features of the log-ratio"),
-    ("weight", "features of the log-ratio"),
-    ("bias", "features of the log-ratio"),
-)
 
 
 @dataclass(frozen=True)
@@ -121,16 +104,7 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
     with Tracker(path, readonly=True) as tracker:
         content = tracker.read()
     run, sizes = content.run(os.fspath(path)), content.sizes
-    tensors, meta = unpack(content.state, FORMAT, VERSION, os.fspath(path))
-    taus = {f"track.{entry['tau']}": name for name, entry in meta["layout"]["tracks"].items()}
-    arrays = tuple(
-        Array(name, tuple(value.shape), value.nbytes, _meaning(name)) for name, value in sorted(tensors.items())
-    )
-    held = tuple(
-        _held(taus[".".join(name.split(".")[:2])], value, run)
-        for name, value in sorted(tensors.items())
-        if name.endswith(".window")
-    )
+    stored = contents(content.state, os.fspath(path))
     log = Path(f"{os.fspath(path)}-wal")
     free, zero = _free_pages(path)
     return Inspection(
@@ -138,8 +112,8 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
         bytes=Path(path).stat().st_size,
         log_bytes=log.stat().st_size if log.exists() else 0,
         parts=sizes,
-        arrays=arrays,
-        held=held,
+        arrays=tuple(Array(array.name, tuple(array.values.shape), array.values.nbytes, array.what) for array in stored),
+        held=tuple(_held(array, run) for array in stored if array.holds_rows),
         free_pages=free,
         free_is_zero=zero,
     )
@@ -156,9 +130,8 @@ def search(path: str | os.PathLike[str], blocks: Iterable[Floats]) -> Found:
     rows = np.ascontiguousarray(rows[rows.any(axis=1)])
     with Tracker(path, readonly=True) as tracker:
         content = tracker.read()
-    tensors, _ = unpack(content.state, FORMAT, VERSION, os.fspath(path))
     originals = {record.digest for record in content.records if record.status == Status.ORIGINAL}
-    windows = [value for name, value in tensors.items() if name.endswith(".window")]
+    windows = [np.asarray(a.values) for a in contents(content.state, os.fspath(path)) if a.holds_rows]
     current = {row.tobytes() for window in windows if digest(window) not in originals for row in window}
     found = set().union(*(_occurring(rows, part) for part in [content.state, *_bytes_of(path)]))
     return Found(len(rows), len(found), sum(row in current for row in found))
@@ -194,20 +167,13 @@ def _bytes_of(path: str | os.PathLike[str]) -> list[bytes]:
     return found
 
 
-def _meaning(name: str) -> str:
-    last = name.split(".", 3)[-1] if name.startswith("track.") else name
-    for start, what in _MEANINGS:
-        if last.startswith(start) or name.startswith(start) or name.endswith(f".{start}"):
-            return what
-    return "a number of the recursion"
-
-
-def _held(original: str, window: Floats, run: Run) -> Held:
-    mark = digest(window)
+def _held(window: StoredArray, run: Run) -> Held:
+    original, mark = window.original, digest(np.asarray(window.values))
+    assert original is not None
     known = [record for record in run.records if record.digest == mark]
     return Held(
         original=original,
-        rows=window.shape[0],
+        rows=len(window.values),
         window=known[-1].window if known else None,
         is_original=not known
         or any(record.status == Status.ORIGINAL and record.original == original for record in known),

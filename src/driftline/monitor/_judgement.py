@@ -13,7 +13,7 @@ from driftline.inference import Doubt, Estimate
 from driftline.monitor._novelty import Novelty
 from driftline.monitor._records import Moved
 from driftline.monitor._settings import Settings
-from driftline.recursion import Anchor, OriginalInfo, Track, attribution, divergence
+from driftline.recursion import Anchor, OriginalInfo, Track, attribution, divergence, has_attribution
 
 __all__ = ["Judgement", "Moves", "judge", "moved", "plain", "sentences"]
 
@@ -109,11 +109,10 @@ def _certain(alarm: AlarmMemory, decision: Decision, novelty: Novelty) -> tuple[
 
 
 def moved(current: Anchor, names: Sequence[str], settings: Settings, groups: Mapping[str, Sequence[str]]) -> Moves:
-    """Return the columns that have the largest parts in the divergence."""
-    try:
-        parts, doubts = attribution(current, names, settings.level, groups)
-    except ValueError:  # networks have no parts by column
+    """Return the columns that have the largest parts in the divergence: none for a network, or before a step."""
+    if not has_attribution(current):
         return Moves((), ())
+    parts, doubts = attribution(current, names, settings.level, groups)
     columns = tuple(Moved(str(p.column), float(p.share), plain(p.contribution)) for p in parts[: settings.top])
     return Moves(columns, doubts)
 

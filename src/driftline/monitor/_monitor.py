@@ -6,13 +6,14 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from driftline.alarms import Signal
 from driftline.estimators import warn_of
+from driftline.inference import Doubt
 from driftline.monitor._advance import RunState, TooFewRowsError, add_original, advance, begin, rows_of
 from driftline.monitor._records import Original, Record, Run
 from driftline.monitor._settings import Settings
@@ -20,15 +21,24 @@ from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._storage import progressed, restored, state_bytes, with_settings
 from driftline.monitor._tracker import Progress, Tracker
 from driftline.recursion import Anchor, log_ratio, track_of, weights
-from driftline.sources import Rest, Window, Windows, as_table, open_source
+from driftline.sources import Rest, Window, Windows, open_source, rows_of_frame
 from driftline.tables import TableEncoder, TableError
 
-__all__ = ["Monitor"]
+__all__ = ["Monitor", "Scores"]
 
 Floats = npt.NDArray[np.float64]
 Callback = Callable[[Record], object]
 
 _log = logging.getLogger("driftline.monitor")
+
+
+class Scores(NamedTuple):
+    """Log-ratios and weights of rows, (n,), the original they lead back to, and reasons not to trust them."""
+
+    original: str
+    log_ratio: Floats
+    weights: Floats
+    doubts: tuple[Doubt, ...]
 
 
 class Monitor:
@@ -251,31 +261,38 @@ class Monitor:
         _log.warning("the first window has %d rows, too few: left out", window.table.num_rows)
         return []
 
-    def add_original(self, name: str, frame: Any = None, *, untyped: bool = False) -> Record:
+    def add_original(self, name: str, frame: Any = None) -> Record:
         """Add an original: the rows of a frame, or those of the current window; drift is measured from it too.
 
         Arguments:
             name: name of the original.
-            frame: table with its rows; None for those of the current window.
-            untyped: whether text in the frame may stand for other types, as in a CSV file read without guessing.
+            frame: frame with its rows, or :class:`~driftline.tables.Rows` if there is more to know about them, such as
+                that text may stand for other types; None for the rows of the current window.
         """
-        state, record = add_original(self._started(), name, None if frame is None else as_table(frame), untyped=untyped)
+        state, record = add_original(self._started(), name, None if frame is None else rows_of_frame(frame))
         self._commit(state, [record])
         return record
 
-    def log_ratio(self, frame: Any, original: str | None = None, *, untyped: bool = False) -> Floats:
-        """Return log original/current of a frame's rows, (n,); ``untyped`` as in :meth:`add_original`."""
-        return np.asarray(log_ratio(*self._asked(frame, original, untyped), return_std=False))
+    def log_ratio(self, frame: Any, original: str | None = None) -> Floats:
+        """Return log original/current of the rows of a frame or of :class:`~driftline.tables.Rows`, (n,)."""
+        return np.asarray(log_ratio(*self._asked(frame, original), return_std=False))
 
-    def weights(self, frame: Any, original: str | None = None, *, untyped: bool = False) -> Floats:
+    def weights(self, frame: Any, original: str | None = None) -> Floats:
         """Return the weights, (n,), that make a frame's rows look like the original: a ``sample_weight``."""
-        found = weights(*self._asked(frame, original, untyped))
-        warn_of(found.doubts)
-        return found.values
+        found = self.score(frame, original)
+        warn_of(found.doubts, f"{found.original}: " if len(self.originals) > 1 else "")
+        return found.weights
 
-    def _asked(self, frame: Any, original: str | None, untyped: bool) -> tuple[Anchor, Floats]:
+    def score(self, frame: Any, original: str | None = None) -> Scores:
+        """Return log-ratios and weights of a frame's rows together, with doubts as values: nothing is warned of."""
+        name = self._started().originals[0].name if original is None else original
+        current, rows = self._asked(frame, name)
+        found = weights(current, rows)
+        return Scores(name, np.asarray(log_ratio(current, rows, return_std=False)), found.values, found.doubts)
+
+    def _asked(self, frame: Any, original: str | None) -> tuple[Anchor, Floats]:
         state = self._started()
-        encoded = state.encoder.transform(as_table(frame), untyped=untyped)
+        encoded = state.encoder.transform(rows_of_frame(frame))
         current = track_of(state.recursion, state.originals[0].name if original is None else original).current
         return current, rows_of(state.encoder, encoded.values, "X", min_rows=0, copy=False)
 

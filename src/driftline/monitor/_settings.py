@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from driftline._errors import Option, OptionError
 from driftline.fitting import MODELS as _ALL_MODELS
 from driftline.inference import DIVERGENCES
 from driftline.monitor._fields import (
@@ -160,10 +161,21 @@ class Settings:
         check_settings(self)
         both = sorted(set(self.numeric) & set(self.categorical))
         if both:
-            raise ValueError(f"column {both[0]!r} cannot be both numeric and categorical")
-        wanted = sorted({*self.columns, *self.numeric, *self.categorical} & set(self.drop))
-        if wanted:
-            raise ValueError(f"column {wanted[0]!r} is both watched and dropped")
+            raise OptionError(
+                "column {column!r} cannot be in both {numeric} and {categorical}: leave it out of one",
+                column=both[0],
+                numeric=Option("numeric"),
+                categorical=Option("categorical"),
+            )
+        for name in ("columns", "numeric", "categorical"):
+            wanted = sorted(set(getattr(self, name)) & set(self.drop))
+            if wanted:
+                raise OptionError(
+                    "column {column!r} cannot be in both {option} and {drop}: leave it out of one",
+                    column=wanted[0],
+                    option=Option(name),
+                    drop=Option("drop"),
+                )
         self.window_rule()  # checks the fields that it uses
         self.policy()  # likewise
 

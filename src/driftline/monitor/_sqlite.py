@@ -64,7 +64,7 @@ def lock(path: str) -> sqlite3.Connection:
         connection.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
         connection.close()
-        if "locked" in str(error):
+        if _code(error) == sqlite3.SQLITE_BUSY:
             raise TrackerError(f"{path}: another process is writing to it; one writer at a time") from None
         raise
     return connection
@@ -72,9 +72,16 @@ def lock(path: str) -> sqlite3.Connection:
 
 def in_words(error: sqlite3.Error) -> str:
     """Explain an error of SQLite to the user."""
-    text = str(error)
-    if "not a database" in text:
+    code = _code(error)
+    if code == sqlite3.SQLITE_NOTADB:
         return "not a driftline tracker file"
-    if "malformed" in text or "no such" in text:
-        return f"damaged ({text})"
-    return f"cannot be used ({text})"
+    # statements are always the same: one that SQLite does not accept (SQLITE_ERROR) misses its table or column
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
+        return f"damaged ({error})"
+    return f"cannot be used ({error})"
+
+
+def _code(error: sqlite3.Error) -> int | None:
+    """Return SQLite's primary result code: the lowest byte. Errors that Python raises itself do not have one."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF

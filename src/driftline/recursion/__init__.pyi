@@ -4,6 +4,7 @@ from ._quantities import Attributions as Attributions
 from ._quantities import Weights as Weights
 from ._quantities import attribution as attribution
 from ._quantities import divergence as divergence
+from ._quantities import has_attribution as has_attribution
 from ._quantities import log_ratio as log_ratio
 from ._quantities import weights as weights
 from ._settings import Policy as Policy
@@ -20,5 +21,7 @@ from ._steps import start as start
 from ._steps import step as step
 from ._storage import FORMAT as FORMAT
 from ._storage import VERSION as VERSION
+from ._storage import StoredArray as StoredArray
+from ._storage import contents as contents
 from ._storage import dump as dump
 from ._storage import parse as parse

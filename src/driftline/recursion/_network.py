@@ -43,21 +43,7 @@ def network_step(
 ) -> dict[str, Step]:
     """Fit one network for all windows; ``taus`` number the originals, ``heads`` counts all that are traced."""
     device = resolve_device(settings.device)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)  # covers initial weights and anything a module draws while it trains
-        return _fitted(anchors, windows, taus, heads, settings, seed, device)
-
-
-def _fitted(
-    anchors: Mapping[str, Anchor],
-    windows: Mapping[str, Floats],
-    taus: Mapping[str, int],
-    heads: int,
-    settings: StepSettings,
-    seed: int,
-    device: torch.device,
-) -> dict[str, Step]:
-    module = _module(anchors, device, heads, settings)
+    module = _module(anchors, device, heads, settings, seed)
     nets = {n: Network(anchors[n].psi.standardizer, module, taus[n], heads) for n in windows}
     previous = {n: (anchors[n].psi(anchors[n].window), anchors[n].psi(windows[n])) for n in windows}
     pairs = {
@@ -100,10 +86,13 @@ def _single(values: Floats, device: torch.device) -> torch.Tensor:
     return torch.from_numpy(values.astype("float32")).to(device)
 
 
-def _module(anchors: Mapping[str, Anchor], device: torch.device, heads: int, settings: StepSettings) -> nn.Module:
+def _module(
+    anchors: Mapping[str, Anchor], device: torch.device, heads: int, settings: StepSettings, seed: int
+) -> nn.Module:
     """Make the network to be trained, from the previous weights if there are any and ``warm_start`` is set."""
     columns = next(iter(anchors.values())).psi.standardizer.mean.shape[0]
-    factory = settings.model if callable(settings.model) else mlp_factory(settings.hidden)
+    own = mlp_factory(settings.hidden, torch.Generator().manual_seed(seed))
+    factory = settings.model if callable(settings.model) else own
     module = factory(columns + (heads > 1), heads)
     if not isinstance(module, nn.Module):
         raise TypeError(f"the model factory returned {type(module).__name__}, expected a torch.nn.Module")

@@ -15,7 +15,7 @@ from driftline.inference import Attribution, Doubt, DoubtCode, Estimate, Generat
 from driftline.recursion._settings import StepSettings
 from driftline.recursion._state import Anchor, Track, has_past, reach
 
-__all__ = ["Attributions", "Weights", "attribution", "divergence", "log_ratio", "weights"]
+__all__ = ["Attributions", "Weights", "attribution", "divergence", "has_attribution", "log_ratio", "weights"]
 
 _HEAVY = ("kl", "pearson")  # divergences dominated by the few rows with the largest ratios
 
@@ -145,26 +145,33 @@ def _forward_kl(current: Anchor, log_r: Floats, design: Design | None, level: fl
     return replace(estimate, doubts=(Doubt(DoubtCode.FEW_FOR_KL, sentence, ("kl",)),))
 
 
+def has_attribution(current: Anchor) -> bool:
+    """Say whether :func:`attribution` can be asked: after a step of a log-linear model with error bars."""
+    return isinstance(current.psi, LogLinear) and current.uncertainty is not None
+
+
 def attribution(
     current: Anchor, columns: Sequence[str | int], level: float, groups: Mapping[str, Sequence[str | int]] | None
 ) -> Attributions:
     """Return the parts of columns, or of groups of them, in the symmetric divergence; largest first."""
-    if not isinstance(current.psi, LogLinear) or current.uncertainty is None:
+    if not has_attribution(current):
         why = "no step has been taken yet" if not has_past(current.psi) else "this model has no such parts"
         raise ValueError(
             f"the divergence cannot be attributed to columns: {why} (it needs a log-linear model, 'auto', "
             "'quadratic' or 'linear', with the telescoped normaliser, throughout)"
         )
-    psi, design = current.psi, _own_design(current)
+    psi, uncertainty, design = current.psi, current.uncertainty, _own_design(current)
+    assert isinstance(psi, LogLinear)
+    assert uncertainty is not None
     assert design is not None
     log_r = current.log_ratio(current.window)
     doubts: tuple[Doubt, ...] = ()
-    if inference.joined_later(psi.coef, current.uncertainty).any():
+    if inference.joined_later(psi.coef, uncertainty).any():
         what, advice = "features that joined later rest on", "their parts cannot be trusted"
         doubts = _doubt_few(log_r, DoubtCode.FEW_FOR_ATTRIBUTION, what, advice)
     names = columns if groups is None else list(groups)
     belong = None if groups is None else members(groups, columns)
-    found = attribute(psi.features, psi.coef, current.uncertainty, design, log_r, current.lag, level, belong)
+    found = attribute(psi.features, psi.coef, uncertainty, design, log_r, current.lag, level, belong)
     total = sum(max(e.value, 0.0) for e in found)
     parts = [
         Attribution(name, max(e.value, 0.0) / total if total > 0.0 else 0.0, e)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 import numpy as np
 
@@ -99,10 +100,14 @@ def _take(
     """
     if not is_network(settings.model):
         return {name: log_linear_step(anchors[name], window, settings, seed) for name, window in windows.items()}
-    from driftline.recursion._network import network_step  # needs PyTorch
+    from driftline.fitting import resolve_device, seeded  # these and networks need PyTorch
+    from driftline.recursion._network import network_step
 
     taus = {name: state.tracks[name].tau for name in windows}
-    return network_step(anchors, windows, taus, len(state.tracks), settings, seed)
+    device = resolve_device(settings.device)
+    # modules by a factory draw their initial weights, and dropout, from the global generators
+    with seeded(seed, device) if callable(settings.model) else nullcontext():
+        return network_step(anchors, windows, taus, len(state.tracks), settings, seed)
 
 
 def _present(anchor: Anchor) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,12 +15,60 @@ from driftline.recursion._evidence import Evidence
 from driftline.recursion._screening import capacity
 from driftline.recursion._state import Anchor, State, Track
 
-__all__ = ["FORMAT", "VERSION", "StateFileError", "dump", "parse"]
+__all__ = ["FORMAT", "VERSION", "StateFileError", "StoredArray", "contents", "dump", "parse"]
 
 VERSION = 4
 FORMAT = "driftline-state"
 _SYMMETRIC = ("covariance", "inverse_hessian", "meat", "meat_num", "first", "origin_spread")
 _VECTORS = ("bias", "step_bias")
+_ROWS = "window"  # the only part that holds rows
+_MEANINGS = {
+    _ROWS: "rows, for the next step",
+    "step_log_ratio": "log-ratio of the last step for each of these rows",
+    "uncertainty.score": "influence of each of these rows on the last step",
+    "uncertainty": "error bars of the coefficients, accumulated",
+    "evidence": "sums that show which features the model still needs",
+    "module": "weights of the network",
+    "mean": "means of the encoded columns in the original",
+    "scale": "standard deviations of the encoded columns in the original",
+    "coef": "coefficients of the log-ratio",
+    "center": "means of the features in the original",
+    "unit": "scales of the features in the original",
+    **dict.fromkeys(("linear", "squares", "pairs", "weight", "bias"), "features of the log-ratio"),
+}
+
+
+class StoredArray(NamedTuple):
+    """An array in the bytes of a state.
+
+    Attributes:
+        name: name in the bytes.
+        values: the array.
+        what: meaning, in words.
+        original: original that it belongs to; None if it belongs to all.
+        holds_rows: whether it holds rows of a window; all others hold numbers made of rows.
+    """
+
+    name: str
+    values: Any
+    what: str
+    original: str | None
+    holds_rows: bool
+
+
+def contents(data: bytes, what: str) -> tuple[StoredArray, ...]:
+    """Return everything in the bytes of a state, in the order of names; ``what`` names the data in errors."""
+    arrays, meta = unpack(data, FORMAT, VERSION, what)
+    originals = {str(entry["tau"]): name for name, entry in meta["layout"]["tracks"].items()}
+    found = []
+    for name, values in sorted(arrays.items()):
+        parts, original = name.split("."), None
+        if parts[0] == "track":
+            original = originals[parts[1]]
+            parts = parts[3 if parts[2] in ("current", "anchor") else 2 :]
+        meaning = _MEANINGS.get(".".join(parts[:2])) or _MEANINGS.get(parts[0], "a number of the recursion")
+        found.append(StoredArray(name, values, meaning, original, original is not None and parts == [_ROWS]))
+    return tuple(found)
 
 
 def dump(state: State, header: Mapping[str, Any], *, padded: bool = True) -> bytes:
@@ -177,12 +225,19 @@ def _flatten_log_linear(psi: LogLinear, room: tuple[int, int, int, int], key: st
 def _rebuild(kind: Mapping[str, Any], n_inputs: int, n_outputs: int, factory: ModuleFactory | None) -> Any:
     """Build an empty network of the kind that was saved, which need not be the one the parameters name now."""
     if "hidden" in kind:
+        from torch import Generator
+
         from driftline.fitting import MLP
 
-        return MLP(n_inputs, n_outputs, kind["hidden"])
+        return MLP(n_inputs, n_outputs, kind["hidden"], Generator())
     if factory is None:
         raise ValueError(f"saved with a custom model ({kind['custom']}): pass its factory, load(path, model=...)")
-    return factory(n_inputs, n_outputs)
+    from torch import device
+
+    from driftline.fitting import seeded
+
+    with seeded(0, device("cpu")):  # a new network draws random weights before it gets the saved ones
+        return factory(n_inputs, n_outputs)
 
 
 def _restore(arrays: Mapping[str, Array], meta: Mapping[str, Any], factory: ModuleFactory | None) -> State:

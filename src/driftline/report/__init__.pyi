@@ -5,5 +5,7 @@ from ._histories import ReportError as ReportError
 from ._histories import histories as histories
 from ._page import render as render
 from ._page import write_report as write_report
+from ._verdicts import Findings as Findings
 from ._verdicts import Verdict as Verdict
+from ._verdicts import findings as findings
 from ._verdicts import verdict as verdict

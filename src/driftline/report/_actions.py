@@ -13,13 +13,13 @@ from typing import Any
 from driftline._wording import counted, joined, named, number, percent
 from driftline.monitor import Record
 from driftline.report._histories import History
-from driftline.report._verdicts import Outcome, Trust, Verdict, carriers
+from driftline.report._verdicts import Outcome, Trust, Verdict
 
 __all__ = ["Action", "Worth", "actions", "worth"]
 
 _FEW = 0.1  # least share of effective rows to retrain with weights
 _LEAST = 100.0  # least number of effective rows to do so
-_OFF = 0.2  # distance of the weights' mean from 1: the part of the original that they miss
+_MISSED = 0.4  # most that the weights' mean may differ from 1: beyond it, they miss too much of the original
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def worth(record: Record) -> Worth:
     size, ratio = record.effective_sample_size, record.diagnostics.get("mean_ratio", math.nan)
     if not math.isfinite(size) or record.rows == 0:
         return Worth.UNKNOWN
-    if size < max(_LEAST, _FEW * record.rows) or abs(ratio - 1.0) > 2.0 * _OFF:
+    if size < max(_LEAST, _FEW * record.rows) or abs(ratio - 1.0) > _MISSED:
         return Worth.POOR
     return Worth.GOOD
 
@@ -63,7 +63,7 @@ def actions(history: History, found: Verdict, path: str, now: Mapping[str, Any])
         if steps:
             return steps
         return [*steps, Action("Nothing", "Go on watching; the model and the original can stay as they are.")]
-    steps.append(_look(last, now))
+    steps.append(_look(found, now))
     if found.outcome == Outcome.WARNING:
         wait = "A warning is ten times as frequent by chance as an alarm: wait for the next windows before acting."
         if history.settings.warning is not None:
@@ -80,8 +80,8 @@ def _mend(found: Verdict) -> Action:
     )
 
 
-def _look(last: Record, now: Mapping[str, Any]) -> Action:
-    parts = carriers(last)
+def _look(found: Verdict, now: Mapping[str, Any]) -> Action:
+    parts = found.carriers
     if not parts:
         return Action(
             "Look at the columns", "No single column stands out: many moved a little, or their relations did."

@@ -21,11 +21,11 @@ from driftline.alarms import Signal
 from driftline.inference import Estimate
 from driftline.monitor import Run, Status
 from driftline.report._charts import WIDE, drift_frame, step_frame
-from driftline.report._histories import History, ReportError, histories, is_abrupt
+from driftline.report._histories import History, ReportError, is_abrupt
 from driftline.report._page import write_whole
 from driftline.report._scales import Scale, short, value_ticks
 from driftline.report._timelines import Timeline, segments, timeline
-from driftline.report._verdicts import Outcome, Trust, Verdict, level, verdict
+from driftline.report._verdicts import Findings, Outcome, Trust, Verdict, findings, level
 
 __all__ = ["draw", "write_png"]
 
@@ -41,27 +41,26 @@ _TITLE = {
 }
 
 
-def write_png(path: str | os.PathLike[str], run: Run, original: str | None = None) -> None:
+def write_png(path: str | os.PathLike[str], run: Run | Findings, original: str | None = None) -> None:
     """Write a run as one PNG: divergence with band, limits and alarms, steps, and the columns that moved.
 
     Arguments:
         path: path of the file; an existing one is replaced, as a whole or not at all.
-        run: run from :attr:`driftline.Monitor.run` or :func:`driftline.monitor.read_run`.
+        run: run from :attr:`driftline.Monitor.run` or :func:`driftline.monitor.read_run`, or the findings about it.
         original: name of the original; the first of the run if None.
     """
-    found = histories(run, original)
-    if not found or not found[0].records:
+    run, found = findings(run, original)
+    if not found or not found[0][0].records:
         raise ReportError("no window is complete yet, so there is nothing to draw")
     data = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the font lacks the script of a name
-        draw(found[0], run.source).savefig(data, format="png", dpi=150)
+        draw(*found[0], run.source).savefig(data, format="png", dpi=150)
     write_whole(path, data.getvalue())
 
 
-def draw(history: History, source: str = "") -> Figure:
-    """Draw the history of one original."""
-    judged = verdict(history)
+def draw(history: History, judged: Verdict, source: str = "") -> Figure:
+    """Draw the history of one original, under its verdict."""
     last = history.last
     parts = [] if last is None else list(last.columns)
     figure, axes = canvas(3 if parts else 2, 1, width=9.6, height=(6.6 + 0.27 * len(parts)) if parts else 6.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from driftline._wording import counted, day, moment, precise, unit
@@ -13,22 +14,22 @@ from driftline.report import _sections as sections
 from driftline.report import _tables as tables
 from driftline.report._actions import actions
 from driftline.report._columns import columns
-from driftline.report._histories import History, ReportError, histories, window_name
+from driftline.report._histories import History, ReportError, window_name
 from driftline.report._style import STYLE
 from driftline.report._svg import Markup, esc, tag
-from driftline.report._verdicts import Verdict, verdict
+from driftline.report._verdicts import Findings, Verdict, findings
 
 __all__ = ["render", "write_report", "write_whole"]
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
-def write_report(path: str | os.PathLike[str], run: Run, original: str | None = None) -> None:
+def write_report(path: str | os.PathLike[str], run: Run | Findings, original: str | None = None) -> None:
     """Write a run as one HTML file that opens offline: verdict, charts, columns, what to do.
 
     Arguments:
         path: path of the file; an existing one is replaced, as a whole or not at all.
-        run: run from :attr:`driftline.Monitor.run` or :func:`driftline.monitor.read_run`.
+        run: run from :attr:`driftline.Monitor.run` or :func:`driftline.monitor.read_run`, or the findings about it.
         original: name of the only original to show; all of the run if None, the first in front.
 
     >>> import tempfile
@@ -52,9 +53,9 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
         raise ReportError(f"{os.fspath(path)} cannot be written: {error.strerror or error}") from None
 
 
-def render(run: Run, original: str | None = None) -> str:
+def render(run: Run | Findings, original: str | None = None) -> str:
     """Return the page as text."""
-    found = [(history, verdict(history)) for history in histories(run, original)]
+    run, found = findings(run, original)
     title = found[0][1].short if found else "nothing watched yet"
     head = (
         '<meta charset="utf-8">'
@@ -76,7 +77,7 @@ def render(run: Run, original: str | None = None) -> str:
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>{body}</body></html>\n'
 
 
-def _panels(run: Run, found: list[tuple[History, Verdict]]) -> list[Markup]:
+def _panels(run: Run, found: Sequence[tuple[History, Verdict]]) -> list[Markup]:
     if not found:
         text = "No window is complete yet, so there is nothing to compare."
         return [tag("div", tag("h1", esc(text)), class_="verdict state waiting")]

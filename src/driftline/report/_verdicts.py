@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from driftline._wording import between, counted, joined, measure, named, number, percent, precise, shift, unit
 from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
-from driftline.monitor import FIRST, Moved, Record, Status
-from driftline.report._histories import History, doubts, window_name
+from driftline.monitor import FIRST, Moved, Record, Run, Status
+from driftline.report._histories import History, doubts, histories, window_name
 
-__all__ = ["Outcome", "Trust", "Verdict", "carriers", "distance", "level", "verdict", "whence"]
+__all__ = ["Findings", "Outcome", "Trust", "Verdict", "carriers", "distance", "findings", "level", "verdict", "whence"]
 
 _APART = 6.0  # shift of one normal column, in standard deviations, at which hardly any row could come from both times
 _WORTH_NAMING = 0.1  # least share of a column to be named in a sentence
@@ -61,6 +62,7 @@ class Verdict:
         sentence: outcome, distance, columns and trust in one sentence.
         trust: trust in the last estimate.
         trust_sentence: reason for that trust.
+        carriers: columns that carry most of the drift.
     """
 
     outcome: Outcome
@@ -69,6 +71,7 @@ class Verdict:
     sentence: str
     trust: Trust
     trust_sentence: str
+    carriers: tuple[Moved, ...] = ()
 
 
 def verdict(history: History) -> Verdict:
@@ -77,14 +80,31 @@ def verdict(history: History) -> Verdict:
     if last is None or last.drift is None:
         return _waiting(history)
     trust, why = _trust(history, last)
+    parts, rough = carriers(last), _rough(history, last)
     blind = not math.isfinite(last.drift.std_error) and history.signal == Signal.NORMAL
     outcome = Outcome.BLIND if blind else Outcome(history.signal)
-    if outcome == Outcome.NORMAL and (trust != Trust.GOOD or _rough(history, last.drift)):
+    if outcome == Outcome.NORMAL and (trust != Trust.GOOD or rough):
         outcome = Outcome.UNSURE
     opening, since = _opening(history, outcome)
     doubt = " (not to be trusted)" if trust == Trust.POOR else " (unsure)" if outcome == Outcome.UNSURE else ""
-    short = _short(history, last, opening) + doubt
-    return Verdict(outcome, _LABELS[outcome], short, _sentence(history, last, opening + since, why), trust, why)
+    short = _short(history, last, opening, parts) + doubt
+    far = f"{opening}{since}: {_how_far(history, last, rough)}"
+    sentence = _sentence(history, last, far, why, parts)
+    return Verdict(outcome, _LABELS[outcome], short, sentence, trust, why, parts)
+
+
+class Findings(NamedTuple):
+    """A run, and the verdict on each of its originals: worked out once for page, figure and terminal."""
+
+    run: Run
+    verdicts: tuple[tuple[History, Verdict], ...]
+
+
+def findings(run: Run | Findings, original: str | None = None) -> Findings:
+    """Judge all originals of a run, or only the one named; findings are returned as they are."""
+    if isinstance(run, Findings):
+        return run
+    return Findings(run, tuple((history, verdict(history)) for history in histories(run, original)))
 
 
 def whence(history: History) -> str:
@@ -114,7 +134,7 @@ def distance(estimate: Estimate, kind: str) -> str:
     return f"as far as if one normal column had moved by {number(moved, digits)} standard deviations"
 
 
-def carriers(record: Record) -> list[Moved]:
+def carriers(record: Record) -> tuple[Moved, ...]:
     """Return the columns that carry most of a drift: at most three that surely moved, the first whatever its share."""
     found: list[Moved] = []
     for part in record.columns:
@@ -124,7 +144,7 @@ def carriers(record: Record) -> list[Moved]:
         if found and (part.share < _WORTH_NAMING or sum(p.share for p in found) > 0.9):
             break
         found.append(part)
-    return found
+    return tuple(found)
 
 
 def _waiting(history: History) -> Verdict:
@@ -168,17 +188,16 @@ def _opening(history: History, outcome: Outcome) -> tuple[str, str]:
     return f"No alarm in {counted(len(history.measured), 'window')}", ""
 
 
-def _rough(history: History, drift: Estimate) -> bool:
+def _rough(history: History, last: Record) -> bool:
     """Say whether the interval holds no drift as well as far more than is tolerated."""
-    last = history.last
-    limit = math.nan if last is None else last.warning_limit
+    drift, limit = last.drift, last.warning_limit
+    assert drift is not None
     quiet = limit if math.isfinite(limit) and history.settings.tolerance <= 0.0 else history.settings.tolerance
     return drift.low <= 0.0 and drift.high > max(_ROUGH * quiet, _LEAST_ROUGH)
 
 
-def _columns(record: Record) -> str:
+def _columns(record: Record, parts: tuple[Moved, ...]) -> str:
     """Say which columns carry the drift, for the sentence."""
-    parts = carriers(record)
     if not record.columns:
         return "which columns carry it is not known"
     if not parts:
@@ -190,7 +209,7 @@ def _columns(record: Record) -> str:
     return f"{names} carry {'nearly all' if whole > 0.9 else 'most' if whole > 0.5 else 'the largest parts'} of it"
 
 
-def _how_far(history: History, last: Record) -> str:
+def _how_far(history: History, last: Record, rough: bool) -> str:
     """Say how far the data is, with interval and plain words."""
     drift, kind, bound = last.drift, history.kind, history.settings.tolerance
     assert drift is not None
@@ -198,27 +217,35 @@ def _how_far(history: History, last: Record) -> str:
     span = f" ({level(drift)} interval {span})" if span else " (no interval)"
     reading = f"{precise(drift)}{unit(kind)}{span} from {whence(history)}"
     if math.isfinite(drift.low) and drift.low <= 0.0 and drift.value <= max(bound, 0.0):
-        if _rough(history, drift):
+        if rough:
             return f"the data is {reading}, which says little: it may lie up to {number(drift.high)}{unit(kind)} away"
         return f"the data is {reading}, which chance alone can explain"
     words = distance(drift, kind)
     place = ""
     if history.signal == Signal.NORMAL and math.isfinite(drift.std_error):
-        tolerance = f"the tolerance of {number(bound)}{unit(kind)}"
-        place = f"beyond {tolerance}, but not significantly" if drift.value > bound else f"within {tolerance}"
+        place = _place(drift, bound, f"the tolerance of {number(bound)}{unit(kind)}")
     return ", ".join(filter(None, [f"the data is {reading}", place, words]))
 
 
-def _sentence(history: History, last: Record, opening: str, trust: str) -> str:
+def _place(drift: Estimate, bound: float, tolerance: str) -> str:
+    """Compare the interval with the tolerance, for a drift that raised no alarm."""
+    if drift.value <= bound:
+        return f"within {tolerance}"
+    if drift.low > bound:  # the alarm's limits are higher than those of one look
+        return f"beyond {tolerance}, but not beyond the limits of the alarm, which allow for a look at every window"
+    return f"beyond {tolerance}, but its interval reaches down to it"
+
+
+def _sentence(history: History, last: Record, far: str, trust: str, carried: tuple[Moved, ...]) -> str:
     drift = last.drift
     assert drift is not None
-    parts = [f"{opening}: {_how_far(history, last)}"]
+    parts = [far]
     if history.signal == Signal.ALARM and Cause.BACK_BELOW in last.causes:
         parts[0] += ", and back below the limits in the last window"
     elif history.signal == Signal.ALARM and not drift.value > last.alarm_limit:  # the divergence did not raise it
         parts.append(f"the alarm is about this: {last.reason}")
     if not (math.isfinite(drift.low) and drift.low <= 0.0):
-        parts.append(_columns(last))
+        parts.append(_columns(last, carried))
     after = [r for r in history.records if r.window > last.window]
     if after:
         known = window_name(last, history.settings)
@@ -241,10 +268,10 @@ def _trust(history: History, last: Record) -> tuple[Trust, str]:
     return Trust.GOOD, "Nothing casts doubt on the estimate."
 
 
-def _short(history: History, last: Record, opening: str) -> str:
+def _short(history: History, last: Record, opening: str, carried: tuple[Moved, ...]) -> str:
     drift = last.drift
     assert drift is not None
     text = f"{opening}: {precise(drift)}{unit(history.kind) or ' ' + measure(history.kind)} from {whence(history)}"
-    parts = carriers(last) if not drift.low <= 0.0 else []
+    parts = carried if not drift.low <= 0.0 else ()
     mostly = "mostly" if sum(p.share for p in parts) > 0.5 else "led by"
     return f"{text}, {mostly} {joined([named(p.column, 24) for p in parts])}" if parts else text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Protocol, Self
@@ -11,20 +10,22 @@ from typing import Any, Protocol, Self
 import pyarrow as pa
 
 from driftline._errors import DriftlineError
+from driftline.tables import Rows
 
 __all__ = [
+    "HEAD",
     "Batch",
     "Cursor",
     "Source",
     "SourceError",
     "Window",
+    "begins_as",
     "checked_table",
     "fingerprint",
-    "is_same_file",
     "numbered",
 ]
 
-_HEAD = 4096
+HEAD = 4096  # bytes of a file that its fingerprint is made from
 
 
 class SourceError(DriftlineError):
@@ -36,24 +37,25 @@ class Batch:
     """Rows of one file or stream.
 
     Attributes:
-        table: the rows.
+        rows: the rows, and what is known about them.
         file: name of the file as the source lists it; None for streams.
         row: number of rows of that file (or of the stream) before these.
         head: fingerprint of the file's first bytes.
-        untyped: whether all columns are text whose kinds are still to be decided (CSV).
-        sparse: whether an absent column means missing values (JSON lines).
     """
 
-    table: pa.Table
+    rows: Rows
     file: str | None
     row: int
     head: str = ""
-    untyped: bool = False
-    sparse: bool = False
+
+    @property
+    def table(self) -> pa.Table:
+        """Table of the rows."""
+        return self.rows.table
 
     def part(self, start: int, rows: int | None = None) -> Batch:
         """Return ``rows`` of its rows from ``start`` on; all of them if None."""
-        return replace(self, table=self.table.slice(start, rows), row=self.row + start)
+        return replace(self, rows=self.rows.part(start, rows), row=self.row + start)
 
     def place(self, row: int) -> str:
         """Name one of its rows for a message, counted from 1: ``row 17 of 'part-2.csv'``."""
@@ -115,24 +117,26 @@ class Window:
     """Rows that are judged together.
 
     Attributes:
-        table: the rows.
+        rows: the rows, and what is known about them.
         first_row: number of rows of the stream before its first.
         cursor: cursor of the first unread row after it.
         start, end: start and end in ISO 8601, UTC, with windows by time; the end is the start of the next window.
         late_rows: number of rows left out since the previous window because they came after their own was closed.
         note: remark for people, such as that it stands for several windows without rows; usually empty.
-        untyped, sparse: as in :class:`Batch`.
     """
 
-    table: pa.Table
+    rows: Rows
     first_row: int
     cursor: Cursor
     start: str | None = None
     end: str | None = None
     late_rows: int = 0
     note: str = ""
-    untyped: bool = False
-    sparse: bool = False
+
+    @property
+    def table(self) -> pa.Table:
+        """Table of the rows."""
+        return self.rows.table
 
 
 class Source(Protocol):
@@ -156,41 +160,36 @@ class Source(Protocol):
         """Say whether the rows after this cursor come again; otherwise all rows that come are new."""
 
 
-def numbered(
-    tables: Iterable[pa.Table],
-    cursor: Cursor | None,
-    replay: bool,
-    name: str,
-    untyped: bool = False,
-    sparse: bool = False,
-) -> Iterator[Batch]:
-    """Turn tables into batches of a stream; they continue at the cursor or, replayed, are skipped up to it."""
+def numbered(parts: Iterable[Rows], cursor: Cursor | None, replay: bool, name: str) -> Iterator[Batch]:
+    """Turn rows into batches of a stream; they continue at the cursor or, replayed, are skipped up to it."""
     total = 0 if cursor is None else cursor.total
     row = 0 if replay else total
-    for table in tables:
-        skip = min(max(total - row, 0), table.num_rows)
+    for part in parts:
+        many = part.table.num_rows
+        skip = min(max(total - row, 0), many)
         row += skip
-        if skip < table.num_rows:
-            yield Batch(table.slice(skip), None, row, "", untyped, sparse)
-        row += table.num_rows - skip
+        if skip < many:
+            yield Batch(part.part(skip), None, row)
+        row += many - skip
     if row < total:
         raise SourceError(f"{name} is not the stream that was read before: it has {row} rows, but {total} were read")
 
 
-def fingerprint(path: str | os.PathLike[str]) -> str:
-    """Return ``"nbytes:sha256"`` of a file's first bytes, at most 4096; it stays valid while the file only grows."""
-    with open(path, "rb") as file:
-        head = file.read(_HEAD)
-    return f"{len(head)}:{hashlib.sha256(head).hexdigest()}"
+def fingerprint(start: bytes) -> str:
+    """Return ``"nbytes:sha256"`` of a file's first ``HEAD`` bytes; it stays valid while the file only grows.
+
+    >>> begins_as(b"x,y\\n1,2\\n", fingerprint(b"x,y\\n"))
+    True
+    """
+    return f"{len(start)}:{hashlib.sha256(start).hexdigest()}"
 
 
-def is_same_file(path: str | os.PathLike[str], head: str) -> bool:
-    """Say whether a file begins with the bytes that a fingerprint was made from."""
+def begins_as(start: bytes, head: str) -> bool:
+    """Say whether a file's first ``HEAD`` bytes begin with those that a fingerprint was made from."""
     length, _, digest = head.partition(":")
-    if not length.isdecimal() or int(length) > _HEAD:
+    if not length.isdecimal() or int(length) > HEAD:
         return False
-    with open(path, "rb") as file:
-        start = file.read(int(length))
+    start = start[: int(length)]
     return len(start) == int(length) and hashlib.sha256(start).hexdigest() == digest
 
 

@@ -19,6 +19,7 @@ from driftline.sources._batches import Batch, Cursor, SourceError, Window
 from driftline.sources._concat import concat
 from driftline.sources._times import MISSING, Every, iso, span, times_of
 from driftline.sources._window_rule import WindowRule
+from driftline.tables import Rows
 
 __all__ = ["Clock"]
 
@@ -74,8 +75,7 @@ class Clock:
         self._firsts: list[tuple[int, int]] = []  # heap of (rows before its first, index); closed ones are skipped
         self._late: Counter[int] = Counter()
         self._untimed: Counter[int] = Counter()
-        self._empty = pa.table({})
-        self._sort: tuple[bool, bool] = (False, False)
+        self._empty = Rows(pa.table({}))
         self._late_run = 0
         self._ahead_run = 0
         length = self._every.start(1) - self._every.start(0)
@@ -99,7 +99,7 @@ class Clock:
         before = newest[:-1].copy()
         before[agreed] = times[agreed]  # so that they are not far ahead when reading resumes there
         total = self._end.total
-        self._empty, self._sort = batch.table.slice(0, 0), (batch.untyped, batch.sparse)
+        self._empty = batch.rows.part(0, 0)
         self._warn(known & (indices < oldest), int(newest[-1]), batch)
         cuts = [0, *(np.flatnonzero(np.diff(oldest)) + 1).tolist(), len(times)]
         for start, stop in pairwise(cuts):
@@ -194,7 +194,8 @@ class Clock:
             if last - first + 1 == len(group):
                 piece = batch.part(first, len(group))
             else:
-                piece = replace(batch, table=batch.table.take(group), row=batch.row + first)
+                taken = batch.rows.holding(batch.table.take(group))
+                piece = replace(batch, rows=taken, row=batch.row + first)
             self._open[index].pieces.append(piece)
 
     def _close(self, floor: int) -> Iterator[Window]:
@@ -217,21 +218,20 @@ class Clock:
     def _window(self, index: int) -> Window:
         heapq.heappop(self._indices)
         done = self._open.pop(index)
-        table, note = concat(done.pieces, strict=self._strict)
-        return self._made(table, done.first.total, self._done(index + 1), index, index + 1, note)
+        rows, note = concat(done.pieces, strict=self._strict)
+        return self._made(rows, done.first.total, self._done(index + 1), index, index + 1, note)
 
-    def _made(self, table: pa.Table, first: int, cursor: Cursor, start: int, stop: int, note: str) -> Window:
+    def _made(self, rows: Rows, first: int, cursor: Cursor, start: int, stop: int, note: str) -> Window:
         late, untimed = _taken(self._late, stop), _taken(self._untimed, stop)
         left = f"{untimed} row{'' if untimed == 1 else 's'} without a readable time left out" if untimed else ""
         return Window(
-            table,
+            rows,
             first,
             cursor,
             iso(self._every.start(start)),
             iso(self._every.start(stop)),
             late,
             "; ".join(filter(None, (note, left))),
-            *self._sort,
         )
 
     def _done(self, index: int) -> Cursor:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from driftline.sources._batches import Batch, SourceError
+from driftline.tables import Rows
 
 __all__ = ["concat"]
 
@@ -16,22 +17,21 @@ _MANY = 16  # pieces beyond which copying them into one is worthwhile
 _EXACT = 2.0**53  # whole numbers up to here are exact as floats
 
 
-def concat(pieces: Sequence[Batch], *, strict: bool) -> tuple[pa.Table, str]:
+def concat(pieces: Sequence[Batch], *, strict: bool) -> tuple[Rows, str]:
     """Concatenate the rows of all pieces, in order; also return a note if columns had to be adapted.
 
     A column that some pieces lack is an error if ``strict``, and null with a note otherwise. In sparse pieces (JSON
     lines) it is null without a note; there, columns without any value are left out, and numbers that are all whole
     become integers, so that the table depends on its own rows only, not on those they were read with.
 
-    >>> pieces = [Batch(pa.table({"x": [1]}), "a", 0), Batch(pa.table({"x": [2.5]}), "b", 0)]
-    >>> concat(pieces, strict=True)[0].to_pydict()
+    >>> pieces = [Batch(Rows(pa.table({"x": [1]})), "a", 0), Batch(Rows(pa.table({"x": [2.5]})), "b", 0)]
+    >>> concat(pieces, strict=True)[0].table.to_pydict()
     {'x': [1.0, 2.5]}
     """
     note = ""
     tables = [piece.table for piece in pieces]
     if any(table.schema != tables[0].schema for table in tables[1:]):
-        sparse = all(piece.sparse for piece in pieces)
-        if not sparse:
+        if not all(piece.rows.sparse for piece in pieces):
             note = _compare(pieces, strict)
         tables, retyped = _alike(pieces, strict)
         note = "; ".join(filter(None, (note, retyped)))
@@ -41,7 +41,8 @@ def concat(pieces: Sequence[Batch], *, strict: bool) -> tuple[pa.Table, str]:
         raise SourceError(f"rows{_between(pieces)} do not fit into one table: {error}") from None
     if len(tables) > _MANY:
         table = table.combine_chunks()
-    return (_canonical(table) if pieces[0].sparse else table), note
+    known = pieces[0].rows
+    return known.holding(_canonical(table) if known.sparse else table), note
 
 
 def _compare(pieces: Sequence[Batch], strict: bool) -> str:
@@ -73,7 +74,7 @@ def _alike(pieces: Sequence[Batch], strict: bool) -> tuple[list[pa.Table], str]:
         if _unite(types):
             continue
         i = next(i for i in range(1, len(types) + 1) if not _unite(types[: i + 1]))
-        if strict or pieces[0].sparse:
+        if strict or pieces[0].rows.sparse:
             j = next(j for j in range(i) if not _unite([types[j], types[i]]))
             raise SourceError(
                 f"column {name!r} holds {types[j]} in {_called(pieces[j])}, but {types[i]} in {_called(pieces[i])}"

@@ -9,11 +9,11 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-import pyarrow as pa
-
-from driftline.sources._batches import Batch, Cursor, SourceError, is_same_file
+from driftline.sources._batches import Batch, Cursor, SourceError, begins_as
 from driftline.sources._readers import ColumnarFile, TextFile, count_rows, format_of, unknown_format
+from driftline.tables import Rows
 
 __all__ = ["Files", "natural_order"]
 
@@ -32,6 +32,14 @@ def natural_order(name: str) -> tuple[list[str | int], str]:
     return [int(part) if i % 2 else part for i, part in enumerate(parts)], name
 
 
+class _Place(NamedTuple):
+    """A file that is open, and the row to read from."""
+
+    file: str
+    row: int
+    reader: TextFile | ColumnarFile
+
+
 class Files:
     """Files as one stream of rows, in natural order of their names.
 
@@ -47,6 +55,7 @@ class Files:
         self._follow = follow
         self._poll = poll
         self._format = format
+        self._began: tuple[Cursor, bool] | None = None  # whether the rows after that cursor come again
         self._single = os.path.isfile(where)
         self._pattern = not self._single and not os.path.isdir(where)
         if self._pattern and not _MAGIC.search(where):
@@ -81,38 +90,49 @@ class Files:
 
     def resumes(self, cursor: Cursor) -> bool:
         """Say whether the rows after this cursor come again; otherwise all rows that come are new."""
-        return self._start(cursor) is not None
+        if self._began is None or self._began[0] != cursor:
+            place = self._place(cursor)
+            if place is not None:
+                place.reader.close()
+            self._began = cursor, place is not None
+        return self._began[1]
 
     def batches(self, cursor: Cursor | None = None) -> Iterator[Batch]:
         """Yield all rows from the cursor on, in order."""
-        start = None if cursor is None else self._start(cursor)
         name = None
-        if start is not None:
-            name = start[0]
-            yield from self._file(*start)
-        elif cursor is not None and cursor.file is not None:
-            name = self._gone(cursor.file)
+        if cursor is not None:
+            place = self._place(cursor)
+            self._began = cursor, place is not None
+            if place is not None:
+                name = place.file
+                yield from self._read(place)
+            elif cursor.file is not None:
+                name = self._gone(cursor.file)
         while True:
             coming = self._after(name)
             if coming:
                 name = coming[0]
-                yield from self._file(name, 0)
+                yield from self._read(_Place(name, 0, self._opened(name, 0)))
             elif not self._follow:
                 return
             else:
                 self._wait()
 
-    def _start(self, cursor: Cursor) -> tuple[str, int] | None:
-        """Return the file and row to continue with; None if that file is not there."""
+    def _place(self, cursor: Cursor) -> _Place | None:
+        """Open the file to continue with, at its row; None if that file is not there."""
         name, names = cursor.file, self.names()
-        if name is None:
+        renamed = name not in names
+        if name is None or (renamed and not (self._single and cursor.head)):
             return None
-        if name not in names:  # a single file may have been renamed
-            same = self._single and cursor.head and self._begins_as(names[0], cursor.head)
-            return (names[0], cursor.row) if same else None
-        if cursor.head and not self._begins_as(name, cursor.head):
-            raise SourceError(f"{name!r} is not the file that was being read: it begins with other bytes")
-        return name, cursor.row
+        place = _Place(
+            names[0] if renamed else name, cursor.row, self._opened(names[0] if renamed else name, cursor.row)
+        )
+        if not cursor.head or begins_as(place.reader.start, cursor.head):
+            return place
+        place.reader.close()
+        if renamed:  # a single file, but not the same
+            return None
+        raise SourceError(f"{name!r} is not the file that was being read: it begins with other bytes")
 
     def _gone(self, name: str) -> str | None:
         """Return the name after which to continue when that file is gone."""
@@ -122,30 +142,38 @@ class Files:
         logger.warning("%r, which was being read, is gone: continuing with the files after it", name)
         return name
 
-    def _file(self, name: str, row: int) -> Iterator[Batch]:
-        format = self._format_of(name)
+    def _opened(self, name: str, row: int) -> TextFile | ColumnarFile:
+        """Open a file, to read from a row on."""
+        path, format = self._path(name), self._format_of(name)
         try:
-            reader = self._reader(name, format, row)
-            for table in self._tables(name, reader):
-                yield Batch(table, name, row, reader.head, format in ("csv", "tsv"), format == "jsonl")
-                row += table.num_rows
+            if format in ("parquet", "arrow"):
+                return ColumnarFile(path, repr(name), format, row, marked=self._follow)
+            return TextFile(path, repr(name), format, row)
         except OSError as error:
-            raise SourceError(f"{name!r} cannot be read: {error.strerror or error}") from None
+            raise _unread(name, error) from None
 
-    def _reader(self, name: str, format: str, row: int) -> TextFile | ColumnarFile:
-        path = self._path(name)
-        if format in ("parquet", "arrow"):
-            return ColumnarFile(path, repr(name), format, row, marked=self._follow)
-        reader = TextFile(path, repr(name), format, row)
+    def _read(self, place: _Place) -> Iterator[Batch]:
+        name, row, reader = place
+        try:
+            if isinstance(reader, TextFile):
+                self._check(name, reader)
+            for rows in self._rows(name, reader):
+                yield Batch(rows, name, row, reader.head)
+                row += rows.table.num_rows
+        except OSError as error:
+            raise _unread(name, error) from None
+        finally:
+            reader.close()
+
+    def _check(self, name: str, reader: TextFile) -> None:
         if reader.packed and self._follow:
             raise SourceError(f"{name!r} is compressed: a compressed file cannot be followed")
-        if os.path.getsize(path) == 0 and not self._follow:
+        if not reader.start and not self._follow:
             if self._single:
                 raise SourceError(f"{name!r} is empty")
             logger.warning("%r is empty", name)
-        return reader
 
-    def _tables(self, name: str, reader: TextFile | ColumnarFile) -> Iterator[pa.Table]:
+    def _rows(self, name: str, reader: TextFile | ColumnarFile) -> Iterator[Rows]:
         """Yield a file's rows and, when followed, those appended until there is a file after it."""
         looks, seen = 0, None
         while True:
@@ -204,11 +232,9 @@ class Files:
     def _path(self, name: str) -> Path:
         return Path(self._root, name)
 
-    def _begins_as(self, name: str, head: str) -> bool:
-        try:
-            return is_same_file(self._path(name), head)
-        except OSError as error:
-            raise SourceError(f"{name!r} cannot be read: {error.strerror or error}") from None
-
     def _wait(self) -> None:
         time.sleep(self._poll)
+
+
+def _unread(name: str, error: OSError) -> SourceError:
+    return SourceError(f"{name!r} cannot be read: {error.strerror or error}")

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from driftline.sources._batches import Batch, Cursor, SourceError, checked_table, numbered
 from driftline.sources._readers import BATCH_ROWS
+from driftline.tables import Rows
 
-__all__ = ["Frames", "as_table", "is_frame"]
+__all__ = ["Frames", "as_table", "is_frame", "rows_of_frame"]
 
 
 def is_frame(data: Any) -> bool:
@@ -46,6 +47,11 @@ def as_table(frame: Any, name: str = "the frame") -> pa.Table:
             raise SourceError(f"{name} is {_described(frame)}")
         frame = _converted(frame, name)
     return checked_table(frame, name)
+
+
+def rows_of_frame(frame: Any) -> Rows:
+    """Return the rows of a frame; :class:`~driftline.tables.Rows` keep what is known about them."""
+    return frame.holding(as_table(frame.table)) if isinstance(frame, Rows) else Rows(as_table(frame))
 
 
 def _converted(frame: Any, name: str) -> pa.Table:
@@ -100,17 +106,17 @@ class Frames:
 
     def batches(self, cursor: Cursor | None = None) -> Iterator[Batch]:
         """Yield all rows from the cursor on, in order."""
-        return numbered(self._tables(), cursor, self._replay, self.name)
+        return numbered(self._rows(), cursor, self._replay, self.name)
 
-    def _tables(self) -> Iterator[pa.Table]:
+    def _rows(self) -> Iterator[Rows]:
         yield from self._parts()
         for i, frame in enumerate(self._frames):
             self._unread.append(as_table(frame, self.name if self.rows is not None else f"frame {i}"))
             yield from self._parts()
 
-    def _parts(self) -> Iterator[pa.Table]:
+    def _parts(self) -> Iterator[Rows]:
         while self._unread:
             table = self._unread.popleft()
             if table.num_rows > BATCH_ROWS:
                 self._unread.appendleft(table.slice(BATCH_ROWS))
-            yield table.slice(0, BATCH_ROWS)
+            yield Rows(table.slice(0, BATCH_ROWS))

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO, cast
 
 from driftline._errors import Option
-from driftline.sources._batches import Batch, Source, SourceError
+from driftline.sources._batches import Source, SourceError
 from driftline.sources._concat import concat
 from driftline.sources._files import Files
 from driftline.sources._frames import Frames, as_table, is_frame
 from driftline.sources._pipe import Pipe
 from driftline.sources._readers import known_format
+from driftline.tables import Rows
 
 __all__ = ["open_source", "read_whole"]
 
@@ -60,13 +61,12 @@ def open_source(
     return Frames(source, "frames", replay)
 
 
-def read_whole(path: str, format: str | None = None) -> Batch:
+def read_whole(path: str, format: str | None = None) -> Rows:
     """Read all rows of a file, folder or pattern at once."""
     batches = list(open_source(path, format=format).batches(None))
     if not any(batch.table.num_rows for batch in batches):
         raise SourceError(f"{path}: no rows")
-    table, _ = concat(batches, strict=True)
-    return Batch(table, None, 0, untyped=batches[0].untyped, sparse=batches[0].sparse)
+    return concat(batches, strict=True)[0]
 
 
 def _is_pipe(where: str) -> bool:

@@ -6,10 +6,9 @@ import io
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-import pyarrow as pa
-
 from driftline.sources._batches import Batch, Cursor, SourceError, numbered
 from driftline.sources._readers import ipc_stream, text_reader
+from driftline.tables import Rows
 
 __all__ = ["Pipe"]
 
@@ -38,17 +37,17 @@ class Pipe:
         try:
             start = self._stream.read(8)
             format = self._format or _guessed(start, self.name)
-            tables = self._arrow(start) if format == "arrow" else self._text(start, format)
-            yield from numbered(tables, cursor, self._replay, self.name, format in ("csv", "tsv"), format == "jsonl")
+            parts = self._arrow(start) if format == "arrow" else self._text(start, format)
+            yield from numbered(parts, cursor, self._replay, self.name)
         except OSError as error:
             raise SourceError(f"{self.name} cannot be read: {error.strerror or error}") from None
 
-    def _arrow(self, start: bytes) -> Iterator[pa.Table]:
+    def _arrow(self, start: bytes) -> Iterator[Rows]:
         if start[:6] == b"ARROW1":
             raise SourceError(f"{self.name}: an Arrow file cannot be read from a pipe; write an Arrow stream")
         return ipc_stream(io.BufferedReader(_Joined(start, self._stream)), self.name)
 
-    def _text(self, start: bytes, format: str) -> Iterator[pa.Table]:
+    def _text(self, start: bytes, format: str) -> Iterator[Rows]:
         reader = text_reader(self.name, format)
         block = start
         while block:

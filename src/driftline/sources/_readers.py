@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from driftline._errors import Message, Option
-from driftline.sources._batches import SourceError, checked_table, fingerprint, is_same_file
+from driftline.sources._batches import HEAD, SourceError, begins_as, checked_table, fingerprint
 from driftline.sources._text import CsvParser, JsonParser, TextReader
+from driftline.tables import Rows
 
 __all__ = [
     "BATCH_ROWS",
@@ -92,9 +93,10 @@ def text_reader(name: str, format: str, skip: int = 0) -> TextReader:
 
 
 class TextFile:
-    """A text file, plain or gzipped: read to its present end, and from there on if it has grown.
+    """A text file, plain or gzipped: opened, read to its present end, and from there on if it has grown.
 
     Attributes:
+        start: first bytes of the file.
         head: fingerprint of the file.
         packed: whether the file is gzipped.
     """
@@ -104,33 +106,47 @@ class TextFile:
         self._name = name
         self._reader = text_reader(name, format, skip)
         self._offset = 0
-        self.head = fingerprint(path)
-        with open(path, "rb") as file:
-            self.packed = file.read(2) == b"\x1f\x8b"
+        self._open()
+        self.packed = self.start[:2] == b"\x1f\x8b"
 
-    def read(self) -> Iterator[pa.Table]:
+    def _open(self) -> None:
+        self._file: BinaryIO = self._path.open("rb")
+        self.start = self._file.read(HEAD)
+        self.head = fingerprint(self.start)
+
+    def close(self) -> None:
+        """Close the file; :meth:`read` opens it again."""
+        self._file.close()
+
+    def read(self) -> Iterator[Rows]:
         """Yield rows that are whole by now and were not read before."""
         size = os.stat(self._path).st_size
-        if size < self._offset or (size > self._offset and not is_same_file(self._path, self.head)):
-            raise SourceError(f"{self._name} has shrunk or was replaced while it was read: it may only grow")
         if size == self._offset:
+            self.close()
             return
-        self.head = fingerprint(self._path)
-        with open(self._path, "rb") as raw:
+        if self._file.closed:  # it may have been replaced since
+            before = self.head
+            self._open()
+            if size < self._offset or not begins_as(self.start, before):
+                raise SourceError(f"{self._name} has shrunk or was replaced while it was read: it may only grow")
+        try:
             if self.packed:
-                yield from self._unpack(raw)
+                yield from self._unpack(self._file)
                 self._offset = size
                 return
-            raw.seek(self._offset)
-            while block := raw.read(BLOCK):
+            self._file.seek(self._offset)
+            while block := self._file.read(BLOCK):
                 self._offset += len(block)
                 yield from self._reader.feed(block)
+        finally:
+            self.close()
 
-    def finish(self) -> Iterator[pa.Table]:
+    def finish(self) -> Iterator[Rows]:
         """Yield the rest: a last line without a line end."""
         yield from self._reader.feed(b"", final=True)
 
-    def _unpack(self, raw: BinaryIO) -> Iterator[pa.Table]:
+    def _unpack(self, raw: BinaryIO) -> Iterator[Rows]:
+        raw.seek(0)
         with gzip.open(raw) as file:
             while True:
                 try:
@@ -143,7 +159,7 @@ class TextFile:
 
 
 class ColumnarFile:
-    """A Parquet or Arrow IPC file, read by row groups or record batches; only once, since it does not grow.
+    """A Parquet or Arrow IPC file, opened and read by row groups or record batches; only once, as it does not grow.
 
     After an error ``read`` may be called again and continues with the first row not yet yielded.
 
@@ -153,9 +169,11 @@ class ColumnarFile:
         format: ``"parquet"`` or ``"arrow"``.
         skip: number of rows to skip.
         marked: whether an Arrow stream must have its end mark, since without it more may follow.
-    """
 
-    packed = False
+    Attributes:
+        start: first bytes of the file.
+        head: fingerprint of the file.
+    """
 
     def __init__(self, path: Path, name: str, format: str, skip: int, *, marked: bool = False) -> None:
         self._path = path
@@ -164,14 +182,32 @@ class ColumnarFile:
         self._marked = marked
         self._done = skip
         self._complete = False
-        self.head = fingerprint(path)
+        self._open()
 
-    def read(self) -> Iterator[pa.Table]:
+    def _open(self) -> None:
+        try:
+            self._file = pa.OSFile(str(self._path))
+        except OSError as error:  # in the words of the system, not of Arrow
+            raise (OSError(error.errno, os.strerror(error.errno)) if error.errno else error) from None
+        self.start: bytes = self._file.read(HEAD)
+        self.head = fingerprint(self.start)
+
+    def close(self) -> None:
+        """Close the file; :meth:`read` opens it again."""
+        self._file.close()
+
+    def read(self) -> Iterator[Rows]:
         """Yield the rows not yet read; none if all were read."""
         if self._complete:
             return
-        self.head = fingerprint(self._path)
-        tables = self._parquet() if self._format == "parquet" else self._ipc()
+        if self._file.closed:  # it may have been replaced since
+            self._open()
+        try:
+            yield from self._checked(self._parquet() if self._format == "parquet" else self._ipc())
+        finally:
+            self.close()
+
+    def _checked(self, tables: Iterator[pa.Table]) -> Iterator[Rows]:
         while True:
             try:
                 table = next(tables, None)
@@ -184,16 +220,16 @@ class ColumnarFile:
                 return
             table = checked_table(table, self._name)
             self._done += table.num_rows
-            yield table
+            yield Rows(table)
 
-    def finish(self) -> Iterator[pa.Table]:
+    def finish(self) -> Iterator[Rows]:
         """Yield nothing: the file was complete."""
         yield from ()
 
     def _parquet(self) -> Iterator[pa.Table]:
         # read only as needed: pre_buffer would end with the whole file in memory, and without a buffer_size whole row
         # groups would be read at once
-        file = pq.ParquetFile(self._path, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
+        file = pq.ParquetFile(self._file, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
         with file:
             groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
             first, skip = 0, self._done
@@ -208,22 +244,20 @@ class ColumnarFile:
                 skip = max(0, skip - batch.num_rows)
 
     def _ipc(self) -> Iterator[pa.Table]:
-        skip = self._done
-        with pa.OSFile(str(self._path)) as file:
-            start = file.read(6)
-            if start[:4] == b"FEA1":
-                raise SourceError(f"{self._name} is a Feather file of version 1: rewrite it with a newer library")
-            if self._marked and start != b"ARROW1":
-                file.seek(max(0, file.size() - len(_END_OF_STREAM)))
-                if file.read(len(_END_OF_STREAM)) != _END_OF_STREAM:
-                    raise SourceError(f"{self._name} is an Arrow stream without its end mark")
-            file.seek(0)
-            for batch in _record_batches(pa.ipc.open_file(file)) if start == b"ARROW1" else pa.ipc.open_stream(file):
-                for offset in range(skip, batch.num_rows, BATCH_ROWS):
-                    yield pa.Table.from_batches([batch.slice(offset, BATCH_ROWS)])
-                skip = max(0, skip - batch.num_rows)
-            if skip:
-                raise self._too_short(skip)
+        skip, file, whole = self._done, self._file, self.start[:6] == b"ARROW1"
+        if self.start[:4] == b"FEA1":
+            raise SourceError(f"{self._name} is a Feather file of version 1: rewrite it with a newer library")
+        if self._marked and not whole:
+            file.seek(max(0, file.size() - len(_END_OF_STREAM)))
+            if file.read(len(_END_OF_STREAM)) != _END_OF_STREAM:
+                raise SourceError(f"{self._name} is an Arrow stream without its end mark")
+        file.seek(0)
+        for batch in _record_batches(pa.ipc.open_file(file)) if whole else pa.ipc.open_stream(file):
+            for offset in range(skip, batch.num_rows, BATCH_ROWS):
+                yield pa.Table.from_batches([batch.slice(offset, BATCH_ROWS)])
+            skip = max(0, skip - batch.num_rows)
+        if skip:
+            raise self._too_short(skip)
 
     def _too_short(self, rows: int) -> SourceError:
         return SourceError(f"{self._name} is not the file that was being read: it has {rows} rows too few")
@@ -234,8 +268,8 @@ def _record_batches(file: Any) -> Iterator[Any]:
         yield file.get_batch(i)
 
 
-def ipc_stream(stream: BinaryIO, name: str) -> Iterator[pa.Table]:
-    """Yield the tables of an Arrow IPC stream that comes through a pipe."""
+def ipc_stream(stream: BinaryIO, name: str) -> Iterator[Rows]:
+    """Yield the rows of an Arrow IPC stream that comes through a pipe."""
     try:
         batches = pa.ipc.open_stream(stream)
         while True:
@@ -243,7 +277,7 @@ def ipc_stream(stream: BinaryIO, name: str) -> Iterator[pa.Table]:
                 batch = batches.read_next_batch()
             except StopIteration:
                 return
-            yield checked_table(pa.Table.from_batches([batch]), name)
+            yield Rows(checked_table(pa.Table.from_batches([batch]), name))
     except SourceError:
         raise
     except _DAMAGE as error:

@@ -15,6 +15,7 @@ import pyarrow.csv as pa_csv
 from driftline._errors import Message, Option
 from driftline.sources._batches import SourceError
 from driftline.sources._lines import Cutter
+from driftline.tables import Rows
 
 __all__ = ["NULLS", "CsvParser", "JsonParser", "TextReader"]
 
@@ -32,17 +33,17 @@ class _Parser(Protocol):
     def count(self, records: bytes, line: int) -> int:
         """Return the number of rows in these records."""
 
-    def parse(self, records: bytes, line: int) -> pa.Table:
-        """Return these records as a table."""
+    def parse(self, records: bytes, line: int) -> Rows:
+        """Return these records as rows."""
 
 
 class TextReader:
-    """Reader of one text that comes in blocks, as tables; the first ``skip`` rows are left out.
+    """Reader of one text that comes in blocks, as rows; the first ``skip`` are left out.
 
     >>> reader = TextReader("a.csv", CsvParser("a.csv"), skip=1)
-    >>> [table.to_pylist() for table in reader.feed(b"x,y\\n1,a\\n2,b\\n3")]
+    >>> [rows.table.to_pylist() for rows in reader.feed(b"x,y\\n1,a\\n2,b\\n3")]
     [[{'x': '2', 'y': 'b'}]]
-    >>> [table.to_pylist() for table in reader.feed(b",c", final=True)]
+    >>> [rows.table.to_pylist() for rows in reader.feed(b",c", final=True)]
     [[{'x': '3', 'y': 'c'}]]
     """
 
@@ -53,15 +54,15 @@ class TextReader:
         self._begun = False
         self._skip = skip
 
-    def feed(self, block: bytes, *, final: bool = False) -> Iterator[pa.Table]:
+    def feed(self, block: bytes, *, final: bool = False) -> Iterator[Rows]:
         """Take a block; yield the rows that are whole by now, or all that remain if the text ends here."""
-        yield from self._tables(self._cutter.push(block))
+        yield from self._rows(self._cutter.push(block))
         if final:
-            yield from self._tables(self._cutter.finish())
+            yield from self._rows(self._cutter.finish())
             if self._skip:
                 raise SourceError(f"{self._name} is not the file that was being read: it has {self._skip} rows too few")
 
-    def _tables(self, records: bytes) -> Iterator[pa.Table]:
+    def _rows(self, records: bytes) -> Iterator[Rows]:
         line = self._cutter.line
         if not self._begun:
             line += records.count(b"\n", 0, _blank(records))
@@ -74,14 +75,14 @@ class TextReader:
         if _blank(records) == len(records):
             return
         if self._skip:
-            rows = self._parser.count(records, line)
-            if rows <= self._skip:
-                self._skip -= rows
+            count = self._parser.count(records, line)
+            if count <= self._skip:
+                self._skip -= count
                 return
-        table = self._parser.parse(records, line).slice(self._skip)
+        rows = self._parser.parse(records, line).part(self._skip)
         self._skip = 0
-        if table.num_rows:
-            yield table
+        if rows.table.num_rows:
+            yield rows
 
 
 class CsvParser:
@@ -125,9 +126,9 @@ class CsvParser:
         """Count rows, parsing no more than that needs."""
         return int(self._read(records, line, self._columns[:1]).num_rows)
 
-    def parse(self, records: bytes, line: int) -> pa.Table:
+    def parse(self, records: bytes, line: int) -> Rows:
         """Return rows of text, or null."""
-        return self._read(records, line, self._columns)
+        return Rows(self._read(records, line, self._columns), untyped=True)
 
     def _read(self, records: bytes, line: int, columns: list[str]) -> pa.Table:
         try:
@@ -184,14 +185,14 @@ class JsonParser:
         """Count rows without parsing them."""
         return sum(1 for text in records.split(b"\n") if text.strip())
 
-    def parse(self, records: bytes, line: int) -> pa.Table:
-        """Return rows; each column has the type of its values."""
+    def parse(self, records: bytes, line: int) -> Rows:
+        """Return rows; each column has the type of its values, and absent ones are null."""
         lines = [(line + i, t) for i, t in enumerate(_decoded(records, self._name, line).split("\n")) if t.strip()]
         rows = [self._object(text, number) for number, text in lines]
         columns = dict.fromkeys(key for row in rows for key in row)
         numbers = [number for number, _ in lines]
         arrays = [self._array(name, [row.get(name) for row in rows], numbers) for name in columns]
-        return pa.table(arrays, names=list(columns))
+        return Rows(pa.table(arrays, names=list(columns)), sparse=True)
 
     def _object(self, text: str, line: int) -> dict[str, Any]:
         try:

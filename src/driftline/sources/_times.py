@@ -105,13 +105,14 @@ def times_of(batch: Batch, column: str, *, strict: bool) -> NDArray[np.int64]:
 
     A null or unreadable time is an error if ``strict``, and ``MISSING`` otherwise.
 
+    >>> from driftline.tables import Rows
     >>> table = pa.table({"ts": ["1970-01-01", "1970-01-01T02:00+01:00"]})
-    >>> times_of(Batch(table, None, 0), "ts", strict=True).tolist()
+    >>> times_of(Batch(Rows(table), None, 0), "ts", strict=True).tolist()
     [0, 3600000000000]
     """
     table = batch.table
     if column not in table.column_names:
-        if batch.sparse and not strict:
+        if batch.rows.sparse and not strict:
             return np.full(table.num_rows, MISSING)
         where = "" if batch.file is None else f" in {batch.file!r}"
         raise SourceError(f"there is no time column {column!r}{where}: the columns are {', '.join(table.column_names)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -107,15 +108,16 @@ class Windows:
             yield self._window(pieces, first, held)
 
     def _window(self, pieces: list[Batch], first: int, rows: int) -> Window:
-        table, note = concat(pieces, strict=self._rule.schema == "strict")
+        joined, note = concat(pieces, strict=self._rule.schema == "strict")
         last = pieces[-1]
         cursor = Cursor(last.file, last.row + last.table.num_rows, first + rows, last.head)
-        return Window(table, first, cursor, note=note, untyped=last.untyped, sparse=last.sparse)
+        return Window(joined, first, cursor, note=note)
 
     def _by_time(self) -> Iterator[Window]:
-        cursor = self._cursor
+        cursor, batches = self._cursor, iter(self._source.batches(self._cursor))
+        first = list(islice(batches, 1))  # a source that has begun need not be opened again to say whether it resumes
         clock = Clock(self._rule, cursor, new=cursor is not None and not self._source.resumes(cursor))
-        for batch in self._source.batches(cursor):
+        for batch in chain(first, batches):
             yield from self._passed_on(list(clock.add(batch)), clock)
         if self._flush:
             yield from self._passed_on(list(clock.flush()), clock)

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from driftline.tables._cells import Floats, TableError, counted, example, pa, pc, quoted, read_labels
-from driftline.tables._columns import Column, Reading, is_finite, is_text
+from driftline.tables._cells import Floats, TableError, Unreadable, counted, example, pa, pc, quoted, read_labels
+from driftline.tables._columns import Column, is_finite, is_text
 from driftline.tables._summaries import category_summary
 
 __all__ = ["CategoricalColumn"]
 
 _LEAST_ROWS, _LEAST_SHARE, _MOST = 10, 0.01, 20
 _NOTED_ROWS, _NOTED_ERRORS = 10, 3.0  # least rows with other values, and standard errors above the first window
+
+
+class _Labels(NamedTuple):
+    """Values as text, null where missing, and as codes: the index among the frequent values, or one of two above."""
+
+    texts: Any
+    codes: npt.NDArray[np.int64]
+    bad: Unreadable | None = None
 
 
 @dataclass(frozen=True)
@@ -59,14 +67,18 @@ class CategoricalColumn(Column):
         codes[labels.is_null().to_numpy().astype(bool)] = known + 1
         return codes
 
-    def encode(self, column: Any, family: str, out: Floats) -> Reading:
+    def parse(self, cells: Any, family: str) -> _Labels:
+        """Read cells as text, and look them up among the frequent values."""
+        labels = read_labels(cells, family)
+        return _Labels(labels, self._codes(labels))
+
+    def encode(self, parsed: _Labels, out: Floats) -> tuple[str, ...]:
         """Write the one-hot encoding; a row with the baseline value is all 0."""
-        labels = read_labels(column, family)
-        codes = self._codes(labels)
+        codes = parsed.codes
         # the baseline has code 0, so every other code is one above its column
         at = np.flatnonzero(codes > 0)
         out[at, codes[at] - 1] = 1.0
-        return Reading(None, self._risen(labels, codes))
+        return self._risen(parsed.texts, codes)
 
     def _risen(self, labels: Any, codes: npt.NDArray[np.int64]) -> tuple[str, ...]:
         """Note a share of other values that has risen more than chance explains."""
@@ -83,9 +95,9 @@ class CategoricalColumn(Column):
         shown = example(counted(labels.filter(pa.array(others))))
         return (f"{self.name}: {count} rows hold values that were rare or not there at first {shares}{shown}",)
 
-    def summary(self, column: Any, family: str) -> dict[str, dict[str, Any]]:
+    def summary(self, parsed: _Labels) -> dict[str, dict[str, Any]]:
         """Return the shares of the frequent values."""
-        codes = self._codes(read_labels(column, family))
+        codes = parsed.codes
         counts = np.bincount(codes, minlength=len(self.values) + 2).tolist()
         found = category_summary(self.kind, self.values, counts[: len(self.values)], counts[-1], len(codes))
         return {self.name: found}

@@ -1,7 +1,7 @@
 """Columns of a table, frozen on the first window: how each becomes numbers, and what is kept of it.
 
-A column is a frozen value of one kind. It encodes cells into a given block of an array, summarises them for people and
-is written to JSON; it never changes again.
+A column is a frozen value of one kind. It parses cells once; from what it parsed, it fills a given block of an array
+and makes a summary for people. It is written to JSON and never changes again.
 """
 
 from __future__ import annotations
@@ -9,22 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from driftline.tables._cells import FAMILIES, Floats, TableError, Times, Unreadable, read_booleans, read_times
+from driftline.tables._cells import FAMILIES, Floats, Read, TableError, Times, Unreadable, read_booleans, read_times
 from driftline.tables._summaries import category_summary, numeric_summary
 
-__all__ = ["PARTS", "BooleanColumn", "Column", "DatetimeColumn", "Reading", "is_finite", "is_text"]
+__all__ = ["PARTS", "BooleanColumn", "Column", "DatetimeColumn", "Parsed", "is_finite", "is_text"]
 
 
-@dataclass(frozen=True)
-class Reading:
-    """Findings while encoding a column: unreadable cells, and notes for people."""
+class Parsed(Protocol):
+    """Cells of a column as values of its kind, and the unreadable ones."""
 
-    bad: Unreadable | None = None
-    notes: tuple[str, ...] = ()
+    @property
+    def bad(self) -> Unreadable | None:
+        """Unreadable cells; None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,15 @@ class Column:
         """Return the group and name of each encoded column."""
         raise NotImplementedError
 
-    def encode(self, column: Any, family: str, out: Floats) -> Reading:
-        """Write the column's encoding to ``out`` (n, width), which holds zeros."""
+    def parse(self, cells: Any, family: str) -> Parsed:
+        """Read cells as values of the column's kind, once for :meth:`encode` and :meth:`summary`."""
         raise NotImplementedError
 
-    def summary(self, column: Any, family: str) -> dict[str, dict[str, Any]]:
+    def encode(self, parsed: Any, out: Floats) -> tuple[str, ...]:
+        """Write the encoding to ``out`` (n, width), which holds zeros; return notes for people."""
+        raise NotImplementedError
+
+    def summary(self, parsed: Any) -> dict[str, dict[str, Any]]:
         """Return summaries by group."""
         raise NotImplementedError
 
@@ -115,16 +120,19 @@ class BooleanColumn(Column):
         """Name the value and the indicator."""
         return [(self.name, self.name), (self.name, f"{self.name} missing")]
 
-    def encode(self, column: Any, family: str, out: Floats) -> Reading:
-        """Write 0 or 1, and the indicator."""
-        values, _, bad = read_booleans(column, family)
-        missing = np.isnan(values)
-        out[:, 0], out[:, 1] = np.where(missing, 0.0, values), missing
-        return Reading(bad)
+    def parse(self, cells: Any, family: str) -> Read:
+        """Read cells as 0 and 1."""
+        return read_booleans(cells, family)
 
-    def summary(self, column: Any, family: str) -> dict[str, dict[str, Any]]:
+    def encode(self, parsed: Read, out: Floats) -> tuple[str, ...]:
+        """Write 0 or 1, and the indicator."""
+        missing = np.isnan(parsed.values)
+        out[:, 0], out[:, 1] = np.where(missing, 0.0, parsed.values), missing
+        return ()
+
+    def summary(self, parsed: Read) -> dict[str, dict[str, Any]]:
         """Return the shares of true and false."""
-        values = read_booleans(column, family).values
+        values = parsed.values
         true, missing = int((values == 1.0).sum()), int(np.isnan(values).sum())
         counts = [true, len(values) - missing - true]
         return {self.name: category_summary(self.kind, ["true", "false"], counts, missing, len(values))}
@@ -153,6 +161,14 @@ def _part(times: Times, part: str) -> Floats:
     return np.asarray(found, dtype=np.float64)
 
 
+class _Parts(NamedTuple):
+    """Parts of times, (n,) each, counted from 0."""
+
+    values: list[Floats]
+    missing: npt.NDArray[np.bool_]
+    bad: Unreadable | None
+
+
 @dataclass(frozen=True)
 class DatetimeColumn(Column):
     """Parts of times (UTC), each as sine and cosine of its cycle, so that 23:00 is close to midnight."""
@@ -168,24 +184,27 @@ class DatetimeColumn(Column):
         named = [f"{self.name} {part}" for part in self.parts]
         return [(g, f"{g} {f}") for g in named for f in ("sin", "cos")] + [(named[0], f"{self.name} missing")]
 
-    def encode(self, column: Any, family: str, out: Floats) -> Reading:
-        """Write sines and cosines, 0 where missing, and the indicator."""
-        times = read_times(column, family)
-        for j, part in enumerate(self.parts):
-            angle = 2.0 * math.pi / _CYCLES[part] * _part(times, part)
-            out[:, 2 * j], out[:, 2 * j + 1] = np.sin(angle), np.cos(angle)
-        out[times.missing] = 0.0
-        out[:, -1] = times.missing
-        return Reading(times.bad)
+    def parse(self, cells: Any, family: str) -> _Parts:
+        """Read cells as the watched parts of their times."""
+        times = read_times(cells, family)
+        return _Parts([_part(times, part) for part in self.parts], times.missing, times.bad)
 
-    def summary(self, column: Any, family: str) -> dict[str, dict[str, Any]]:
+    def encode(self, parsed: _Parts, out: Floats) -> tuple[str, ...]:
+        """Write sines and cosines, 0 where missing, and the indicator."""
+        for j, (part, values) in enumerate(zip(self.parts, parsed.values, strict=True)):
+            angle = 2.0 * math.pi / _CYCLES[part] * values
+            out[:, 2 * j], out[:, 2 * j + 1] = np.sin(angle), np.cos(angle)
+        out[parsed.missing] = 0.0
+        out[:, -1] = parsed.missing
+        return ()
+
+    def summary(self, parsed: _Parts) -> dict[str, dict[str, Any]]:
         """Return a histogram of each part."""
-        times, found = read_times(column, family), {}
-        for part in self.parts:
+        found = {}
+        for part, values in zip(self.parts, parsed.values, strict=True):
             first = 0 if part in ("hour", "weekday") else 1
-            values = np.where(times.missing, np.nan, _part(times, part) + first)
             edges = [first + k - 0.5 for k in range(_CYCLES[part] + 1)]
-            found[f"{self.name} {part}"] = numeric_summary(values, edges)
+            found[f"{self.name} {part}"] = numeric_summary(np.where(parsed.missing, np.nan, values + first), edges)
         return found
 
     def kept(self) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -26,6 +28,7 @@ from driftline.tables._cells import (
 from driftline.tables._columns import BooleanColumn, Column, DatetimeColumn, is_text
 from driftline.tables._kinds import EMPTY, ColumnChoices, freeze, unreadable
 from driftline.tables._numeric import NumericColumn
+from driftline.tables._rows import Rows
 
 __all__ = ["Encoded", "TableEncoder", "TableError"]
 
@@ -37,10 +40,11 @@ _SHOWN = 5  # most names in a message
 
 
 class Encoded(NamedTuple):
-    """Rows as finite numbers (n, D), and notes on them for people."""
+    """Rows as finite numbers (n, D), notes on them for people, and, if asked for, histograms of their columns."""
 
     values: Floats
     notes: tuple[str, ...]
+    summaries: dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class TableEncoder:
     @classmethod
     def fit(
         cls,
-        table: Any,
+        rows: Rows | pa.Table,
         *,
         columns: Sequence[str] = (),
         drop: Sequence[str] = (),
@@ -89,21 +93,20 @@ class TableEncoder:
         datetime: Sequence[str] = (),
         time_column: str | None = None,
         schema: str = "strict",
-        untyped: bool = False,
     ) -> Self:
         """Decide on the kind of each column and freeze what its encoding needs.
 
         Arguments:
-            table: the first window, a ``pyarrow.Table``.
+            rows: the first window; a plain ``pyarrow.Table`` has columns of the types it says.
             columns: columns to watch; all if empty.
             drop: columns to leave out.
             numeric, categorical: columns whose kind is given, not guessed.
             datetime: parts of dates and times to watch: hour, weekday, day, month.
             time_column: column with the times of the rows, left out unless ``datetime`` asks for parts.
             schema: treatment of later windows that differ, see above.
-            untyped: whether all columns are text, as from a CSV file, so that their kinds have to be guessed.
         """
-        names = column_names(table)
+        rows = rows if isinstance(rows, Rows) else Rows(rows)
+        names = column_names(rows.table)
         if schema not in ("strict", "lenient"):
             raise TableError("{option} is unknown: choose 'strict' or 'lenient'", option=Option("schema", schema))
         choices = ColumnChoices(
@@ -114,19 +117,18 @@ class TableEncoder:
             datetime=tuple(dict.fromkeys(datetime)),
             time_column=time_column,
             lenient=schema == "lenient",
-            untyped=untyped,
         )
         choices.check(names)
-        if table.num_rows == 0:
+        if rows.table.num_rows == 0:
             raise TableError("the first window has no rows: the kinds of its columns cannot be determined")
-        kept, skipped = _frozen(table, names, choices)
-        return cls(kept, skipped, schema, bool(choices.columns), untyped)
+        kept, skipped = _frozen(rows, names, choices)
+        return cls(kept, skipped, schema, bool(choices.columns), rows.untyped)
 
     @property
     def names(self) -> list[str]:
         """Names of the encoded columns, all different."""
         found: dict[str, None] = {}
-        for _, name in self._labels():
+        for _, name in chain.from_iterable(self._labels):
             again, unique = 2, name
             while unique in found:
                 unique, again = f"{name} ({again})", again + 1
@@ -137,41 +139,46 @@ class TableEncoder:
     def groups(self) -> dict[str, list[int]]:
         """Indices of the encoded columns of each raw column; each part of a date is a group of its own."""
         found: dict[str, list[int]] = {}
-        for at, (group, _) in enumerate(self._labels()):
+        for at, (group, _) in enumerate(chain.from_iterable(self._labels)):
             found.setdefault(group, []).append(at)
         return found
 
-    def _labels(self) -> list[tuple[str, str]]:
-        return [label for column in self.columns for label in column.labels()]
+    @cached_property
+    def _labels(self) -> tuple[list[tuple[str, str]], ...]:
+        """Group and name of each encoded column, by column."""
+        return tuple(column.labels() for column in self.columns)
 
-    def transform(self, table: Any, *, untyped: bool | None = None) -> Encoded:
+    def transform(self, rows: Rows | pa.Table, *, summaries: bool = False) -> Encoded:
         """Encode the rows of a window as numbers.
 
         Arguments:
-            table: a ``pyarrow.Table``; the order of its columns does not matter.
-            untyped: whether its text may stand for other types; None: as in :meth:`fit`.
+            rows: the rows, in columns of any order; text in a plain ``pyarrow.Table`` is read as in the first window.
+            summaries: whether to return histograms of the columns too, in the bins of the first window; see
+                :mod:`driftline.tables._summaries`.
         """
-        notes = self._check_columns(table) + self._filled(table)
-        out = np.zeros((table.num_rows, len(self._labels())))
-        at = 0
-        for column in self.columns:
-            cells, family, odd = self._cells(table, column, untyped)
-            block = out[:, at : (at := at + len(column.labels()))]
-            reading = _guarded(column.name, lambda c=column, x=cells, f=family, b=block: c.encode(x, f, b))
-            notes += odd
-            if reading.bad is not None:
-                notes.append(self._tolerated(column, reading.bad, read_labels(cells, family)))
-            notes += reading.notes
-        return Encoded(out, tuple(notes))
-
-    def summarise(self, table: Any, *, untyped: bool | None = None) -> dict[str, dict[str, Any]]:
-        """Return histograms of a window's columns, in the bins of the first; see :mod:`driftline.tables._summaries`."""
-        self._check_columns(table)
+        rows = rows if isinstance(rows, Rows) else Rows(rows, self.untyped)
+        column_names(rows.table)  # a name that occurs twice is an error
+        rows = rows.completed(column.name for column in self.columns)
+        notes = self._check_columns(rows) + self._filled(rows.table)
+        out = np.zeros((rows.table.num_rows, sum(map(len, self._labels))))
         found: dict[str, dict[str, Any]] = {}
-        for column in self.columns:
-            cells, family, _ = self._cells(table, column, untyped)
-            found |= _guarded(column.name, lambda c=column, x=cells, f=family: c.summary(x, f))
-        return found
+        at = 0
+        for column, labels in zip(self.columns, self._labels, strict=True):
+            block = out[:, at : (at := at + len(labels))]
+            encode = partial(self._encode, rows, column, block, summaries)
+            remarks, summary = _guarded(column.name, encode)
+            notes += remarks
+            found |= summary
+        return Encoded(out, tuple(notes), found)
+
+    def _encode(self, rows: Rows, column: Column, out: Floats, summaries: bool) -> tuple[list[str], dict[str, Any]]:
+        """Parse a column once: fill its block of the array; return notes and, if asked for, its summaries."""
+        cells, family, notes = self._cells(rows, column)
+        parsed = column.parse(cells, family)
+        if parsed.bad is not None:
+            notes.append(self._tolerated(column, parsed.bad, read_labels(cells, family)))
+        notes += column.encode(parsed, out)
+        return notes, column.summary(parsed) if summaries else {}
 
     def _tolerated(self, column: Column, bad: Unreadable, labels: Any) -> str:
         if self.schema == "strict":
@@ -190,15 +197,14 @@ class TableEncoder:
                 notes.append(f"{name}: had {self.skipped[name]} and is not watched; {rows} {have} one now")
         return notes
 
-    def _check_columns(self, table: Any) -> list[str]:
+    def _check_columns(self, rows: Rows) -> list[str]:
         """Note new columns; in a strict schema, new or missing columns are an error."""
-        names = column_names(table)
         if self.schema == "strict":
-            missing = [column.name for column in self.columns if column.name not in names]
+            missing = rows.absent(column.name for column in self.columns)
             if missing:
                 raise TableError(f"column {missing[0]!r} is missing" + _and_others(missing))
         known = {*self.skipped, *(column.name for column in self.columns)}
-        new = [name for name in names if name not in known]
+        new = [name for name in rows.table.column_names if name not in known]
         if not new or self.chosen:
             return []
         if self.schema == "strict":
@@ -212,8 +218,9 @@ class TableEncoder:
             )
         return [f"new, left out: {', '.join(map(repr, new[:_SHOWN]))}{_and_others(new[_SHOWN - 1 :])}"]
 
-    def _cells(self, table: Any, column: Column, untyped: bool | None) -> tuple[Any, str, list[str]]:
+    def _cells(self, rows: Rows, column: Column) -> tuple[Any, str, list[str]]:
         """Return a column's cells, the family to read them as, and notes on what has changed."""
+        table = rows.table
         name, nothing = column.name, pa.chunked_array([pa.nulls(table.num_rows)])
         if name not in table.column_names:
             return nothing, "null", [f"{name}: the column is missing, all rows counted as missing values"]
@@ -222,8 +229,7 @@ class TableEncoder:
             family = family_of(cells, name)
         except TableError:
             family = "other"
-        text = self.untyped if untyped is None else untyped
-        if family == "null" or family in column.families or (text and family == "text"):
+        if family == "null" or family in column.families or (rows.untyped and family == "text"):
             return cells, family, []
         changed = f"now holds {table.schema.field(name).type} values, at first {' or '.join(column.families)}"
         if self.schema == "strict":
@@ -278,12 +284,12 @@ class TableEncoder:
         return cls(made, dict(skipped), data["schema"], data["chosen"], data["untyped"])
 
 
-def _frozen(table: Any, names: list[str], choices: ColumnChoices) -> tuple[tuple[Column, ...], dict[str, str]]:
+def _frozen(rows: Rows, names: list[str], choices: ColumnChoices) -> tuple[tuple[Column, ...], dict[str, str]]:
     """Return the columns to watch, and for every other column the reason."""
     kept: list[Column] = []
     skipped: dict[str, str | Message] = {}
     for name in names:
-        found = _guarded(name, lambda name=name: freeze(table, name, choices))
+        found = _guarded(name, lambda name=name: freeze(rows, name, choices))
         if isinstance(found, Column):
             kept.append(found)
         else:

@@ -27,6 +27,7 @@ from driftline.tables._cells import (
 )
 from driftline.tables._columns import PARTS, BooleanColumn, Column, DatetimeColumn
 from driftline.tables._numeric import NumericColumn
+from driftline.tables._rows import Rows
 
 __all__ = ["EMPTY", "ColumnChoices", "freeze", "unreadable"]
 
@@ -52,7 +53,6 @@ class ColumnChoices:
     datetime: tuple[str, ...] = ()
     time_column: str | None = None
     lenient: bool = False
-    untyped: bool = False
 
     def leaves_out(self, name: str) -> str:
         """Return the reason not to watch a column, whatever it holds; empty if it may be watched."""
@@ -69,7 +69,8 @@ class ColumnChoices:
             for name in times if what == "time_column" else getattr(self, what):
                 if name not in names:
                     near = get_close_matches(str(name), names, 1)
-                    has = f": it has {', '.join(map(repr, names[:_SHOWN]))}"
+                    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+                    has = f": it has {', '.join(map(repr, names[:_SHOWN]))}{more}"
                     hint = f", did you mean {near[0]!r}?" if near else has
                     raise TableError(
                         "{option}: no column {column!r}{hint}", option=Option(what), column=name, hint=hint
@@ -98,12 +99,12 @@ def unreadable(name: str, holds: str, bad: Unreadable) -> str:
     return f"column {name!r}: value {quoted(bad.value)} in row {bad.row} of the window is not {holds}"
 
 
-def freeze(table: Any, name: str, choices: ColumnChoices) -> Column | str | Message:
+def freeze(rows: Rows, name: str, choices: ColumnChoices) -> Column | str | Message:
     """Freeze a column on the first window, or return the reason not to watch it."""
     reason = choices.leaves_out(name)
     if reason:
         return reason
-    found = _frozen(table, name, choices)
+    found = _frozen(rows, name, choices)
     if found in EMPTY and name in choices.columns + choices.numeric + choices.categorical:
         raise TableError(
             f"column {name!r} is named, but has {found}: do not name it, or begin with rows that have a value"
@@ -111,14 +112,13 @@ def freeze(table: Any, name: str, choices: ColumnChoices) -> Column | str | Mess
     return found
 
 
-def _frozen(table: Any, name: str, choices: ColumnChoices) -> Column | str | Message:
-    column = column_of(table, name)
+def _frozen(rows: Rows, name: str, choices: ColumnChoices) -> Column | str | Message:
+    column = column_of(rows.table, name)
     family = family_of(column, name)
     if family == "null":
         return EMPTY[0]
-    declared = str(table.schema.field(name).type).startswith("dictionary")
-    kind = _kind(column, name, family, declared, choices)
-    families = _families(kind, family, choices.untyped)
+    kind = _kind(rows, column, name, family, choices)
+    families = _families(kind, family, rows.untyped)
     if name == choices.time_column and name not in choices.numeric + choices.categorical:
         if kind == "datetime" and choices.datetime:
             return DatetimeColumn(name, families, choices.datetime)
@@ -134,7 +134,7 @@ def _frozen(table: Any, name: str, choices: ColumnChoices) -> Column | str | Mes
     return _numeric(column, name, family, families, choices)
 
 
-def _kind(column: Any, name: str, family: str, declared: bool, choices: ColumnChoices) -> str:
+def _kind(rows: Rows, column: Any, name: str, family: str, choices: ColumnChoices) -> str:
     for kind, named in (("numeric", choices.numeric), ("categorical", choices.categorical)):
         if name in named:
             if family == "time":
@@ -149,10 +149,11 @@ def _kind(column: Any, name: str, family: str, declared: bool, choices: ColumnCh
                     drop=Option("drop"),
                 )
             return kind
+    declared = str(rows.table.schema.field(name).type).startswith("dictionary")
     if declared and family in ("text", "number"):
         return "categorical"
     if family == "text":
-        return _guessed(column) if choices.untyped else "categorical"
+        return _guessed(column) if rows.untyped else "categorical"
     return {"number": "numeric", "boolean": "boolean", "time": "datetime"}[family]
 
 

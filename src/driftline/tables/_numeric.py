@@ -8,9 +8,10 @@ from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from driftline.tables._cells import Floats, TableError, read_numbers
-from driftline.tables._columns import Column, Reading, is_finite
+from driftline.tables._cells import Floats, Read, TableError, read_numbers
+from driftline.tables._columns import Column, is_finite
 from driftline.tables._summaries import bin_edges, numeric_summary, rounded
 
 __all__ = ["NumericColumn", "soft_limit"]
@@ -80,15 +81,21 @@ class NumericColumn(Column):
         number = f"{self.name} changed" if self.constant else self.name
         return [(self.name, number), (self.name, f"{self.name} missing")]
 
-    def encode(self, column: Any, family: str, out: Floats) -> Reading:
+    def parse(self, cells: Any, family: str) -> Read:
+        """Read cells as numbers."""
+        return read_numbers(cells, family)
+
+    def encode(self, parsed: Read, out: Floats) -> tuple[str, ...]:
         """Write softly limited robust z-scores, and the indicator."""
-        values, infinite, bad = read_numbers(column, family)
+        values, infinite = parsed.values, parsed.infinite
         missing = np.isnan(values)
+        out[:, 0] = (values != self.median) & ~missing if self.constant else self._limited(values, missing)
+        out[:, 1] = missing
         note = f"{self.name}: {infinite} infinite value{'s' * (infinite > 1)} counted as missing"
-        reading = Reading(bad, (note,) if infinite else ())
-        if self.constant:
-            out[:, 0], out[:, 1] = (values != self.median) & ~missing, missing
-            return reading
+        return (note,) if infinite else ()
+
+    def _limited(self, values: Floats, missing: npt.NDArray[np.bool_]) -> Floats:
+        """Return softly limited z-scores, 0 where missing."""
         with np.errstate(over="ignore"):
             z = (values - self.median) / self.scale
         z[missing] = 0.0
@@ -98,12 +105,11 @@ class NumericColumn(Column):
             half = 0.5 * values[beyond] - 0.5 * self.median
             log_size = np.log(np.abs(half)) + math.log(2.0) - math.log(self.scale)
             limited[beyond] = np.copysign(_bent(_LINEAR + log_size, _LOGARITHMIC), half)
-        out[:, 0], out[:, 1] = limited, missing
-        return reading
+        return limited
 
-    def summary(self, column: Any, family: str) -> dict[str, dict[str, Any]]:
+    def summary(self, parsed: Read) -> dict[str, dict[str, Any]]:
         """Return a histogram."""
-        return {self.name: numeric_summary(read_numbers(column, family).values, self.edges)}
+        return {self.name: numeric_summary(parsed.values, self.edges)}
 
     def kept(self) -> str:
         """Describe center, scale and edges."""

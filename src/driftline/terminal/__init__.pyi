@@ -2,6 +2,7 @@ from ._lines import Heading as Heading
 from ._lines import heading as heading
 from ._lines import reading as reading
 from ._lines import word as word
+from ._views import Command as Command
 from ._views import JsonLines as JsonLines
 from ._views import Lines as Lines
 from ._views import Screen as Screen

@@ -23,17 +23,22 @@ from driftline.terminal._lines import Heading, moved, notes_of, reading, sparkli
 if TYPE_CHECKING:
     from driftline.monitor import Monitor
 
-__all__ = ["JsonLines", "Lines", "Screen", "View", "say", "show"]
+__all__ = ["Command", "JsonLines", "Lines", "Screen", "View", "say", "show"]
 
 _STYLES = {"normal": "green", "warning": "yellow", "ALARM": "bold red", "began": "dim", "joined": "dim"}
 _NOTES = 4  # the most that are on the screen
 
 
+class Command(str):
+    """A line with a command to copy, which is never broken."""
+
+    __slots__ = ()
+
+
 def say(console: Console, *lines: str) -> None:
-    """Print sentences, wrapped between words in a terminal and whole elsewhere; commands to copy are never broken."""
+    """Print sentences, wrapped between words in a terminal and whole elsewhere; a :class:`Command` is always whole."""
     for line in lines:
-        command = line.startswith("  ") or ": driftline " in line
-        console.print(Text(clean(line)), soft_wrap=command or not console.is_terminal)
+        console.print(Text(clean(line)), soft_wrap=isinstance(line, Command) or not console.is_terminal)
 
 
 class View:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from driftline._inputs import as_rows
+from driftline.fitting import seeded
 
 __all__ = ["KID", "fid", "kid"]
 
@@ -80,8 +81,7 @@ def kid(real: Any, generated: Any, *, subsets: int = 100, size: int = 1000, rand
         )
     measure.update(rows, real=True)
     measure.update(fakes, real=False)
-    with torch.random.fork_rng(devices=[]):  # subsets are drawn with the global generator
-        torch.manual_seed(random_state)
+    with seeded(random_state, torch.device("cpu")):  # subsets are drawn with the global generator
         mean, std = measure.compute()
     return KID(float(mean), float(std))
 
