@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting._models import CHUNK, Features, LogLinear, Psi, Stacked, chunks
+from driftline.fitting._models import CHUNK, Features, LogLinear, Psi, Stacked, chunks, score_rows
 
 __all__ = ["Dense", "Design", "LogLinearDesign", "design_of", "gram_of"]
 
@@ -185,15 +185,8 @@ class LogLinearDesign:
         weights = coef[:base] / features.scale[:base]
         linear, square = features.by_column(weights)
         constant = float(coef[-1] - (features.center[:base] * weights).sum())
-        n, d = self.z.shape
-        out, one, work = np.empty(n), np.ones(d), np.empty((min(CHUNK, n), d))
-        for at in chunks(n):
-            rows = self.z[at]
-            part = work[: len(rows)]
-            np.multiply(rows, square, out=part)
-            part += linear
-            part *= rows
-            np.dot(part, one, out=out[at])
+        out = np.empty(len(self.z))
+        score_rows(self.z, linear, square, out)
         out += constant
         if len(coef) - 1 > base:
             out += self._extra @ coef[base:-1]

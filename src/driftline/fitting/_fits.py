@@ -42,7 +42,7 @@ class ConvexFit(NamedTuple):
 
     ``num`` and ``den`` hold the derivatives of the loss with respect to the log-ratio of each row, ``hessian`` (p, p)
     the second derivatives with respect to the coefficients; all are empty if the loss is not a sum over rows.
-    ``weight`` is the prior's part in the diagonal of ``hessian``, (p,).
+    ``weight`` is the prior's part in the diagonal of ``hessian``, (p,). ``log_num`` and ``log_den`` are the log-ratios.
     """
 
     coef: Floats
@@ -51,6 +51,8 @@ class ConvexFit(NamedTuple):
     den: Scores
     info: FitInfo
     weight: Floats
+    log_num: Floats
+    log_den: Floats
 
     @property
     def score_num(self) -> Floats:

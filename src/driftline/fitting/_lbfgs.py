@@ -34,8 +34,11 @@ def fit_lbfgs(
     off_num = 0.0 if offset_num is None else offset_num
     off_den = 0.0 if offset_den is None else offset_den
 
+    def log_ratios(coef: Floats) -> tuple[Floats, Floats]:
+        return num.dot(coef) + off_num, den.dot(coef) + off_den
+
     def value_and_gradient(coef: Floats) -> tuple[float, Floats]:
-        value, first_num, first_den = loss.slopes(num.dot(coef) + off_num, den.dot(coef) + off_den)
+        value, first_num, first_den = loss.slopes(*log_ratios(coef))
         gradient = num.pull(first_num) + den.pull(first_den) + weight * coef
         return value + 0.5 * float((weight * coef) @ coef), gradient
 
@@ -50,4 +53,5 @@ def fit_lbfgs(
     info = FitInfo("l-bfgs", converged, int(found.nit), float(found.fun), float("nan"), size, seconds, message)
     empty = np.zeros(0)
     nothing = Scores(empty, empty, empty)
-    return ConvexFit(np.asarray(found.x), np.zeros((0, 0)), nothing, nothing, info, empty)
+    coef = np.asarray(found.x)
+    return ConvexFit(coef, np.zeros((0, 0)), nothing, nothing, info, empty, *log_ratios(coef))

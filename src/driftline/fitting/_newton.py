@@ -54,18 +54,20 @@ def fit_convex(
     seconds = time.perf_counter() - began
     nan = float("nan")
     info = FitInfo("newton", end.converged, end.steps, end.point.loss, nan, end.gradient, seconds, end.message)
-    third_num, third_den = loss.third(*problem.log_ratios(end.point.coef))
-    rows = end.point.rows
+    rows, log_num, log_den = end.point.rows, end.point.log_num, end.point.log_den
+    third_num, third_den = loss.third(log_num, log_den)
     num, den = Scores(rows.first_num, rows.second_num, third_num), Scores(rows.first_den, rows.second_den, third_den)
-    return ConvexFit(end.point.coef, hessian, num, den, info, problem.weight)
+    return ConvexFit(end.point.coef, hessian, num, den, info, problem.weight, log_num, log_den)
 
 
 class _Point(NamedTuple):
-    """Coefficients (p,), their loss with the prior, and the derivatives of the loss without it."""
+    """Coefficients (p,), their loss with the prior, the derivatives of the loss without it, and the log-ratios."""
 
     coef: Floats
     loss: float
     rows: Rows
+    log_num: Floats
+    log_den: Floats
 
 
 class _Problem(NamedTuple):
@@ -96,8 +98,9 @@ class _Problem(NamedTuple):
 
     def at(self, coef: Floats) -> _Point:
         """Evaluate the loss and its derivatives in the log-ratios."""
-        rows = self.loss.rows(*self.log_ratios(coef))
-        return _Point(coef, rows.loss + 0.5 * float(self.weight @ (coef * coef)), rows)
+        log_num, log_den = self.log_ratios(coef)
+        rows = self.loss.rows(log_num, log_den)
+        return _Point(coef, rows.loss + 0.5 * float(self.weight @ (coef * coef)), rows, log_num, log_den)
 
     def gradient(self, point: _Point) -> Floats:
         r"""Return :math:`\nabla L = A^\top\ell'_a + B^\top\ell'_b + w\theta`, (p,)."""

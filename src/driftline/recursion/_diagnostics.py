@@ -60,13 +60,13 @@ class Info(NamedTuple):
 def diagnose(anchor: Anchor, taken: Step, advanced: bool, reason: str, names: Sequence[str] | None) -> OriginalInfo:
     """Return the diagnostics of a step from an anchor."""
     window = taken.anchor.window
-    log_before = anchor.log_ratio(window)
-    log_r = taken.anchor.log_ratio(window)
+    log_r = taken.anchor.on_window()
     overlap = _overlap(taken.log_num, taken.log_den)
     # Psi_t / (Phi_t Psi_{t-1}); psi and phi are known up to constants, which cancel against the normalisers
     step_mean = log_mean_exp(taken.log_den)
-    log_psi_now = log_mean_exp(taken.log_den + log_before)
-    log_psi_before = log_mean_exp(anchor.log_ratio(anchor.window))
+    telescoped = anchor.log_normalizer - taken.constant
+    log_psi_now = log_mean_exp(log_r) + taken.anchor.log_normalizer - telescoped
+    log_psi_before = log_mean_exp(anchor.on_window())
     residual = _exp(log_psi_now - step_mean - log_psi_before)
     return OriginalInfo(
         rows=window.shape[0],

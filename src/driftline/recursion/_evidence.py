@@ -9,11 +9,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import chunks
+from driftline.fitting import Features, Integers, chunks
 
 __all__ = ["PAIR_COLUMNS", "Evidence", "coarse", "collect", "forget", "start_evidence"]
+
+Singles = npt.NDArray[np.float32]
 
 PAIR_COLUMNS = 512  # with more columns than this the products alone would cost more than the fit
 _QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -98,51 +101,77 @@ class _Sums(NamedTuple):
 _VARIANCES = ("pair_variance", "hinge_variance", "row_variance", "row_spread")
 
 
-def _sums(evidence: Evidence, z: Floats, center: Floats, score: Floats, total: Floats) -> _Sums:
-    """Sum over a window this step's scores, and the variances of its rows' scores in both roles together."""
-    d = z.shape[1]
-    pair_score, pair_variance, row_spread = np.zeros((d, d)), np.zeros((d, d)), np.zeros((d, d))
-    hinge_score, hinge_variance = np.zeros(evidence.knots.shape), np.zeros(evidence.knots.shape)
+def _sums(evidence: Evidence, z: Floats, features: Features, center: Floats, score: Floats, total: Floats) -> _Sums:
+    """Sum over a window this step's scores, and the variances of its rows' scores in both roles together.
+
+    Columns that are not in the model are 0, and hinges on columns with two values say what the model says: both are
+    left out, and their sums stay 0. Rows and scores are in single precision, and columns in contiguous memory.
+    """
+    d, pairs = z.shape[1], z.shape[1] <= PAIR_COLUMNS
     size, spread = max(float(np.abs(score).max()), 1e-300), max(float(np.abs(total).max()), 1e-300)
     light, heavy = (score / size).astype(np.float32), (total / spread).astype(np.float32)
+    root = np.abs(heavy)
     heavy *= heavy
-    knots, trend = evidence.knots.astype(np.float32), evidence.trend.astype(np.float32)
-    middle = center.astype(np.float32)
+    at_pairs, at_hinges = np.sort(features.linear), np.sort(features.squares)
+    pair_sums, middle = np.zeros((3, len(at_pairs), len(at_pairs))), center[at_pairs].astype(np.float32)
+    hinges = _Hinges(evidence, at_hinges)
     for at in chunks(len(z), _CHUNK):
-        rows = z[at].astype(np.float32)
-        g, h = light[at], heavy[at]
-        if d <= PAIR_COLUMNS:
+        rows, g, h = z[at].astype(np.float32), light[at], heavy[at]
+        if pairs:
             # centring changes a product by terms the model has, whose score is zero: only the variance gets smaller
-            c = rows - middle
-            pair_score += c.T @ (c * g[:, None])
-            root = np.sqrt(h)[:, None]
-            weighted = c * root
-            row_spread += weighted.T @ weighted
+            c = (rows if len(at_pairs) == d else rows[:, at_pairs]) - middle
+            pair_sums[0] += c.T @ (c * g[:, None])
+            weighted = c * root[at, None]
+            pair_sums[1] += weighted.T @ weighted
             weighted *= c
-            pair_variance += weighted.T @ weighted
-        columns = np.ascontiguousarray(rows.T)
-        squares = columns * columns
-        for k in range(knots.shape[1]):
-            a, b, c2 = trend[:, k].T
-            rest = np.maximum(columns - knots[:, k, None], 0.0)
-            rest -= a[:, None]
-            rest -= b[:, None] * columns
-            rest -= c2[:, None] * squares
-            hinge_score[:, k] += rest @ g
-            rest *= rest
-            hinge_variance[:, k] += rest @ h
+            pair_sums[2] += weighted.T @ weighted
+        hinges.add(np.ascontiguousarray(rows.T if len(at_hinges) == d else rows[:, at_hinges].T), g, h)
+    placed, wide = np.zeros((3, d, d)), np.zeros((2, *evidence.knots.shape))
+    placed[:, at_pairs[:, None], at_pairs] = pair_sums
+    wide[:, at_hinges] = hinges.sums
     return _Sums(
-        pair_score=pair_score * size,
-        pair_variance=pair_variance * spread**2,
-        hinge_score=hinge_score * size,
-        hinge_variance=hinge_variance * spread**2,
+        pair_score=placed[0] * size,
+        pair_variance=placed[2] * spread**2,
+        hinge_score=wide[0] * size,
+        hinge_variance=wide[1] * spread**2,
         row_variance=float(total @ total),
-        row_spread=row_spread * spread**2,
+        row_spread=placed[1] * spread**2,
     )
 
 
+class _Hinges:
+    """Sums of scores and of their squares over hinges less their trend, for some of the columns; (2, k, 5)."""
+
+    def __init__(self, evidence: Evidence, columns: Integers) -> None:
+        self._knots = evidence.knots[columns].astype(np.float32)[..., None]
+        self._trend = evidence.trend[columns].astype(np.float32)[..., None]
+        self.sums = np.zeros((2, *evidence.knots[columns].shape))
+
+    def add(self, columns: Singles, score: Singles, variance: Singles) -> None:
+        """Add the sums over rows, given by columns (k, n)."""
+        trend, rest = np.empty_like(columns), np.empty_like(columns)
+        for k in range(self._knots.shape[1]):
+            level, slope, bend = (self._trend[:, k, i] for i in range(3))
+            np.multiply(columns, bend, out=trend)
+            trend += slope
+            trend *= columns
+            trend += level
+            np.subtract(columns, self._knots[:, k], out=rest)
+            np.maximum(rest, 0.0, out=rest)
+            rest -= trend
+            self.sums[0, :, k] += rest @ score
+            rest *= rest
+            self.sums[1, :, k] += rest @ variance
+
+
 def collect(
-    evidence: Evidence, z_num: Floats, z_den: Floats, s_num: Floats, s_den: Floats, past: Floats | None
+    evidence: Evidence,
+    features: Features,
+    z_num: Floats,
+    z_den: Floats,
+    s_num: Floats,
+    s_den: Floats,
+    past: Floats | None,
 ) -> tuple[Evidence, Evidence]:
     """Return the evidence to keep and the evidence to test, which includes the variance of the open window.
 
@@ -151,7 +180,8 @@ def collect(
     """
     center = z_num.mean(0)
     both = s_num if past is None or not evidence.shared else s_num + past
-    num, den = _sums(evidence, z_num, center, s_num, both), _sums(evidence, z_den, center, s_den, s_den)
+    num = _sums(evidence, z_num, features, center, s_num, both)
+    den = _sums(evidence, z_den, features, center, s_den, s_den)
     kept = evidence._replace(
         pair_score=evidence.pair_score + num.pair_score + den.pair_score,
         hinge_score=evidence.hinge_score + num.hinge_score + den.hinge_score,

@@ -61,7 +61,7 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     if _is_penalised(anchor, window, settings) or not small or not loss.separable:
         return _lbfgs_step(anchor, window, problem, settings)
 
-    solved = _newton(problem, loss, settings)
+    solved = _newton(problem, loss, settings, anchor.design)
     note, evidence = "", None
     if settings.model == "auto":
         solved, evidence, note = _adapt(solved, anchor, loss, settings, seed)
@@ -82,9 +82,8 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     arrived = arrive(anchor, window, psi, float(fit.coef[-1]), settings, lag)
     if settings.normalizer == "telescoped" and (problem.first or past is not None):
         arrived = arrived._replace(uncertainty=uncertainty)  # complete: it covers all windows since the original
-    log_num = _plus(num.dot(fit.coef), problem.offset_num)
-    log_den = _plus(den.dot(fit.coef), problem.offset_den)
-    return Step(arrived._replace(evidence=evidence, design=den), fit.info, log_num, log_den, _informed(fit), note)
+    arrived = arrived._replace(evidence=evidence, design=den)
+    return Step(arrived, fit.info, fit.log_num, fit.log_den, float(fit.coef[-1]), _informed(fit), note)
 
 
 def _known_means(anchor: Anchor, features: Features) -> Integers:
@@ -106,10 +105,6 @@ def _carried(anchor: Anchor, now: Design) -> tuple[inference.Uncertainty, Design
     past = inference.transported(anchor.uncertainty, onto)
     unknown = np.zeros((now.shape[1], now.shape[1]))
     return past._replace(origin=unknown, origin_spread=unknown), before
-
-
-def _plus(values: Floats, offset: Floats | None) -> Floats:
-    return values if offset is None else values + offset
 
 
 class _Problem(NamedTuple):
@@ -184,8 +179,12 @@ class _Solved(NamedTuple):
     fit: ConvexFit
 
 
-def _newton(problem: _Problem, loss: Loss, settings: StepSettings) -> _Solved:
-    num, den = (LogLinearDesign(problem.features, z) for z in (problem.z_num, problem.z_den))
+def _newton(problem: _Problem, loss: Loss, settings: StepSettings, known: Design | None = None) -> _Solved:
+    """Fit by Newton's method; ``known`` is the design of the numerator's window, used if it has these features."""
+    num = LogLinearDesign(problem.features, problem.z_num)
+    if isinstance(known, LogLinearDesign) and known.features is problem.features:
+        num = known
+    den = LogLinearDesign(problem.features, problem.z_den)
     ridge = settings.ridge * problem.features.prior
     fit = fit_convex(num, den, loss, offset_num=problem.offset_num, offset_den=problem.offset_den, ridge=ridge)
     return _Solved(problem, num, den, fit)
@@ -228,14 +227,13 @@ def _lbfgs_step(anchor: Anchor, window: Floats, problem: _Problem, settings: Ste
         offset_den=problem.offset_den,
         ridge=settings.ridge * features.prior,
     )
-    bare = np.append(fit.coef[:-1], 0.0)
-    log_num, log_den = _plus(num.dot(bare), problem.offset_num), _plus(den.dot(bare), problem.offset_den)
+    log_num, log_den = fit.log_num - fit.coef[-1], fit.log_den - fit.coef[-1]
     constant = bridge_constant(log_num, log_den, settings.objective)
     coef = fit.coef[:-1].copy()
     coef[problem.before.positions(features)] += problem.coef
     psi = LogLinear(anchor.psi.standardizer, features, coef)
     arrived = arrive(anchor, window, psi, constant, settings)._replace(design=den)
-    return Step(arrived, fit.info, log_num + constant, log_den + constant, features.size + 1)
+    return Step(arrived, fit.info, log_num + constant, log_den + constant, constant, features.size + 1)
 
 
 def _is_penalised(anchor: Anchor, window: Floats, settings: StepSettings) -> bool:

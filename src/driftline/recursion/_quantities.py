@@ -68,7 +68,7 @@ def log_ratio(current: Anchor, rows: Floats, return_std: bool) -> Floats | tuple
 
 def weights(current: Anchor, rows: Floats) -> Weights:
     """Return importance weights of rows, with mean 1 on the current window."""
-    on_window = current.log_ratio(current.window)
+    on_window = current.on_window()
     advice = "the original has moved too far away for reweighting"
     doubts = _doubt_few(on_window, DoubtCode.FEW_FOR_WEIGHTS, "the weights rest on", advice)
     values = current.log_ratio(rows) - log_mean_exp(on_window)
@@ -94,7 +94,7 @@ def divergence(
     rows = current.window if rows is None else rows
     if of_step and track.step_log_ratio.size == 0:
         raise ValueError("no step has been taken yet: call partial_fit with a window first")
-    log_r = track.step_log_ratio if of_step else current.log_ratio(rows)
+    log_r = track.step_log_ratio if of_step else current.on_window() if own_window else current.log_ratio(rows)
     psi, uncertainty = current.psi, current.uncertainty
     design = None if uncertainty is None else _own_design(current) if own_window else design_of(psi, rows)
     if kind == "kl" and own_window and not of_step and isinstance(psi, LogLinear):
@@ -164,7 +164,7 @@ def attribution(
     assert isinstance(psi, LogLinear)
     assert uncertainty is not None
     assert design is not None
-    log_r = current.log_ratio(current.window)
+    log_r = current.on_window()
     doubts: tuple[Doubt, ...] = ()
     if inference.joined_later(psi.coef, uncertainty).any():
         what, advice = "features that joined later rest on", "their parts cannot be trusted"

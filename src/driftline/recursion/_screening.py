@@ -69,7 +69,7 @@ def propose(
         s_num, s_den: scores of these rows, (n,) and (m,).
         past: scores of the numerator's rows when they were the denominator of the last step, (n,), if known.
     """
-    kept, total = collect(evidence, z_num, z_den, s_num, s_den, past)
+    kept, total = collect(evidence, features, z_num, z_den, s_num, s_den, past)
     d, room = z_num.shape[1], _room(features, z_num, z_den)
     none = Proposal(features.pairs[:0], features.weight[:, :0], features.bias[:0], kept, "")
     candidates = d * (d - 1) // 2 * (d <= PAIR_COLUMNS) + total.knots.size
@@ -84,15 +84,14 @@ def propose(
 
     if min(room.units, room.features) < UNITS:
         return none
-    pool = np.concatenate([z_num, z_den])
-    directions = spread_directions(pool)
+    directions = spread_directions(z_num, z_den)
     if directions.shape[1] and not spread_helps(features, z_num, z_den, s_num, s_den, level=_LEVEL, seed=seed):
         directions = directions[:, :0]
     if directions.shape[1] == 0:
         directions = score_directions(features, total)
         if directions.shape[1] == 0:
             return none
-    weight, bias = ridge_units(directions, pool, seed)
+    weight, bias = ridge_units(directions, z_num, z_den, seed)
     reason = f"{len(bias)} units in {directions.shape[1]} directions"
     return none._replace(weight=weight, bias=bias, evidence=forget(kept), reason=reason, forget=True)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from driftline._inputs import Floats
 from driftline.fitting import Design, FitInfo, LogLinear, Psi, Stacked, log_mean_exp
 from driftline.inference import Forward, Uncertainty, choose_lag
@@ -33,14 +35,24 @@ class Anchor(NamedTuple):
         """Return log original/current of raw rows (n, D)."""
         return self.psi(x) - self.log_normalizer
 
+    def on_window(self) -> Floats:
+        """Return log original/current of the window's own rows, (n,)."""
+        if self.design is not None and isinstance(self.psi, LogLinear):
+            return self.design.dot(np.append(self.psi.coef, -self.log_normalizer))
+        return self.log_ratio(self.window)
+
 
 class Step(NamedTuple):
-    """Result of a step: the anchor it arrives at, the fit, and the normalised log step ratio on both windows."""
+    """Result of a step: the anchor it arrives at, the fit, and the normalised log step ratio on both windows.
+
+    ``constant`` is what normalised it.
+    """
 
     anchor: Anchor
     fit: FitInfo
     log_num: Floats
     log_den: Floats
+    constant: float
     parameters: int
     note: str = ""
 

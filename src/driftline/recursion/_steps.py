@@ -121,7 +121,7 @@ def _forward(anchor: Anchor, taken: Step) -> Forward:
 
     That mean is over the anchor's window, weighted by the ratio so far; in a first step, over the original itself.
     """
-    log_weights, before = anchor.log_ratio(anchor.window), anchor.forward
+    log_weights, before = anchor.on_window(), anchor.forward
     weights = softmax(log_weights)
     gain = float(weights @ taken.log_num)
     spread = long_run_variance(weights * (taken.log_num - gain), anchor.lag)

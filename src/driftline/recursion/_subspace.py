@@ -12,7 +12,7 @@ from statistics import NormalDist
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import Dense, Features
+from driftline.fitting import Dense, Features, chunks
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, coarse
 
 __all__ = ["UNITS", "ridge_units", "score_directions", "spread_directions", "spread_helps"]
@@ -22,14 +22,15 @@ _UNITS_PER_DIRECTION = 16
 _DIRECTIONS = 8
 
 
-def ridge_units(directions: Floats, pool: Floats, seed: int) -> tuple[Floats, Floats]:
-    """Draw random ridge units in a subspace, with their kinks where the data are."""
+def ridge_units(directions: Floats, one: Floats, other: Floats, seed: int) -> tuple[Floats, Floats]:
+    """Draw random ridge units in a subspace, with their kinks where the rows of two windows are."""
     rng = np.random.default_rng(seed)
     count = min(UNITS, _UNITS_PER_DIRECTION * directions.shape[1])
     mix = rng.normal(size=(directions.shape[1], count))
     weight = directions @ (mix / np.linalg.norm(mix, axis=0))
-    rows = rng.integers(0, pool.shape[0], count)
-    return weight, coarse(-(pool[rows] * weight.T).sum(1))
+    rows = rng.integers(0, len(one) + len(other), count)
+    picked = np.stack([one[i] if i < len(one) else other[i - len(one)] for i in rows])
+    return weight, coarse(-(picked * weight.T).sum(1))
 
 
 def _whitener(covariance: Floats) -> tuple[Floats, Floats]:
@@ -39,21 +40,28 @@ def _whitener(covariance: Floats) -> tuple[Floats, Floats]:
     return vectors[:, keep] / np.sqrt(values[keep]), values[keep]
 
 
-def spread_directions(z: Floats) -> Floats:
-    """Directions (D, k) in which the columns vary together, scaled to unit variance: where clusters and factors live.
+def spread_directions(one: Floats, other: Floats) -> Floats:
+    """Directions (D, k) in which the columns of two windows vary together, scaled to unit variance: clusters live there.
 
     All directions for few columns; otherwise the largest principal components that stand out from the bulk.
     """
-    whitener, values = _whitener(_covariance(z))
-    if z.shape[1] <= _DIRECTIONS:
+    whitener, values = _whitener(_covariance(one, other))
+    if one.shape[1] <= _DIRECTIONS:
         return whitener
     order = np.argsort(-values, kind="stable")
     return whitener[:, order[values[order] > 1.3 * np.median(values)][:_DIRECTIONS]]
 
 
-def _covariance(z: Floats) -> Floats:
-    centred = z - z.mean(0)
-    return np.asarray(centred.T @ centred / len(z))
+def _covariance(one: Floats, other: Floats) -> Floats:
+    """Return the covariance of the rows of two windows together, (D, D)."""
+    total = len(one) + len(other)
+    mean = (one.sum(0) + other.sum(0)) / total
+    out = np.zeros((len(mean), len(mean)))
+    for window in (one, other):
+        for at in chunks(len(window)):
+            centred = window[at] - mean
+            out += centred.T @ centred
+    return out / total
 
 
 def score_directions(features: Features, total: Evidence) -> Floats:
@@ -96,11 +104,11 @@ def spread_helps(
     """
     statistic, freedom = 0.0, 0
     for half in (0, 1):
-        pool = np.concatenate([z_num[half::2], z_den[half::2]])
-        directions = spread_directions(pool)
+        pool = z_num[half::2], z_den[half::2]
+        directions = spread_directions(*pool)
         if directions.shape[1] == 0:
             continue
-        weight, bias = ridge_units(directions, pool, seed)
+        weight, bias = ridge_units(directions, *pool, seed)
         other = slice(1 - half, None, 2)
         value, count = _score_test(features, weight, bias, ((z_num[other], s_num[other]), (z_den[other], s_den[other])))
         statistic, freedom = statistic + value, freedom + count
