@@ -41,7 +41,7 @@ def _whitener(covariance: Floats) -> tuple[Floats, Floats]:
 
 
 def spread_directions(one: Floats, other: Floats) -> Floats:
-    """Directions (D, k) in which the columns of two windows vary together, scaled to unit variance: clusters live there.
+    """Directions (D, k) in which columns vary together over two windows, scaled to unit variance: clusters live there.
 
     All directions for few columns; otherwise the largest principal components that stand out from the bulk.
     """
