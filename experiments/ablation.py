@@ -146,7 +146,7 @@ def renewed(state: State, rows: Floats) -> State:
     psi and its normaliser stay as fitted. The old rows' influence on the errors goes with them.
     """
     track = state.tracks["original"]
-    anchor: Anchor = track.anchor._replace(window=rows, uncertainty=None, evidence=None, design=None)
+    anchor: Anchor = track.anchor._replace(window=rows, uncertainty=None, evidence=None, design=None, known=None)
     return state._replace(tracks={"original": track._replace(anchor=anchor)})
 
 

@@ -25,6 +25,7 @@ from ._models import Standardizer as Standardizer
 from ._models import chunks as chunks
 from ._models import fit_features as fit_features
 from ._models import fit_standardizer as fit_standardizer
+from ._models import rows_in_cache as rows_in_cache
 from ._networks import MLP as MLP
 from ._networks import Network as Network
 from ._networks import grow as grow

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting._models import CHUNK, Features, LogLinear, Psi, Stacked, chunks, score_rows
+from driftline.fitting._models import CHUNK, Features, LogLinear, Psi, Stacked, chunks, rows_in_cache, score_rows
 
 __all__ = ["Dense", "Design", "LogLinearDesign", "design_of", "gram_of"]
 
@@ -161,7 +161,7 @@ class LogLinearDesign:
         order = np.arange(features.columns)
         every, square = np.array_equal(features.linear, order), np.array_equal(features.squares, order)
         center, rate = features.center[:base].astype(np.float32), (1.0 / features.scale[:base]).astype(np.float32)
-        for at in chunks(n):
+        for at in chunks(n, rows_in_cache(p)):
             rows, part = self.z[at], out[at]
             part[:, :l] = rows if every else rows[:, features.linear]
             if base > l:
@@ -196,8 +196,9 @@ class LogLinearDesign:
         """Return a vector (n,) times the matrix."""
         features, base = self.features, self.features.base
         n, d = self.z.shape
-        first, second, work = np.zeros(d), np.zeros(d), np.empty((min(CHUNK, n), d))
-        for at in chunks(n):
+        size = rows_in_cache(d)
+        first, second, work = np.zeros(d), np.zeros(d), np.empty((min(size, n), d))
+        for at in chunks(n, size):
             rows, part = self.z[at], values[at]
             first += part @ rows
             if len(features.squares):

@@ -6,7 +6,6 @@ when tracing began, so that psi refers to the same coordinates in every step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
@@ -26,6 +25,7 @@ __all__ = [
     "chunks",
     "fit_features",
     "fit_standardizer",
+    "rows_in_cache",
     "score_rows",
 ]
 
@@ -36,16 +36,21 @@ _CACHE = 65_536  # numbers in double precision that stay in the cache while they
 CHUNK = 4096  # rows processed at a time: small enough for the cache, large enough for the matrix products
 
 
-def chunks(rows: int, size: int = CHUNK) -> Iterator[slice]:
-    """Yield slices of at most ``size`` rows."""
-    return (slice(start, start + size) for start in range(0, rows, size))
+def chunks(rows: int, size: int = CHUNK) -> list[slice]:
+    """Return slices of at most ``size`` rows."""
+    return [slice(start, start + size) for start in range(0, rows, size)]
+
+
+def rows_in_cache(columns: int) -> int:
+    """Return the number of rows of this many columns that stay in the cache while they are used again."""
+    return max(256, _CACHE // max(columns, 1))
 
 
 def score_rows(z: Floats, linear: Floats, square: Floats, out: Floats) -> None:
     """Write ``z @ linear + z**2 @ square`` of standardised rows (n, D) to ``out`` (n,)."""
     n, d = z.shape
     curved = bool(square.any())
-    size = max(256, _CACHE // max(d, 1))
+    size = rows_in_cache(d)
     work = np.empty((min(size, n), d))
     for at in chunks(n, size):
         rows = z[at]
@@ -335,7 +340,7 @@ class LogLinear(NamedTuple):
         weights = self.coef / features.scale
         linear, square = features.by_column(weights)
         out = np.empty(x.shape[0])
-        for at in chunks(len(x), max(256, _CACHE // max(features.columns, 1))):
+        for at in chunks(len(x), rows_in_cache(features.columns)):
             z = self.standardizer(x[at])
             score_rows(z, linear, square, out[at])
             if features.size > features.base:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import Features, Integers, chunks
+from driftline.fitting import Features, Integers, chunks, rows_in_cache
 
 __all__ = ["PAIR_COLUMNS", "Evidence", "coarse", "collect", "forget", "start_evidence"]
 
@@ -20,7 +20,6 @@ Singles = npt.NDArray[np.float32]
 
 PAIR_COLUMNS = 512  # with more columns than this the products alone would cost more than the fit
 _QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
-_CHUNK = 2048  # rows whose candidates are held in the cache at once
 
 
 class Evidence(NamedTuple):
@@ -115,7 +114,7 @@ def _sums(evidence: Evidence, z: Floats, features: Features, center: Floats, sco
     at_pairs, at_hinges = np.sort(features.linear), np.sort(features.squares)
     pair_sums, middle = np.zeros((3, len(at_pairs), len(at_pairs))), center[at_pairs].astype(np.float32)
     hinges = _Hinges(evidence, at_hinges)
-    for at in chunks(len(z), _CHUNK):
+    for at in chunks(len(z), rows_in_cache(d)):
         rows, g, h = z[at].astype(np.float32), light[at], heavy[at]
         if pairs:
             # centring changes a product by terms the model has, whose score is zero: only the variance gets smaller

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import Design, FitInfo, LogLinear, Psi, Stacked, log_mean_exp
+from driftline.fitting import Design, FitInfo, LogLinear, LogLinearDesign, Psi, Stacked, log_mean_exp
 from driftline.inference import Forward, Uncertainty, choose_lag
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._settings import StepSettings
@@ -19,7 +19,8 @@ class Anchor(NamedTuple):
     """Starting point of a step: psi, its normaliser c, and the window they belong to. log r = psi - c.
 
     ``lag`` is the number of rows over which neighbours in the window depend on each other. ``design`` is that of the
-    window, if a step has made it: it follows from the window and is not stored.
+    window and ``known`` the log-ratio of its rows, if a step has made them: they follow from the rest and are not
+    stored.
     """
 
     psi: Psi
@@ -30,6 +31,7 @@ class Anchor(NamedTuple):
     lag: int = 0
     forward: Forward = Forward()
     design: Design | None = None
+    known: Floats | None = None
 
     def log_ratio(self, x: Floats) -> Floats:
         """Return log original/current of raw rows (n, D)."""
@@ -37,9 +39,16 @@ class Anchor(NamedTuple):
 
     def on_window(self) -> Floats:
         """Return log original/current of the window's own rows, (n,)."""
-        if self.design is not None and isinstance(self.psi, LogLinear):
-            return self.design.dot(np.append(self.psi.coef, -self.log_normalizer))
-        return self.log_ratio(self.window)
+        if self.known is not None:
+            return self.known
+        if not isinstance(self.psi, LogLinear):
+            return self.log_ratio(self.window)
+        design = (
+            self.design
+            if self.design is not None
+            else LogLinearDesign(self.psi.features, self.psi.standardizer(self.window))
+        )
+        return design.dot(np.append(self.psi.coef, -self.log_normalizer))
 
 
 class Step(NamedTuple):

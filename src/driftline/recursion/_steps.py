@@ -54,6 +54,7 @@ def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, po
         advanced, reason = _decide(taken, policy, 0 if name in via else track.held)
         if name in via:
             reason = "step too large for the held anchor, stepped via the previous window; " + reason
+        taken = taken._replace(anchor=taken.anchor._replace(known=taken.anchor.on_window()))
         arrived = taken.anchor._replace(window=_present(taken.anchor), forward=_forward(anchor, taken))
         stayed = 0 if advanced else (1 if name in via else track.held + 1)
         tracks[name] = Track(track.tau, arrived if advanced else anchor, arrived, taken.log_den, stayed)
@@ -73,7 +74,9 @@ def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings)
         before = track.current
         if has_past(before.psi):
             stacked = np.concatenate([rows, before.window], 1)
-            anchor = before._replace(psi=Stacked(standardizer, before.psi), window=stacked, evidence=None, design=None)
+            anchor = before._replace(
+                psi=Stacked(standardizer, before.psi), window=stacked, evidence=None, design=None, known=None
+            )
         else:
             anchor = _first_anchor(rows, standardizer, settings)
         tracks[name] = track._replace(anchor=anchor, current=anchor, held=0)

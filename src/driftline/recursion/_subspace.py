@@ -12,7 +12,7 @@ from statistics import NormalDist
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import Dense, Features, chunks
+from driftline.fitting import Dense, Features, chunks, rows_in_cache
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, coarse
 
 __all__ = ["UNITS", "ridge_units", "score_directions", "spread_directions", "spread_helps"]
@@ -58,8 +58,8 @@ def _covariance(one: Floats, other: Floats) -> Floats:
     mean = (one.sum(0) + other.sum(0)) / total
     out = np.zeros((len(mean), len(mean)))
     for window in (one, other):
-        for at in chunks(len(window)):
-            centred = window[at] - mean
+        for at in chunks(len(window), rows_in_cache(len(mean))):
+            centred = (window[at] - mean).astype(np.float32)
             out += centred.T @ centred
     return out / total
 
