@@ -141,11 +141,22 @@ class Dense(NamedTuple):
 
 
 class LogLinearDesign:
-    """Features of standardised rows z (n, D) and a last column of ones."""
+    """Features of standardised rows z (n, D) and a last column of ones.
+
+    ``live`` holds the columns that are features, (n, l), those that have squares first; ``order`` are their numbers.
+    """
 
     def __init__(self, features: Features, z: Floats) -> None:
         self.features = features
         self.z = z
+        self.shape = len(z), features.size + 1
+        self._base, self._curved = features.base, len(features.squares)
+        others = features.linear[~np.isin(features.linear, features.squares)]
+        self.order = np.concatenate([features.squares, others])
+        self.live = z if np.array_equal(self.order, np.arange(z.shape[1])) else np.take(z, self.order, axis=1)
+        place = np.empty(features.columns, dtype=np.int64)
+        place[self.order] = np.arange(len(self.order))
+        self._place = place[features.linear]  # of each column among the live ones
 
     @cached_property
     def _extra(self) -> Floats:
@@ -155,18 +166,14 @@ class LogLinearDesign:
     @cached_property
     def _single(self) -> Singles:
         """The whole matrix in single precision, (n, p + 1)."""
-        features, (n, p) = self.features, self.shape
-        out = np.empty((n, p), dtype=np.float32)
-        l, base = len(features.linear), features.base
-        order = np.arange(features.columns)
-        every, square = np.array_equal(features.linear, order), np.array_equal(features.squares, order)
+        features, (n, p), base, s = self.features, self.shape, self._base, self._curved
+        out, l = np.empty((n, p), dtype=np.float32), len(features.linear)
+        in_order = np.array_equal(self._place, np.arange(l))
         center, rate = features.center[:base].astype(np.float32), (1.0 / features.scale[:base]).astype(np.float32)
         for at in chunks(n, rows_in_cache(p)):
-            rows, part = self.z[at], out[at]
-            part[:, :l] = rows if every else rows[:, features.linear]
-            if base > l:
-                squared = rows if square else rows[:, features.squares]
-                np.multiply(squared, squared, out=part[:, l:base], casting="same_kind")
+            rows, part = self.live[at], out[at]
+            part[:, :l] = rows if in_order else rows[:, self._place]
+            np.multiply(rows[:, :s], rows[:, :s], out=part[:, l:base], casting="same_kind")
             part[:, :base] -= center
             part[:, :base] *= rate
         if p - 1 > base:
@@ -174,42 +181,37 @@ class LogLinearDesign:
         out[:, -1] = 1.0
         return out
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of columns."""
-        return self.z.shape[0], self.features.size + 1
-
     def dot(self, coef: Floats) -> Floats:
         """Return the matrix times a vector (p,)."""
-        features, base = self.features, self.features.base
+        features, base, l = self.features, self._base, len(self._place)
         weights = coef[:base] / features.scale[:base]
-        linear, square = features.by_column(weights)
-        constant = float(coef[-1] - (features.center[:base] * weights).sum())
-        out = np.empty(len(self.z))
-        score_rows(self.z, linear, square, out)
-        out += constant
+        linear = np.empty(l)
+        linear[self._place] = weights[:l]
+        out = np.empty(self.shape[0])
+        score_rows(self.live, linear, weights[l:], out)
+        out += float(coef[-1] - (features.center[:base] * weights).sum())
         if len(coef) - 1 > base:
             out += self._extra @ coef[base:-1]
         return out
 
     def pull(self, values: Floats) -> Floats:
         """Return a vector (n,) times the matrix."""
-        features, base = self.features, self.features.base
-        n, d = self.z.shape
-        size = rows_in_cache(d)
-        first, second, work = np.zeros(d), np.zeros(d), np.empty((min(size, n), d))
+        features, base, s = self.features, self._base, self._curved
+        n, l = self.live.shape
+        size = rows_in_cache(l)
+        first, second, work = np.zeros(l), np.zeros(s), np.empty((min(size, n), s))
         for at in chunks(n, size):
-            rows, part = self.z[at], values[at]
+            rows, part = self.live[at], values[at]
             first += part @ rows
-            if len(features.squares):
+            if s:
                 square = work[: len(rows)]
-                np.multiply(rows, rows, out=square)
+                np.multiply(rows[:, :s], rows[:, :s], out=square)
                 second += part @ square
         total = float(values.sum())
-        sums = np.concatenate([first[features.linear], second[features.squares]])
+        sums = np.concatenate([first[self._place], second])
         sums -= features.center[:base] * total
         sums /= features.scale[:base]
-        rest = values @ self._extra if features.size > base else np.zeros(0)
+        rest = values @ self._extra if self.shape[1] - 1 > base else np.zeros(0)
         return np.concatenate([sums, rest, [total]])
 
     def gram(self, weights: Floats) -> Floats:

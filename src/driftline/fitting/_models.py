@@ -47,17 +47,16 @@ def rows_in_cache(columns: int) -> int:
 
 
 def score_rows(z: Floats, linear: Floats, square: Floats, out: Floats) -> None:
-    """Write ``z @ linear + z**2 @ square`` of standardised rows (n, D) to ``out`` (n,)."""
-    n, d = z.shape
-    curved = bool(square.any())
-    size = rows_in_cache(d)
-    work = np.empty((min(size, n), d))
+    """Write ``z @ linear + z[:, :s]**2 @ square`` of rows (n, D) to ``out`` (n,), for D and s weights."""
+    n, s = len(z), len(square)
+    size = rows_in_cache(z.shape[1])
+    work = np.empty((min(size, n), s))
     for at in chunks(n, size):
         rows = z[at]
         np.dot(rows, linear, out=out[at])
-        if curved:
+        if s:
             squared = work[: len(rows)]
-            np.multiply(rows, rows, out=squared)
+            np.multiply(rows[:, :s], rows[:, :s], out=squared)
             out[at] += squared @ square
 
 
@@ -342,7 +341,7 @@ class LogLinear(NamedTuple):
         out = np.empty(x.shape[0])
         for at in chunks(len(x), rows_in_cache(features.columns)):
             z = self.standardizer(x[at])
-            score_rows(z, linear, square, out[at])
+            score_rows(z, linear, square if len(features.squares) else square[:0], out[at])
             if features.size > features.base:
                 out[at] += features.beyond_squares(z, weights)
         out -= float((features.center * weights).sum())

@@ -67,6 +67,47 @@ DIVERGENCES: dict[str, Callable[[Array], Array]] = {
 }
 
 
+def _kl_slopes(log_r: Array) -> tuple[Array, Array]:
+    ratio = _ratio(log_r)
+    return ratio * (log_r + 1.0), ratio * (log_r + 2.0)
+
+
+def _reverse_kl_slopes(log_r: Array) -> tuple[Array, Array]:
+    return np.full_like(log_r, -1.0), np.zeros_like(log_r)
+
+
+def _js_slopes(log_r: Array) -> tuple[Array, Array]:
+    log_r = np.minimum(log_r, _LOG_MAX)
+    tail, chance = np.exp(log_r) * np.logaddexp(0.0, -log_r), np.exp(-np.logaddexp(0.0, -log_r))
+    return -0.5 * tail, 0.5 * (chance - tail)
+
+
+def _hellinger_slopes(log_r: Array) -> tuple[Array, Array]:
+    root = np.exp(np.minimum(0.5 * log_r, _LOG_MAX))
+    return -0.5 * root, -0.25 * root
+
+
+def _pearson_slopes(log_r: Array) -> tuple[Array, Array]:
+    ratio = np.exp(np.minimum(log_r, _LOG_MAX / 2))
+    return 2.0 * ratio * (ratio - 1.0), 2.0 * ratio * (2.0 * ratio - 1.0)
+
+
+def _neyman_slopes(log_r: Array) -> tuple[Array, Array]:
+    inverse = np.exp(np.minimum(-log_r, _LOG_MAX))
+    return -inverse, inverse
+
+
+# first and second derivatives with respect to log r; the total variation has a kink
+_SLOPES: dict[str, Callable[[Array], tuple[Array, Array]]] = {
+    "kl": _kl_slopes,
+    "reverse_kl": _reverse_kl_slopes,
+    "js": _js_slopes,
+    "hellinger": _hellinger_slopes,
+    "pearson": _pearson_slopes,
+    "neyman": _neyman_slopes,
+}
+
+
 def resolve(kind: str | Generator) -> Callable[[Array], Array]:
     """Return the per-row function of log-ratios for a name of :data:`DIVERGENCES` or a convex ``f(r)``."""
     if callable(kind):
@@ -94,14 +135,18 @@ def terms(log_r: npt.ArrayLike, kind: str | Generator) -> Array:
 
 
 def slope(log_r: npt.ArrayLike, kind: str | Generator, width: float = 1e-5) -> Array:
-    """Return the derivative of :func:`terms` with respect to ``log r``, by central difference, for any ``f``."""
+    """Return the derivative of :func:`terms` with respect to ``log r``: in closed form, or by central difference."""
     log_r = np.asarray(log_r, dtype=np.float64)
+    if isinstance(kind, str) and kind in _SLOPES:
+        return _SLOPES[kind](log_r)[0]
     return (terms(log_r + width, kind) - terms(log_r - width, kind)) / (2.0 * width)
 
 
 def curvature(log_r: npt.ArrayLike, kind: str | Generator, width: float = 1e-3) -> Array:
-    """Return the second derivative of :func:`terms` with respect to ``log r``, by central difference."""
+    """Return the second derivative of :func:`terms` with respect to ``log r``, as :func:`slope` does the first."""
     log_r = np.asarray(log_r, dtype=np.float64)
+    if isinstance(kind, str) and kind in _SLOPES:
+        return _SLOPES[kind](log_r)[1]
     middle = terms(log_r, kind)
     return (terms(log_r + width, kind) - 2.0 * middle + terms(log_r - width, kind)) / width**2
 

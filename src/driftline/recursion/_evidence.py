@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import Features, Integers, chunks, rows_in_cache
+from driftline.fitting import Integers, LogLinearDesign, chunks, rows_in_cache
 
 __all__ = ["PAIR_COLUMNS", "Evidence", "coarse", "collect", "forget", "start_evidence"]
 
@@ -100,34 +100,33 @@ class _Sums(NamedTuple):
 _VARIANCES = ("pair_variance", "hinge_variance", "row_variance", "row_spread")
 
 
-def _sums(evidence: Evidence, z: Floats, features: Features, center: Floats, score: Floats, total: Floats) -> _Sums:
+def _sums(evidence: Evidence, design: LogLinearDesign, center: Floats, score: Floats, total: Floats) -> _Sums:
     """Sum over a window this step's scores, and the variances of its rows' scores in both roles together.
 
     Columns that are not in the model are 0, and hinges on columns with two values say what the model says: both are
     left out, and their sums stay 0. Rows and scores are in single precision, and columns in contiguous memory.
     """
-    d, pairs = z.shape[1], z.shape[1] <= PAIR_COLUMNS
+    live, order, s, d = design.live, design.order, len(design.features.squares), design.z.shape[1]
     size, spread = max(float(np.abs(score).max()), 1e-300), max(float(np.abs(total).max()), 1e-300)
     light, heavy = (score / size).astype(np.float32), (total / spread).astype(np.float32)
     root = np.abs(heavy)
     heavy *= heavy
-    at_pairs, at_hinges = np.sort(features.linear), np.sort(features.squares)
-    pair_sums, middle = np.zeros((3, len(at_pairs), len(at_pairs))), center[at_pairs].astype(np.float32)
-    hinges = _Hinges(evidence, at_hinges)
-    for at in chunks(len(z), rows_in_cache(d)):
-        rows, g, h = z[at].astype(np.float32), light[at], heavy[at]
-        if pairs:
+    pairs, middle = np.zeros((3, len(order), len(order))), center[order].astype(np.float32)
+    hinges = _Hinges(evidence, order[:s])
+    for at in chunks(len(live), rows_in_cache(len(order))):
+        rows, g, h = live[at].astype(np.float32), light[at], heavy[at]
+        if d <= PAIR_COLUMNS:
             # centring changes a product by terms the model has, whose score is zero: only the variance gets smaller
-            c = (rows if len(at_pairs) == d else rows[:, at_pairs]) - middle
-            pair_sums[0] += c.T @ (c * g[:, None])
+            c = rows - middle
+            pairs[0] += c.T @ (c * g[:, None])
             weighted = c * root[at, None]
-            pair_sums[1] += weighted.T @ weighted
+            pairs[1] += weighted.T @ weighted
             weighted *= c
-            pair_sums[2] += weighted.T @ weighted
-        hinges.add(np.ascontiguousarray(rows.T if len(at_hinges) == d else rows[:, at_hinges].T), g, h)
+            pairs[2] += weighted.T @ weighted
+        hinges.add(np.ascontiguousarray(rows[:, :s].T), g, h)
     placed, wide = np.zeros((3, d, d)), np.zeros((2, *evidence.knots.shape))
-    placed[:, at_pairs[:, None], at_pairs] = pair_sums
-    wide[:, at_hinges] = hinges.sums
+    placed[:, order[:, None], order] = pairs
+    wide[:, order[:s]] = hinges.sums
     return _Sums(
         pair_score=placed[0] * size,
         pair_variance=placed[2] * spread**2,
@@ -165,9 +164,8 @@ class _Hinges:
 
 def collect(
     evidence: Evidence,
-    features: Features,
-    z_num: Floats,
-    z_den: Floats,
+    num: LogLinearDesign,
+    den: LogLinearDesign,
     s_num: Floats,
     s_den: Floats,
     past: Floats | None,
@@ -177,14 +175,14 @@ def collect(
     The kept evidence has closed the numerator window. A window's rows count once as denominator (``past``) and once as
     numerator: the two scores nearly cancel.
     """
-    center = z_num.mean(0)
+    center = num.z.mean(0)
     both = s_num if past is None or not evidence.shared else s_num + past
-    num = _sums(evidence, z_num, features, center, s_num, both)
-    den = _sums(evidence, z_den, features, center, s_den, s_den)
+    first = _sums(evidence, num, center, s_num, both)
+    last = _sums(evidence, den, center, s_den, s_den)
     kept = evidence._replace(
-        pair_score=evidence.pair_score + num.pair_score + den.pair_score,
-        hinge_score=evidence.hinge_score + num.hinge_score + den.hinge_score,
+        pair_score=evidence.pair_score + first.pair_score + last.pair_score,
+        hinge_score=evidence.hinge_score + first.hinge_score + last.hinge_score,
         shared=True,
-        **{name: getattr(evidence, name) + getattr(num, name) for name in _VARIANCES},
+        **{name: getattr(evidence, name) + getattr(first, name) for name in _VARIANCES},
     )
-    return kept, kept._replace(**{name: getattr(kept, name) + getattr(den, name) for name in _VARIANCES})
+    return kept, kept._replace(**{name: getattr(kept, name) + getattr(last, name) for name in _VARIANCES})

@@ -211,8 +211,8 @@ def _adapt(
 
 
 def _propose(solved: _Solved, evidence: Evidence, past: Floats | None, seed: int) -> Proposal:
-    now, fit = solved.problem, solved.fit
-    return propose(now.features, evidence, now.z_num, now.z_den, fit.score_num, fit.score_den, past, seed=seed)
+    fit = solved.fit
+    return propose(evidence, solved.num, solved.den, fit.score_num, fit.score_den, past, seed=seed)
 
 
 def _lbfgs_step(anchor: Anchor, window: Floats, problem: _Problem, settings: StepSettings) -> Step:

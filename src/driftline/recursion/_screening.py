@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import Features, Integers
+from driftline.fitting import Features, Integers, LogLinearDesign
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, collect, forget
 from driftline.recursion._subspace import UNITS, ridge_units, score_directions, spread_directions, spread_helps
 
@@ -52,24 +52,24 @@ def capacity(columns: int) -> tuple[int, tuple[int, ...]]:
 
 
 def propose(
-    features: Features,
     evidence: Evidence,
-    z_num: Floats,
-    z_den: Floats,
+    num: LogLinearDesign,
+    den: LogLinearDesign,
     s_num: Floats,
     s_den: Floats,
     past: Floats | None,
     *,
     seed: int,
 ) -> Proposal:
-    """Test all candidates against the scores that a fit with ``features`` leaves on both windows.
+    """Test all candidates against the scores that a fit leaves on both windows.
 
     Arguments:
-        z_num, z_den: standardised rows of both windows, (n, D) and (m, D).
-        s_num, s_den: scores of these rows, (n,) and (m,).
+        num, den: designs of both windows, with the features of the fit.
+        s_num, s_den: scores of their rows, (n,) and (m,).
         past: scores of the numerator's rows when they were the denominator of the last step, (n,), if known.
     """
-    kept, total = collect(evidence, features, z_num, z_den, s_num, s_den, past)
+    features, z_num, z_den = num.features, num.z, den.z
+    kept, total = collect(evidence, num, den, s_num, s_den, past)
     d, room = z_num.shape[1], _room(features, z_num, z_den)
     none = Proposal(features.pairs[:0], features.weight[:, :0], features.bias[:0], kept, "")
     candidates = d * (d - 1) // 2 * (d <= PAIR_COLUMNS) + total.knots.size
