@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 
 from driftline.inference import DoubtCode
 from driftline.recursion import (
@@ -29,7 +28,7 @@ def windows():
     near = [rng.normal(mean, 1.0, (400, 3)) for mean in (0.0, 0.1)]
     sides = rng.choice([-1.0, 1.0], (400, 1))
     far = [s * sides + rng.normal(0.0, 0.4, (400, 3)) for s in (1.5, 2.5)]
-    return [torch.from_numpy(rows) for rows in (*near, *far)]
+    return [*near, *far]
 
 
 def stepped(windows):

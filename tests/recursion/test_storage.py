@@ -5,12 +5,11 @@ import os
 
 import numpy as np
 import pytest
-import torch
-from safetensors.torch import save_file
+from safetensors.numpy import save_file
 from torch import nn
 
 from driftline import ContinualDensityRatio, DensityRatio, StateFileError, Training
-from driftline.fitting._objectives import nwj
+from driftline.fitting import nwj
 from driftline.recursion import _storage as storage
 from driftline.synthetic import CorrelationStream, GaussianStream
 
@@ -153,8 +152,8 @@ def test_knots_are_not_values_of_the_original(tmp_path):
     est = ContinualDensityRatio(random_state=0).fit(original).partial_fit(rng.standard_t(2, (400, 1)))
     anchor = est._state.tracks["original"].current
     mean, scale = anchor.psi.standardizer
-    kept = torch.cat([anchor.evidence.knots.flatten(), -anchor.psi.features.bias]) * scale + mean
-    distance = np.abs(kept.numpy()[:, None] - original[:, 0]).min(1)
+    kept = np.concatenate([anchor.evidence.knots.ravel(), -anchor.psi.features.bias]) * scale + mean
+    distance = np.abs(kept[:, None] - original[:, 0]).min(1)
     assert (distance > 1e-9).all()
 
 
@@ -190,7 +189,7 @@ def test_foreign_files_are_refused(tmp_path, monkeypatch):
         DensityRatio.load(path)
     with pytest.raises(FileNotFoundError, match="no such file"):
         ContinualDensityRatio.load(tmp_path / "nothing")
-    save_file({"x": torch.zeros(3)}, tmp_path / "other")
+    save_file({"x": np.zeros(3)}, tmp_path / "other")
     with pytest.raises(StateFileError, match="not a driftline state"):
         ContinualDensityRatio.load(tmp_path / "other")
     (tmp_path / "pickle").write_bytes(b"\x80\x04\x95")
@@ -236,5 +235,6 @@ def test_bytes_without_padding_are_fewer_and_the_same_state():
     for t in range(1, 4):
         est.partial_fit(stream.sample(t, 2000, rng))
     whole, short = est.to_bytes(), est.to_bytes(padded=False)
-    assert len(short) < 0.5 * len(whole)
+    rows = 2000 * (4 + 2) * 8  # the window, its log-ratios and its scores: neither is padded
+    assert len(short) - rows < 0.5 * (len(whole) - rows)
     assert ContinualDensityRatio.from_bytes(short).to_bytes() == whole

@@ -46,6 +46,7 @@ from ._settings import MODELS as MODELS
 from ._settings import ModuleFactory as ModuleFactory
 from ._settings import Progress as Progress
 from ._settings import Training as Training
+from ._settings import check_device as check_device
 from ._settings import check_training as check_training
 from ._training import Pair as Pair
 from ._training import fit_network as fit_network
