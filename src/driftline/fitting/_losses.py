@@ -186,6 +186,12 @@ class Slopes:
         return second_differences(self.rows, num, den)
 
 
+class _Coupled(Slopes):
+    """A loss that is known not to be a sum over rows."""
+
+    separable = False
+
+
 def second_differences(
     rows: Callable[[Floats, Floats], Rows], num: Floats, den: Floats, width: float = 1e-3
 ) -> tuple[Floats, Floats]:
@@ -205,7 +211,7 @@ def _kliep_slopes(num: Floats, den: Floats) -> tuple[float, Floats, Floats]:
     return float(log_mean_exp(den) - num.mean()), np.full(len(num), -1.0 / len(num)), softmax(den)
 
 
-_BUILT_IN: dict[Any, Loss] = {logistic: _Logistic(), nwj: _Nwj(), lsif: _Lsif(), kliep: Slopes(_kliep_slopes)}
+_BUILT_IN: dict[Any, Loss] = {logistic: _Logistic(), nwj: _Nwj(), lsif: _Lsif(), kliep: _Coupled(_kliep_slopes)}
 
 
 def loss_of(objective: Objective) -> Loss:
@@ -242,7 +248,7 @@ def penalised(loss: Loss, penalty: float, prev_num: Floats, prev_den: Floats) ->
             first_den + 2.0 * penalty * (residual - 1.0) * pull,
         )
 
-    return Slopes(slopes)
+    return _Coupled(slopes)
 
 
 def resolve_objective(objective: Any) -> Objective:
