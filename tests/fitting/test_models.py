@@ -12,6 +12,7 @@ from driftline.fitting import (
     Network,
     fit_features,
     fit_standardizer,
+    gram_of,
     grow,
 )
 
@@ -50,6 +51,74 @@ def test_psi_is_its_design(kind):
     np.testing.assert_allclose(lazy.pull(values), solid.pull(values), atol=1e-9)
     np.testing.assert_allclose(lazy.gram(values**2), dense.T @ (dense * values[:, None] ** 2), rtol=1e-4, atol=1e-3)
     np.testing.assert_allclose(lazy.thin(3).dot(theta), solid.dot(theta)[::3], atol=1e-9)
+
+
+WEIGHTS = {
+    "positive": lambda rng, n: rng.random(n),
+    "signed": lambda rng, n: rng.normal(size=n),
+    "some zero": lambda rng, n: rng.random(n) * (rng.random(n) < 0.1),
+    "tiny": lambda rng, n: 1e-60 * rng.random(n),
+    "tiny, signed": lambda rng, n: 1e-60 * rng.normal(size=n),
+    "uneven": lambda rng, n: np.exp(6.0 * rng.normal(size=n)),
+}
+
+
+@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.parametrize("n", [1, 300, 4096, 10_001])
+def test_gram_matrices_are_right_to_single_precision(kind, n, rng):
+    matrix, weights = rng.normal(1.0, 2.0, (n, 6)), WEIGHTS[kind](rng, n)
+    wanted = np.einsum("i,ij,ik->jk", weights, matrix, matrix)
+    # a sum of n products, each known to 24 bits: what is left of their sizes, where signs cancel
+    size = np.einsum("i,ij,ik->jk", np.abs(weights), np.abs(matrix), np.abs(matrix))
+    for rows in (matrix, matrix.astype(np.float32)):
+        found = gram_of(rows, weights)
+        assert found.dtype == np.float64
+        assert (np.abs(found - wanted) <= 3e-6 * size).all()
+        assert (np.abs(found - found.T) <= 3e-6 * size).all()
+
+
+def test_gram_matrix_of_no_rows_is_zero():
+    np.testing.assert_array_equal(gram_of(np.zeros((0, 3)), np.zeros(0)), np.zeros((3, 3)))
+    np.testing.assert_array_equal(gram_of(np.ones((5, 3)), np.zeros(5)), np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("sparing", [False, True])
+def test_designs_leave_out_what_features_leave_out(sparing, rng):
+    x = np.column_stack([rng.normal(size=500), np.full(500, 3.0), rng.random(500) < 0.3, rng.normal(size=500)])
+    standardizer = fit_standardizer(x)
+    z = standardizer(x)
+    features = fit_features(z, sparing=sparing)
+    assert features.linear.tolist() == ([0, 2, 3] if sparing else [0, 1, 2, 3])
+    assert features.squares.tolist() == ([0, 3] if sparing else [0, 1, 2, 3])
+    assert features.prior.tolist() == ([1.0, 0.5, 1.0, 1.0, 1.0, 1.0] if sparing else [1.0] * 9)
+    dense, lazy = features.design(z), LogLinearDesign(features, z)
+    assert lazy.shape == dense.shape == (500, 6 if sparing else 9)
+    theta, values = rng.normal(size=dense.shape[1]), rng.normal(size=500)
+    np.testing.assert_allclose(lazy.dot(theta), dense @ theta, atol=1e-10)
+    np.testing.assert_allclose(lazy.pull(values), values @ dense, atol=1e-10)
+    np.testing.assert_allclose(lazy.gram(values), dense.T @ (dense * values[:, None]), atol=1e-3)
+    np.testing.assert_allclose(LogLinear(standardizer, features, theta[:-1])(x), dense[:, :-1] @ theta[:-1], atol=1e-10)
+
+
+def test_columns_awake_when_they_vary(rng):
+    z = np.column_stack([rng.normal(size=200), np.zeros(200), np.sign(rng.normal(size=200))])
+    features = fit_features(z, sparing=True)
+    later = z.copy()
+    assert [found.tolist() for found in features.awake(z, later)] == [[], []]
+    later[7, 1] = 0.5  # zero and a half: two values
+    assert [found.tolist() for found in features.awake(z, later)] == [[1], []]
+    later[150, 1] = -0.5
+    later[199, 2] = 3.0  # in a last row, far from the first ones
+    assert [found.tolist() for found in features.awake(z, later)] == [[1], [1, 2]]
+    wider = features.extend(z, linear=np.array([1]), squares=np.array([1, 2]))
+    assert [found.tolist() for found in wider.awake(z, later)] == [[], []]
+    np.testing.assert_array_equal(wider.design(later)[:, features.positions(wider)], features.design(later)[:, :-1])
+    assert [found.tolist() for found in fit_features(z, squares=False, sparing=True).awake(z, later)] == [[1], []]
+
+
+def test_only_constant_columns_have_scale_one():
+    x = np.column_stack([np.tile([-1.0, 1.0], 50), np.full(100, 4.0), np.arange(100.0)])
+    assert fit_standardizer(x).still.tolist() == [False, True, False]
 
 
 def test_extended_features_keep_the_old_ones_in_place():
