@@ -117,6 +117,7 @@ def test_device():
         resolve_device("abacus")
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @settings(deadline=None)
 @given(st.lists(st.lists(st.floats(), min_size=2, max_size=2), min_size=10, max_size=15))
 def test_any_floats_give_a_clean_array_or_a_clear_error(values):
