@@ -8,9 +8,9 @@ import time
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline.fitting._derivatives import Loss
 from driftline.fitting._designs import Design
 from driftline.fitting._fits import ConvexFit, FitDivergedError, FitInfo, Scores
-from driftline.fitting._losses import Loss
 
 __all__ = ["fit_lbfgs"]
 

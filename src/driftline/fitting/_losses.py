@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline.fitting._derivatives import Loss, Rows, second_differences
 from driftline.fitting._objectives import (
     OBJECTIVES,
     Objective,
@@ -24,41 +25,10 @@ from driftline.fitting._objectives import (
     nwj,
 )
 
-__all__ = ["Loss", "Rows", "loss_of", "penalised", "resolve_objective", "softmax"]
+__all__ = ["loss_of", "penalised", "resolve_objective", "softmax"]
 
 _WIDTH = 1e-4  # of central differences of first derivatives
 _PRODUCT = 256  # numbers between 1 and 2 whose product still fits in double precision, with room to spare
-
-
-class Rows(NamedTuple):
-    """A loss and its first and second derivatives with respect to the log-ratio of each row, (n,) and (m,)."""
-
-    loss: float
-    first_num: Floats
-    first_den: Floats
-    second_num: Floats
-    second_den: Floats
-
-
-class Loss(Protocol):
-    """A loss of log-ratios (n,) and (m,), as solvers see it."""
-
-    @property
-    def separable(self) -> bool:
-        """Whether it is a sum over rows, so that Newton's method and influence values apply."""
-        ...
-
-    def slopes(self, num: Floats, den: Floats) -> tuple[float, Floats, Floats]:
-        """Return the loss and its first derivatives."""
-        ...
-
-    def rows(self, num: Floats, den: Floats) -> Rows:
-        """Return the loss, its first and its second derivatives; the latter assume that it is separable."""
-        ...
-
-    def third(self, num: Floats, den: Floats) -> tuple[Floats, Floats]:
-        """Return the third derivatives, if it is separable."""
-        ...
 
 
 class _Logistic:
@@ -190,15 +160,6 @@ class _Coupled(Slopes):
     """A loss that is known not to be a sum over rows."""
 
     separable = False
-
-
-def second_differences(
-    rows: Callable[[Floats, Floats], Rows], num: Floats, den: Floats, width: float = 1e-3
-) -> tuple[Floats, Floats]:
-    """Return third derivatives by central differences of the second ones."""
-    upper, lower = rows(num + width, den + width), rows(num - width, den - width)
-    third_num = (upper.second_num - lower.second_num) / (2.0 * width)
-    return third_num, (upper.second_den - lower.second_den) / (2.0 * width)
 
 
 def softmax(values: Floats) -> Floats:
