@@ -51,3 +51,32 @@ def test_missing_extra_is_named(said, line, wanted):
 
 def test_the_command_names_its_missing_extra(said):
     assert "the command needs typer: pip install 'driftline[monitor]'" in said[1]
+
+
+ALONE = """
+import sys
+class Without:  # not None in sys.modules: SciPy looks there for torch.Tensor
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError("torch is missing", name="torch")
+sys.meta_path.insert(0, Without())
+import numpy as np
+from driftline import ContinualDensityRatio, DensityRatio
+rng = np.random.default_rng(0)
+for objective in ("logistic", "kliep", "nwj", "lsif"):
+    for model in ("linear", "quadratic", "quadratic-full", "auto"):
+        est = ContinualDensityRatio(objective, model, random_state=0).fit(rng.normal(size=(900, 2)))
+        for t in (1, 2):
+            est = ContinualDensityRatio.from_bytes(est.to_bytes()).partial_fit(rng.normal(0.1 * t, 1, (900, 2)))
+        est.divergence("js"), est.divergence("kl"), est.attribution(), est.log_ratio(np.zeros((1, 2)), return_std=True)
+penalised = ContinualDensityRatio("kliep", "quadratic", normalizer="self", penalty=10.0).fit(rng.normal(size=(900, 2)))
+penalised.partial_fit(rng.normal(size=(900, 2))).partial_fit(rng.normal(size=(900, 2)))
+pair = (lambda a, b: np.exp(b).mean() - a.mean(), lambda a, b: (np.full(len(a), -1 / len(a)), np.exp(b) / len(b)))
+DensityRatio(pair, device="cuda").fit(rng.normal(size=(900, 2)), rng.normal(size=(900, 2)))
+print("done")
+"""
+
+
+def test_log_linear_models_need_no_torch():
+    done = subprocess.run([sys.executable, "-W", "error", "-c", ALONE], capture_output=True, text=True, check=False)
+    assert done.stdout == "done\n", done.stderr

@@ -158,8 +158,9 @@ def _per_column(array: np.ndarray[Any, Any], what: str, names: list[str] | None)
 def _check_finite(values: Floats, what: str, label: Any) -> None:
     # one pass is enough in the usual case: the sum of squares is nan or infinite if a value is, or a square overflows
     flat = values.ravel()
-    if values.size == 0 or float(flat @ flat) <= _LARGEST**2:
-        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if values.size == 0 or float(flat @ flat) <= _LARGEST**2:
+            return
     for kind, bad in (("NaN", np.isnan(values)), ("infinite values", np.isinf(values))):
         if bad.any():
             j = int(np.flatnonzero(bad.any(0))[0])

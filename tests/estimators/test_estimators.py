@@ -147,7 +147,9 @@ WRONG = {
     "hidden": ({"hidden": 64}, "hidden=64 must be widths"),
     "no width": ({"hidden": (0,)}, r"hidden=\(0,\) must be widths"),
     "instance": ({"model": torch.nn.Linear(2, 1)}, "pass a factory"),
-    "cuda": ({"device": "cuda:7"}, "device='cuda:7'"),
+    "cuda": ({"model": "mlp", "device": "cuda:7"}, "device='cuda:7'"),
+    "device number": ({"device": "cuda:"}, "device='cuda:' is unknown"),
+    "network device": ({"model": "mlp", "device": "tpu9"}, "device='tpu9' is unknown"),
     "vector objective": ({"objective": lambda a, b: a}, r"must return a scalar tensor, got shape \(6,\)"),
     "float objective": ({"objective": lambda a, b: 1.0}, "must return a scalar tensor, got float"),
     "one-sided objective": (

@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from driftline.fitting import constraint_residual, logistic, resolve_objective, unnormalised
-from driftline.fitting._objectives import OBJECTIVES, bregman, f_gan, kliep, lsif, nwj
+from driftline.fitting import (
+    OBJECTIVES,
+    bregman,
+    constraint_residual,
+    f_gan,
+    kliep,
+    logistic,
+    lsif,
+    nwj,
+    resolve_objective,
+    unnormalised,
+)
 
 GENERATORS = {
     "nwj": (lambda r: r * r.log() - r, nwj, 1.0, -1.0),

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.stats import chi2, ncx2
 
-from driftline.inference import law_of, quantiles, tail
+from driftline.inference import Law, law_of, quantiles, tail
 
 
 @pytest.mark.parametrize("dof", [1.0, 4.0, 15.0, 130.0, 2000.0])
@@ -23,3 +24,40 @@ def test_law_has_the_moments_it_was_given():
     draws = law.shift + law.scale * rng.noncentral_chisquare(law.dof, truth / law.scale, 200_000)
     assert draws.mean() == pytest.approx(truth + 0.03, abs=4 * draws.std() / 447)
     assert draws.var() == pytest.approx(0.0002 + 0.01 * truth, rel=0.03)
+
+
+@pytest.mark.parametrize("dof", [0.2, 1.0, 2.5, 4.0])
+@pytest.mark.parametrize("extra", [0.0, 0.01, 0.4, 0.99])
+def test_the_tail_is_exact_where_there_are_few_degrees_of_freedom(dof, extra):
+    law = ncx2(dof, extra) if extra else chi2(dof)
+    x = np.concatenate([[0.0], law.isf([0.99, 0.7, 0.5, 0.2, 0.05, 1e-3, 1e-6])])
+    np.testing.assert_allclose(tail(x, dof, extra), law.sf(x), rtol=1e-6, atol=1e-12)
+    levels = np.array([0.05, 0.5, 0.95, 0.999])
+    np.testing.assert_allclose(quantiles(levels, dof, extra), law.ppf(levels), rtol=1e-6, atol=1e-10)
+
+
+def test_the_tail_takes_many_noncentralities_at_once():
+    """Some of them exact, some by the normal power: each is what it is alone."""
+    x, extra = np.linspace(0.1, 40.0, 9)[:, None], np.array([0.0, 0.5, 2.0, 3.5, 20.0])
+    found = tail(x, 2.0, extra)
+    assert found.shape == (9, 5)
+    np.testing.assert_array_equal(found, [[float(tail(a, 2.0, b)) for b in extra] for a in x[:, 0]])
+    np.testing.assert_allclose(found, ncx2.sf(x, 2.0, np.maximum(extra, 1e-300)), atol=0.01)
+    assert (np.diff(found, axis=0) <= 0.0).all()
+
+
+@pytest.mark.parametrize("law", [Law(-0.01, 0.004, 1.5), Law(0.0, 0.002, 10.0), Law(-0.3, 0.001, 400.0)], ids=str)
+@pytest.mark.parametrize("reading", [0.005, 0.03, 0.2, 2.0])
+def test_truths_are_the_roots_of_the_law(law, reading):
+    chances = np.array([0.025, 0.5, 0.975])
+    for top in (0.001, 5.0):  # a guess, too small or large enough
+        found = law.truths(reading, chances, top)
+        for truth, chance in zip(found, chances, strict=True):
+
+            def beyond(at, chance=chance):
+                return float(law.above(reading, at)) - chance
+
+            if beyond(0.0) >= 0.0:
+                assert truth == 0.0
+            else:
+                assert truth == pytest.approx(brentq(beyond, 0.0, 100.0, xtol=1e-13), abs=1e-6 * (1.0 + reading))

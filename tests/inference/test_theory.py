@@ -65,7 +65,7 @@ def replicates(mu, n, m, count, seed):
     found = []
     for _ in range(count):
         anchor, back = fit(rng, mu, n, m)
-        found.append(back @ anchor.psi.coef.numpy())
+        found.append(back @ anchor.psi.coef)
     deviations = np.sqrt(n) * (np.array(found) - np.mean(found, axis=0))
     products = deviations[:, :, None] * deviations[:, None, :]
     return products.sum(0) / (count - 1), products.std(0) / np.sqrt(count)
@@ -169,7 +169,7 @@ def test_error_bars_of_a_step_are_those_of_the_theory(seed):
     """The covariance estimated from 200,000 rows and the limit are a few percent apart."""
     n, mu = 200_000, 0.5
     anchor, back = fit(np.random.default_rng(seed), mu, n, n)
-    found = n * back @ covariance(anchor.uncertainty).numpy()[:2, :2] @ back.T
+    found = n * back @ covariance(anchor.uncertainty)[:2, :2] @ back.T
     assert found == pytest.approx(gaussian_mean_shift(mu), rel=0.1)
     assert found[1, 1] < 0.93 * gaussian_mean_shift(mu, as_printed=True)[1, 1]
 

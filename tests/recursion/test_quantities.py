@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from driftline.fitting import Training
 from driftline.inference import DoubtCode
@@ -32,7 +31,7 @@ def windows():
     near = [rng.normal(mean, 1.0, (400, 3)) for mean in (0.0, 0.1)]
     sides = rng.choice([-1.0, 1.0], (400, 1))
     far = [s * sides + rng.normal(0.0, 0.4, (400, 3)) for s in (1.5, 2.5)]
-    return [torch.from_numpy(rows) for rows in (*near, *far)]
+    return [*near, *far]
 
 
 def stepped(windows):

@@ -22,6 +22,7 @@ from driftline.fitting import (
     Objective,
     Progress,
     Training,
+    check_device,
     check_training,
     resolve_objective,
 )
@@ -54,7 +55,8 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _settings(self, seed: int, originals: int = 1) -> StepSettings:
         """Return the parameters, checked and resolved."""
-        if hasattr(self.model, "state_dict") or not (callable(self.model) or self.model in MODELS):
+        instance = hasattr(self.model, "state_dict") and not isinstance(self.model, type)
+        if instance or not (callable(self.model) or self.model in MODELS):
             raise ValueError(
                 f"model={self.model!r} is unknown: choose one of {list(MODELS)} or pass a factory "
                 "(n_inputs, n_outputs) -> torch.nn.Module"
@@ -62,6 +64,11 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         hidden = tuple(self.hidden) if isinstance(self.hidden, Sequence) else None
         if not hidden or not all(isinstance(w, int | np.integer) and w > 0 for w in hidden):
             raise ValueError(f"hidden={self.hidden!r} must be widths of hidden layers, such as (256, 256)")
+        check_device(self.device)
+        if callable(self.model) or self.model == "mlp":
+            from driftline.fitting import resolve_device  # needs PyTorch
+
+            resolve_device(self.device)
         training = check_training(Training() if self.training is None else self.training)
         return StepSettings(
             objective=resolve_objective(self.objective),

@@ -19,7 +19,9 @@ class DensityRatio(RatioEstimator):
     """Estimator of log original/current between two samples.
 
     Arguments:
-        objective: "logistic", "kliep", "lsif", "nwj", or a loss ``(log_r_num, log_r_den) -> scalar`` (lower is better).
+        objective: "logistic", "kliep", "lsif", "nwj", or your own (lower is better): a pair of NumPy functions
+            ``(log_r_num, log_r_den) -> loss`` and ``-> (derivatives (n,), derivatives (m,))``, or a tensor function
+            ``(log_r_num, log_r_den) -> scalar``.
         model: "auto" (log-linear in the columns, their squares and any further features the data call for),
             "linear", "quadratic", "quadratic-full" (all products), "mlp", or a factory
             ``(n_inputs, n_outputs) -> Module``.
@@ -27,7 +29,7 @@ class DensityRatio(RatioEstimator):
         ridge: weight of the prior on coefficients, in observations.
         lag: number of rows over which neighbours in a window depend on each other, for error bars; "auto" estimates it.
         training: settings of the mini-batch loop for networks.
-        device: device of networks, "cpu", "cuda" or "auto".
+        device: device of networks, "cpu", "cuda" or "auto"; other models run on the CPU.
         random_state: random seed; None for a fresh one in each fit.
         progress: called as ``progress(epoch, epochs, loss, held_out)`` while a network trains.
 

@@ -1,5 +1,7 @@
 from ._autograd import bregman as bregman
 from ._autograd import f_gan as f_gan
+from ._derivatives import Loss as Loss
+from ._derivatives import Rows as Rows
 from ._designs import Dense as Dense
 from ._designs import Design as Design
 from ._designs import LogLinearDesign as LogLinearDesign
@@ -10,8 +12,6 @@ from ._fits import FitDivergedError as FitDivergedError
 from ._fits import FitInfo as FitInfo
 from ._fits import Scores as Scores
 from ._lbfgs import fit_lbfgs as fit_lbfgs
-from ._losses import Loss as Loss
-from ._losses import Rows as Rows
 from ._losses import loss_of as loss_of
 from ._losses import penalised as penalised
 from ._losses import resolve_objective as resolve_objective
@@ -48,6 +48,7 @@ from ._settings import MODELS as MODELS
 from ._settings import ModuleFactory as ModuleFactory
 from ._settings import Progress as Progress
 from ._settings import Training as Training
+from ._settings import check_device as check_device
 from ._settings import check_training as check_training
 from ._training import Pair as Pair
 from ._training import fit_network as fit_network

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from driftline._inputs import Floats
-from driftline.fitting._losses import Rows, second_differences
+from driftline.fitting._derivatives import Rows, second_differences
 from driftline.fitting._objectives import Objective
 
 __all__ = ["AutogradLoss", "TensorObjective", "as_tensor_objective", "bregman", "check_objective", "f_gan"]

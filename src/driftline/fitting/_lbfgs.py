@@ -8,9 +8,9 @@ import time
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline.fitting._derivatives import Loss
 from driftline.fitting._designs import Design
 from driftline.fitting._fits import ConvexFit, FitDivergedError, FitInfo, Scores
-from driftline.fitting._losses import Loss
 
 __all__ = ["fit_lbfgs"]
 
@@ -43,7 +43,8 @@ def fit_lbfgs(
         return value + 0.5 * float((weight * coef) @ coef), gradient
 
     options = {"maxiter": max_iter, "maxcor": 20, "gtol": tol, "ftol": 1e-15, "maxls": 40}
-    found = minimize(value_and_gradient, np.zeros(num.shape[1]), jac=True, method="L-BFGS-B", options=options)
+    with np.errstate(over="ignore", invalid="ignore"):  # a trial step may overflow; the result is checked
+        found = minimize(value_and_gradient, np.zeros(num.shape[1]), jac=True, method="L-BFGS-B", options=options)
     size = float(np.abs(found.jac).max())
     if not (math.isfinite(found.fun) and np.isfinite(found.x).all()):
         raise FitDivergedError("L-BFGS diverged: standardise the input, or give the windows more rows")

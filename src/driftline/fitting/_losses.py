@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline.fitting._derivatives import Loss, Rows, second_differences
 from driftline.fitting._objectives import (
     OBJECTIVES,
     Objective,
@@ -24,41 +25,10 @@ from driftline.fitting._objectives import (
     nwj,
 )
 
-__all__ = ["Loss", "Rows", "loss_of", "penalised", "resolve_objective", "softmax"]
+__all__ = ["loss_of", "penalised", "resolve_objective", "softmax"]
 
 _WIDTH = 1e-4  # of central differences of first derivatives
 _PRODUCT = 256  # numbers between 1 and 2 whose product still fits in double precision, with room to spare
-
-
-class Rows(NamedTuple):
-    """A loss and its first and second derivatives with respect to the log-ratio of each row, (n,) and (m,)."""
-
-    loss: float
-    first_num: Floats
-    first_den: Floats
-    second_num: Floats
-    second_den: Floats
-
-
-class Loss(Protocol):
-    """A loss of log-ratios (n,) and (m,), as solvers see it."""
-
-    @property
-    def separable(self) -> bool:
-        """Whether it is a sum over rows, so that Newton's method and influence values apply."""
-        ...
-
-    def slopes(self, num: Floats, den: Floats) -> tuple[float, Floats, Floats]:
-        """Return the loss and its first derivatives."""
-        ...
-
-    def rows(self, num: Floats, den: Floats) -> Rows:
-        """Return the loss, its first and its second derivatives; the latter assume that it is separable."""
-        ...
-
-    def third(self, num: Floats, den: Floats) -> tuple[Floats, Floats]:
-        """Return the third derivatives, if it is separable."""
-        ...
 
 
 class _Logistic:
@@ -186,13 +156,10 @@ class Slopes:
         return second_differences(self.rows, num, den)
 
 
-def second_differences(
-    rows: Callable[[Floats, Floats], Rows], num: Floats, den: Floats, width: float = 1e-3
-) -> tuple[Floats, Floats]:
-    """Return third derivatives by central differences of the second ones."""
-    upper, lower = rows(num + width, den + width), rows(num - width, den - width)
-    third_num = (upper.second_num - lower.second_num) / (2.0 * width)
-    return third_num, (upper.second_den - lower.second_den) / (2.0 * width)
+class _Coupled(Slopes):
+    """A loss that is known not to be a sum over rows."""
+
+    separable = False
 
 
 def softmax(values: Floats) -> Floats:
@@ -205,7 +172,7 @@ def _kliep_slopes(num: Floats, den: Floats) -> tuple[float, Floats, Floats]:
     return float(log_mean_exp(den) - num.mean()), np.full(len(num), -1.0 / len(num)), softmax(den)
 
 
-_BUILT_IN: dict[Any, Loss] = {logistic: _Logistic(), nwj: _Nwj(), lsif: _Lsif(), kliep: Slopes(_kliep_slopes)}
+_BUILT_IN: dict[Any, Loss] = {logistic: _Logistic(), nwj: _Nwj(), lsif: _Lsif(), kliep: _Coupled(_kliep_slopes)}
 
 
 def loss_of(objective: Objective) -> Loss:
@@ -242,7 +209,7 @@ def penalised(loss: Loss, penalty: float, prev_num: Floats, prev_den: Floats) ->
             first_den + 2.0 * penalty * (residual - 1.0) * pull,
         )
 
-    return Slopes(slopes)
+    return _Coupled(slopes)
 
 
 def resolve_objective(objective: Any) -> Objective:

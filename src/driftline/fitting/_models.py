@@ -72,13 +72,19 @@ class Standardizer(NamedTuple):
         z /= self.scale
         return z
 
+    @property
+    def still(self) -> npt.NDArray[np.bool_]:
+        """Whether each column was constant, (D,)."""
+        return np.asarray(self.scale == 1.0)
+
 
 def fit_standardizer(x: Floats) -> Standardizer:
-    """Return means and standard deviations; a constant column gets scale 1, so that it is 0 until it moves."""
+    """Return means and standard deviations; a constant column, and no other, gets scale 1: it is 0 until it moves."""
     mean = x.mean(0)
     size = np.maximum(np.abs(x).max(0), 1e-290)  # divided out, so that squares of tiny numbers do not underflow
     spread = np.sqrt(_variance(x, mean, size)) * size
     constant = spread <= 1e-12 * np.abs(mean)
+    spread = np.where(spread == 1.0, np.nextafter(1.0, 2.0), spread)
     return Standardizer(mean, np.where(constant, 1.0, spread))
 
 

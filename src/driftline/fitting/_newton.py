@@ -10,9 +10,10 @@ import numpy as np
 from scipy.linalg import lapack
 
 from driftline._inputs import Floats
+from driftline.fitting._derivatives import Loss, Rows
 from driftline.fitting._designs import Dense, Design
 from driftline.fitting._fits import ConvexFit, FitDivergedError, FitInfo, Scores
-from driftline.fitting._losses import Loss, Rows, loss_of
+from driftline.fitting._losses import loss_of
 from driftline.fitting._objectives import Objective, log_mean_exp, logistic, lsif, nwj, unnormalised
 
 __all__ = ["bridge_constant", "fit_convex"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["MODELS", "ModuleFactory", "Progress", "Training", "check_training"]
+__all__ = ["MODELS", "ModuleFactory", "Progress", "Training", "check_device", "check_training"]
 
 MODELS = ("auto", "linear", "quadratic", "quadratic-full", "mlp")
 
@@ -28,6 +29,12 @@ class Training(NamedTuple):
     schedule: str = "one-cycle"
     optimizer: str = "adamw"
     validation: float = 0.1
+
+
+def check_device(device: Any) -> None:
+    """Raise an error for a word that is not the name of a device; whether there is one, PyTorch knows."""
+    if not isinstance(device, str) or not re.fullmatch(r"auto|(cpu|cuda|mps)(:\d+)?", device):
+        raise ValueError(f"device={device!r} is unknown: choose 'cpu', 'cuda' or 'auto'")
 
 
 def check_training(training: Any) -> Training:

@@ -158,7 +158,7 @@ def _outlier(anchor: Anchor, taken: Step, names: Sequence[str] | None) -> list[D
 
 def _moved_constants(anchor: Anchor, window: Floats) -> list[int]:
     standardizer = anchor.psi.standardizer
-    flat = standardizer.scale == 1.0
+    flat = standardizer.still
     if not flat.any():
         return []
     columns, mean = np.flatnonzero(flat), standardizer.mean[flat]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from driftline import inference
 from driftline._inputs import Floats
@@ -88,7 +89,7 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
 
 def _known_means(anchor: Anchor, features: Features) -> Integers:
     """Return the features that are 0 on all rows of the original: columns that were constant there, and squares."""
-    still = anchor.psi.standardizer.scale == 1.0
+    still = anchor.psi.standardizer.still
     return np.flatnonzero(np.concatenate([still[features.linear], still[features.squares]]))
 
 
@@ -133,19 +134,30 @@ def _problem(anchor: Anchor, window: Floats, settings: StepSettings) -> _Problem
     _check_extremes(z_den, window)
     first = not has_past(psi)
     if isinstance(psi, LogLinear) and _same_kind(psi.features, settings.model):
-        features = _awakened(psi.features, z_num, z_den)
+        features = _awakened(psi.features, psi.standardizer.still, z_num, z_den)
         return _Problem(features, psi.features, psi.coef, z_num, z_den, None, None, True, first)
     start = start_features(z_num, settings.model)
-    features, coef = _awakened(start, z_num, z_den), np.zeros(start.size)
+    features, coef = _awakened(start, psi.standardizer.still, z_num, z_den), np.zeros(start.size)
     if first:
         return _Problem(features, start, coef, z_num, z_den, None, None, False, True)
     return _Problem(features, start, coef, z_num, z_den, -psi(anchor.window), -psi(window), False, False)
 
 
-def _awakened(features: Features, z_num: Floats, z_den: Floats) -> Features:
-    """Take in columns that have been constant until now, and squares of columns that have had two values."""
+def _awakened(features: Features, still: npt.NDArray[np.bool_], z_num: Floats, z_den: Floats) -> Features:
+    """Take in columns that have been constant until now, and squares of columns that have had two values.
+
+    A column that was constant in the original (``still``) is 0 there. Its features are centred on that, as they would
+    have been from the start; else the original's mean of a square that joins later would be unknown.
+    """
     linear, squares = features.awake(z_num, z_den)
-    return features.extend(z_num, linear=linear, squares=squares) if len(linear) + len(squares) else features
+    if len(linear) + len(squares) == 0:
+        return features
+    wider = features.extend(z_num, linear=linear, squares=squares)
+    joined = np.concatenate([np.isin(wider.linear, linear), np.isin(wider.squares, squares)])
+    known = joined & still[np.concatenate([wider.linear, wider.squares])]
+    center = wider.center.copy()
+    center[: wider.base][known] = 0.0
+    return wider._replace(center=center)
 
 
 def _check_extremes(z: Floats, window: Floats) -> None:

@@ -132,9 +132,9 @@ def _flatten_anchor(
         if not any(psi.module is m for m in modules):
             modules.append(psi.module)
         index = next(i for i, m in enumerate(modules) if m is psi.module)
-        if anchor.uncertainty is not None:
-            size = len(anchor.uncertainty.bias)
-            _flatten_uncertainty(anchor.uncertainty, np.arange(size), size, key, arrays)
+        if anchor.uncertainty is not None:  # whole: a wider network knows the original's means in fewer features
+            for part, value in anchor.uncertainty._asdict().items():
+                arrays[f"{key}.uncertainty.{part}"] = np.asarray(value)
         return entry | {"kind": "network", "module": index, "tau": psi.tau, "heads": psi.heads}
     room = _room(psi.features, padded and anchor.evidence is not None)
     _flatten_log_linear(psi, room, key, arrays)
@@ -282,8 +282,8 @@ def _restore_anchor(
         psi = Network(standardizer, module(entry, window.shape[1]), entry["tau"], entry["heads"])
         uncertainty = None
         if entry["uncertainty"]:
-            size = len(arrays[f"{key}.uncertainty.bias"])
-            uncertainty = _restore_uncertainty(arrays, np.arange(size), size, key)
+            whole: dict[str, Any] = {part: arrays[f"{key}.uncertainty.{part}"] for part in Uncertainty._fields}
+            uncertainty = Uncertainty(**whole | {"slack": float(whole["slack"])})
         return Anchor(psi, normalizer, window, uncertainty, lag=lag, forward=forward)
     linear, squares, pairs, units = (int(v) for v in arrays[f"{key}.used"])
     room = tuple(entry["room"])
