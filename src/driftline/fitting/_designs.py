@@ -7,6 +7,7 @@ made once for a window and all that is asked about it.
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -228,9 +229,13 @@ class LogLinearDesign:
 
     def thin(self, every: int) -> LogLinearDesign:
         """Keep every ``every``-th row."""
-        out = LogLinearDesign(self.features, np.ascontiguousarray(self.z[::every]))
-        if "_single" in self.__dict__:
-            out.__dict__["_single"] = np.ascontiguousarray(self._single[::every])
+        z = np.ascontiguousarray(self.z[::every])
+        out = copy.copy(self)
+        out.z, out.shape = z, (len(z), self.shape[1])
+        out.live = z if self.live is self.z else np.ascontiguousarray(self.live[::every])
+        for made in ("_extra", "_single"):  # no need to make these again
+            if made in self.__dict__:
+                out.__dict__[made] = np.ascontiguousarray(self.__dict__[made][::every])
         return out
 
     def take(self, start: int, stop: int, every: int) -> Floats:

@@ -12,7 +12,7 @@ weights.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from driftline.fitting import Design, Features, softmax
 from driftline.inference._dependence import long_run
 from driftline.inference._estimates import Estimate
 from driftline.inference._influence import LEAST_SLACK, Uncertainty, covariance, joined_later
-from driftline.inference._intervals import interval, normal_interval
+from driftline.inference._intervals import interval, is_noise_known, normal_interval
 
 __all__ = ["Attribution", "attribute", "members", "shares"]
 
@@ -35,6 +35,13 @@ class Attribution(NamedTuple):
     column: str | int
     share: float
     contribution: Estimate
+
+
+class Contributions(NamedTuple):
+    """Contributions of all columns, and estimates of some of them by their place, largest first."""
+
+    values: Floats
+    estimates: dict[int, Estimate]
 
 
 def shares(features: Features) -> Floats:
@@ -55,8 +62,9 @@ def attribute(
     lag: int,
     level: float,
     groups: Floats | None = None,
-) -> list[Estimate]:
-    """Estimate the contribution of each column, in their order.
+    top: int | None = None,
+) -> Contributions:
+    """Estimate the contributions of columns.
 
     Arguments:
         coef: coefficients of the features, (p,).
@@ -65,12 +73,14 @@ def attribute(
         lag: reach of the dependence between its rows.
         level: confidence level.
         groups: columns that belong together, as ones in (groups, D), to get the contribution of each group instead.
+        top: number of contributions, the largest ones, to estimate with their intervals; None for all.
     """
     n = design.shape[0]
     means = design.pull(np.full(n, 1.0 / n))[:-1]
     # E_p T - E_q T; the former is 0, or estimated by importance weights for features that joined later
-    weighted = design.pull(softmax(log_r))[:-1]
-    moved = np.where(joined_later(coef, uncertainty), weighted, 0.0) - means
+    late, moved = joined_later(coef, uncertainty), -means
+    if late.any():
+        moved[late] += design.pull(softmax(log_r))[:-1][late]
     every = 1 if lag else max(1, n // max(_THIN, 10 * design.shape[1]))
     part = design.thin(every) if every > 1 else design
     score, one = uncertainty.score[::every], np.full_like(uncertainty.score[::every], 1.0 / n)
@@ -91,10 +101,16 @@ def attribute(
     noise = share @ cross.diagonal()
     readings = by_moved @ moved - by_coef @ uncertainty.bias[:-1]
     closed = share @ uncertainty.origin[:-1, :-1].diagonal() / np.maximum(noise, 1e-300)
-    parts = [part.tolist() for part in (readings, linear, noise, curved, closed)]
-    if float(uncertainty.slack) < LEAST_SLACK:
-        return [normal_interval(reading, float("nan"), level) for reading in parts[0]]
-    return [interval(a, b, c, d, e, level) for a, b, c, d, e in zip(*parts, strict=True)]
+    parts = list(zip(*(part.tolist() for part in (readings, linear, noise, curved, closed)), strict=True))
+    if uncertainty.slack < LEAST_SLACK:
+        return _largest(readings, top, lambda i: normal_interval(parts[i][0], float("nan"), level))
+    values = np.array([a - c if is_noise_known(a, b, c, d) else a for a, b, c, d, _ in parts])
+    return _largest(values, top, lambda i: interval(*parts[i], level=level))
+
+
+def _largest(values: Floats, top: int | None, estimate: Callable[[int], Estimate]) -> Contributions:
+    order = np.argsort(-values, kind="stable")[:top].tolist()
+    return Contributions(values, {i: estimate(i) for i in order})
 
 
 def members(groups: Mapping[str, Sequence[str | int]], columns: Sequence[str | int]) -> Floats:
@@ -103,6 +119,7 @@ def members(groups: Mapping[str, Sequence[str | int]], columns: Sequence[str | i
     for i, (name, wanted) in enumerate(groups.items()):
         for column in wanted:
             if column not in columns:
-                raise ValueError(f"group {name!r} holds the unknown column {column!r}: known ones are {columns[:5]}...")
+                shown = ", ".join(map(repr, columns[:5])) + (", ..." if len(columns) > 5 else "")
+                raise ValueError(f"group {name!r} holds the unknown column {column!r}: known ones are {shown}")
             out[i, columns.index(column)] = 1.0
     return out

@@ -23,28 +23,30 @@ _QUIET = 3  # lags in a row without correlation that end the search
 _PARTS = 4  # blocks per lag
 
 
-def choose_lag(z: Floats) -> int:
+def choose_lag(z: Floats, curved: int | None = None) -> int:
     """Return the lag beyond which standardised rows (n, D) and their squares are uncorrelated; 0 for independent rows.
+
+    Only the first ``curved`` columns are squared, if given: the squares of others say what the columns say.
 
     >>> choose_lag(np.random.default_rng(0).normal(size=(2000, 3)))
     0
     """
     rows = np.clip(z[:_ROWS], -4.0, 4.0).astype(np.float32)
     n = rows.shape[0]
-    series = np.concatenate([rows, rows * rows], 1)
+    series = np.concatenate([rows, np.square(rows[:, :curved])], 1)
     series -= series.mean(0)
     power = np.square(series).sum(0)
     kept = power > 1e-6 * n
     if n < 50 or not kept.any():
         return 0
-    series, power = series[:, kept], power[kept]
-    count = series.shape[1]
+    series, power = np.ascontiguousarray(series[:, kept].T), power[kept]
+    count = len(series)
     # under independence the sum of n rho^2 has mean `count`; columns may be copies of each other, so its spread is
     # taken as that of a few independent ones
     enough = count * (1.0 + 12.0 / math.sqrt(min(count, 8)))
     lag, quiet = 0, 0
     for k in range(1, n // 20 + 1):
-        rho = np.einsum("ij,ij->j", series[k:], series[:-k]) / power
+        rho = np.einsum("ji,ji->j", series[:, k:], series[:, :-k]) / power
         if n * float(rho @ rho) > enough:
             lag, quiet = k, 0
         else:

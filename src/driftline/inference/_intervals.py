@@ -23,6 +23,7 @@ __all__ = [
     "forward_along",
     "forward_kl",
     "interval",
+    "is_noise_known",
     "log_ratio_std",
     "normal_interval",
 ]
@@ -57,9 +58,7 @@ def interval(
     (0.28, True)
     """
     _checked(level)
-    usable = 0.0 < noise < _MOST_NOISE and noise_variance > 0.0 and max(noise_variance, variance) < 1e100
-    if not usable or reading < noise - 6.0 * math.sqrt(noise_variance):
-        # heavy tails or too few rows: the noise has not been estimated well
+    if not is_noise_known(reading, variance, noise, noise_variance):
         return normal_interval(reading, math.sqrt(max(variance, 0.0)), level)
     slope = max(variance, 0.0) / max(reading, noise)
     value = reading - noise
@@ -70,6 +69,12 @@ def interval(
     return Estimate(
         value, std_error, min(low, value), max(high, value), level, noise, math.sqrt(noise_variance), shared, slope
     )
+
+
+def is_noise_known(reading: float, variance: float, noise: float, noise_variance: float) -> bool:
+    """Say whether the noise has been estimated well enough to be subtracted; not with heavy tails or too few rows."""
+    usable = 0.0 < noise < _MOST_NOISE and noise_variance > 0.0 and max(noise_variance, variance) < 1e100
+    return usable and reading >= noise - 6.0 * math.sqrt(noise_variance)
 
 
 def divergence_estimate(

@@ -112,8 +112,8 @@ def moved(current: Anchor, names: Sequence[str], settings: Settings, groups: Map
     """Return the columns that have the largest parts in the divergence: none for a network, or before a step."""
     if not has_attribution(current):
         return Moves((), ())
-    parts, doubts = attribution(current, names, settings.level, groups)
-    columns = tuple(Moved(str(p.column), float(p.share), plain(p.contribution)) for p in parts[: settings.top])
+    parts, doubts = attribution(current, names, settings.level, groups, settings.top)
+    columns = tuple(Moved(str(p.column), float(p.share), plain(p.contribution)) for p in parts)
     return Moves(columns, doubts)
 
 

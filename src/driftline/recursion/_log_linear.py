@@ -68,8 +68,9 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
         solved, evidence, note = _adapt(solved, anchor, loss, settings, seed)
     features, fit = solved.problem.features, solved.fit
     at = problem.before.positions(features)
-    past, lag = anchor.uncertainty if problem.continues else None, reach(problem.z_den, settings)
+    past = anchor.uncertainty if problem.continues else None
     num, den = solved.num, solved.den
+    lag = reach(den.live, settings, len(features.squares) if features.curved else None)
     before: Design = num
     if past is not None:
         past = inference.placed(past, at, features.size + 1, _known_means(anchor, features))

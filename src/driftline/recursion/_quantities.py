@@ -151,9 +151,13 @@ def has_attribution(current: Anchor) -> bool:
 
 
 def attribution(
-    current: Anchor, columns: Sequence[str | int], level: float, groups: Mapping[str, Sequence[str | int]] | None
+    current: Anchor,
+    columns: Sequence[str | int],
+    level: float,
+    groups: Mapping[str, Sequence[str | int]] | None,
+    top: int | None = None,
 ) -> Attributions:
-    """Return the parts of columns, or of groups of them, in the symmetric divergence; largest first."""
+    """Return the parts of columns, or of groups of them, in the symmetric divergence; the ``top`` largest first."""
     if not has_attribution(current):
         why = "no step has been taken yet" if not has_past(current.psi) else "this model has no such parts"
         raise ValueError(
@@ -171,10 +175,9 @@ def attribution(
         doubts = _doubt_few(log_r, DoubtCode.FEW_FOR_ATTRIBUTION, what, advice)
     names = columns if groups is None else list(groups)
     belong = None if groups is None else members(groups, columns)
-    found = attribute(psi.features, psi.coef, uncertainty, design, log_r, current.lag, level, belong)
-    total = sum(max(e.value, 0.0) for e in found)
+    found = attribute(psi.features, psi.coef, uncertainty, design, log_r, current.lag, level, belong, top)
+    total = float(np.maximum(found.values, 0.0).sum())
     parts = [
-        Attribution(name, max(e.value, 0.0) / total if total > 0.0 else 0.0, e)
-        for name, e in zip(names, found, strict=True)
+        Attribution(names[i], max(e.value, 0.0) / total if total > 0.0 else 0.0, e) for i, e in found.estimates.items()
     ]
-    return Attributions(sorted(parts, key=lambda part: -part.contribution.value), doubts)
+    return Attributions(parts, doubts)

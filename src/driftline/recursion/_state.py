@@ -99,10 +99,13 @@ def arrive(anchor: Anchor, window: Floats, psi: Psi, constant: float, settings: 
     return Anchor(psi, anchor.log_normalizer - constant, window, lag=lag)
 
 
-def reach(z: Floats, settings: StepSettings) -> int:
-    """Return the lag over which standardised rows depend on each other: as set, or chosen from the rows."""
+def reach(z: Floats, settings: StepSettings, curved: int | None = None) -> int:
+    """Return the lag over which standardised rows depend on each other: as set, or chosen from the rows.
+
+    ``curved`` is the number of columns, the first ones, whose squares say more than the columns; None for all.
+    """
     if settings.lag is None:
-        return choose_lag(z)
+        return choose_lag(z, curved)
     if settings.lag > z.shape[0] // 8:
         raise ValueError(
             f"lag={settings.lag} is too long for {z.shape[0]} rows: choose at most {z.shape[0] // 8}, so that there "
