@@ -14,7 +14,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -61,7 +61,7 @@ class Progress:
 
     def to_json(self) -> bytes:
         """Write the progress as one JSON object."""
-        return _json(asdict(self))
+        return _json(vars(self))  # its parts are JSON already: asdict would copy every number
 
     @classmethod
     def from_json(cls, data: bytes) -> Self:
@@ -173,11 +173,9 @@ class Tracker:
         )
         self._check_place()
         progressed = done.to_json()
-        parts = (
-            ("run", content, done.run),
-            ("state", state, done.state),
-            ("progress", progressed, _digest(progressed)),
-        )
+        parts = [("state", state, done.state), ("progress", progressed, _digest(progressed))]
+        if done.run != progress.run:
+            parts.append(("run", content, done.run))
         self._write(rows, parts)
         return done
 
