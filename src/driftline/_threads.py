@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from threading import Lock
 from typing import Any
 
@@ -19,6 +18,7 @@ __all__ = ["allowed_threads", "limited_threads"]
 
 _VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _CARRIERS = ("numpy", "scipy.linalg", "torch")  # packages that may bring a BLAS of their own
+_found: dict[tuple[bool, ...], tuple[Any, ...]] = {}  # by which of these packages are loaded
 
 
 def allowed_threads() -> int:
@@ -30,12 +30,14 @@ def allowed_threads() -> int:
     return 1
 
 
-@lru_cache(maxsize=1)
-def _libraries(loaded: tuple[bool, ...]) -> tuple[Any, ...]:  # noqa: ARG001 a new import may bring another library
-    """Return the BLAS libraries of this process: looking for them takes as long as a small step."""
-    from threadpoolctl import ThreadpoolController
+def _libraries() -> tuple[Any, ...]:
+    """Return the BLAS libraries of this process; looking for them takes as long as a small step, so once is enough."""
+    loaded = tuple(name in sys.modules for name in _CARRIERS)
+    if loaded not in _found:
+        from threadpoolctl import ThreadpoolController
 
-    return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
+        _found[loaded] = tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
+    return _found[loaded]
 
 
 def _lowered(library: Any, most: int) -> list[tuple[Any, int]]:
@@ -77,7 +79,7 @@ class _Limit:
         """Limit this thread; return what it alone has to restore."""
         with self._lock:
             most, own = allowed_threads(), []
-            for library in _libraries(tuple(name in sys.modules for name in _CARRIERS)):
+            for library in _libraries():
                 if _is_own(library):
                     own += _lowered(library, most)
                 elif self._inside == 0:

@@ -31,6 +31,11 @@ _SCHEMA = """
 CREATE TABLE parts (name TEXT PRIMARY KEY, content BLOB NOT NULL, digest TEXT NOT NULL);
 CREATE TABLE records (place INTEGER PRIMARY KEY, record TEXT NOT NULL, digest TEXT NOT NULL);
 """
+# in place where the size is the same, so that pages of a window that is still the anchor are not written again
+_REPLACE = """
+INSERT INTO parts VALUES (?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET content = excluded.content, digest = excluded.digest
+"""
 
 
 @dataclass(frozen=True)
@@ -190,7 +195,7 @@ class Tracker:
                     database.execute(f"PRAGMA application_id = {_APPLICATION}")
                     database.execute(f"PRAGMA user_version = {VERSION}")
                 database.executemany("INSERT INTO records VALUES (?, ?, ?)", records)
-                database.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", parts)
+                database.executemany(_REPLACE, parts)
                 database.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
