@@ -101,7 +101,7 @@ def numeric_summary(values: Floats, edges: Sequence[float]) -> dict[str, Any]:
     missing = np.isnan(values)
     present = values[~missing] if missing.any() else values
     # comparing all values with each of a few edges is many times faster than searching for the place of each value
-    from_edge_on = [len(present), *(np.count_nonzero(present >= edge) for edge in edges), 0]
+    from_edge_on = [len(present), *(int(np.count_nonzero(present >= edge)) for edge in edges), 0]
     mean, std = _moments(present)
     rows = max(1, len(values))
     return {
