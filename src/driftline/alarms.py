@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 
 from driftline._causes import Cause, Signal, reason
 from driftline._errors import Option, OptionError
+from driftline._roots import root
 from driftline.inference import Estimate, Law, law_of, quantiles, tail
 
 __all__ = ["AlarmMemory", "AlarmPolicy", "Cause", "Decision", "DriftAlarm", "Look", "Signal", "decide", "limit"]
@@ -161,7 +161,7 @@ class _Quiet(NamedTuple):
 
         while excess(high) > 0.0:
             high += 4.0 * width
-        return float(brentq(excess, low, high, xtol=1e-4 * width)) if excess(low) > 0.0 else low
+        return root(excess, low, high, 1e-4 * width) if excess(low) > 0.0 else low
 
     def learned(self, reading: float) -> tuple[float, ...]:
         """Return the weights of the lengths after a reading, as logarithms."""
@@ -238,7 +238,7 @@ def _chance(run_length: float, persistence: int) -> float:
         waiting = -persistence * log_chance + math.log1p(-all_in_a_row) - math.log1p(-math.exp(log_chance))
         return waiting - math.log(run_length)
 
-    return math.exp(float(brentq(excess, -math.log(run_length) - 1.0, -1e-6)))
+    return math.exp(root(excess, -math.log(run_length) - 1.0, -1e-6))
 
 
 def _look(

@@ -107,13 +107,14 @@ def test_the_lock_of_another_process(tmp_path):
     Tracker(tmp_path / "run").close()
 
 
-def test_what_is_overwritten_is_gone(tmp_path):
+@pytest.mark.parametrize("then", [b"small", bytes(64) * 400, bytes(64) * 900], ids=["smaller", "as large", "larger"])
+def test_what_is_overwritten_is_gone(tmp_path, then):
     secret = os.urandom(64) * 400
     with Tracker(tmp_path / "run") as tracker:
         progress = tracker.commit(RUN, [record(0)], secret, Progress())
         raw = b"".join((tmp_path / name).read_bytes() for name in os.listdir(tmp_path))
         assert secret[:64] in raw  # the search would find it
-        tracker.commit(RUN, [record(1)], b"small", progress)
+        tracker.commit(RUN, [record(1)], then, progress)
         raw = b"".join((tmp_path / name).read_bytes() for name in os.listdir(tmp_path))
         assert secret[:64] not in raw
 

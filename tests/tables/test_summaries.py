@@ -163,3 +163,11 @@ def test_a_column_is_parsed_once_for_its_encoding_and_its_summary(monkeypatch):
     assert seen == ["x", "y"]
     assert list(encoded.summaries) == ["x", "y"]
     assert encoder.transform(table).summaries == {}
+
+
+@given(st.lists(FINITE | st.just(np.nan) | st.sampled_from([-1.0, 0.0, 0.5]), max_size=60))
+def test_counts_equal_those_of_a_search(values):
+    values, edges = np.array(values), [-1.0, -0.0, 0.5, 7.0]
+    places = np.searchsorted(edges, values[~np.isnan(values)], side="right")
+    expected = np.bincount(places, minlength=len(edges) + 1) / max(1, len(values))
+    assert numeric_summary(values, edges)["shares"] == [round(float(share), 4) for share in expected]

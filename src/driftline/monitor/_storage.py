@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from driftline._errors import Message, Option, OptionError, Value
@@ -30,7 +30,7 @@ def progressed(state: RunState, before: Progress) -> Progress:
         windows=state.windows,
         cursor=None if state.cursor is None else state.cursor.to_dict(),
         alarms={name: _alarm_to_dict(alarm) for name, alarm in state.alarms.items()},
-        originals=[asdict(original) for original in state.originals],
+        originals=[dict(vars(original)) for original in state.originals],
         now=state.now,
     )
 

@@ -14,7 +14,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,6 +30,11 @@ _PARTS = ("run", "progress", "state")
 _SCHEMA = """
 CREATE TABLE parts (name TEXT PRIMARY KEY, content BLOB NOT NULL, digest TEXT NOT NULL);
 CREATE TABLE records (place INTEGER PRIMARY KEY, record TEXT NOT NULL, digest TEXT NOT NULL);
+"""
+# in place where the size is the same, so that pages of a window that is still the anchor are not written again
+_REPLACE = """
+INSERT INTO parts VALUES (?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET content = excluded.content, digest = excluded.digest
 """
 
 
@@ -61,7 +66,7 @@ class Progress:
 
     def to_json(self) -> bytes:
         """Write the progress as one JSON object."""
-        return _json(asdict(self))
+        return _json(vars(self))  # its parts are JSON already: asdict would copy every number
 
     @classmethod
     def from_json(cls, data: bytes) -> Self:
@@ -173,11 +178,9 @@ class Tracker:
         )
         self._check_place()
         progressed = done.to_json()
-        parts = (
-            ("run", content, done.run),
-            ("state", state, done.state),
-            ("progress", progressed, _digest(progressed)),
-        )
+        parts = [("state", state, done.state), ("progress", progressed, _digest(progressed))]
+        if done.run != progress.run:
+            parts.append(("run", content, done.run))
         self._write(rows, parts)
         return done
 
@@ -192,7 +195,7 @@ class Tracker:
                     database.execute(f"PRAGMA application_id = {_APPLICATION}")
                     database.execute(f"PRAGMA user_version = {VERSION}")
                 database.executemany("INSERT INTO records VALUES (?, ?, ?)", records)
-                database.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", parts)
+                database.executemany(_REPLACE, parts)
                 database.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):

@@ -10,6 +10,7 @@ import numpy as np
 
 from driftline import inference
 from driftline._inputs import Floats
+from driftline._threads import limited_threads
 from driftline.fitting import Design, LogLinear, design_of, log_mean_exp
 from driftline.inference import Attribution, Doubt, DoubtCode, Estimate, Generator, attribute, members
 from driftline.recursion._settings import StepSettings
@@ -55,6 +56,7 @@ def _own_design(current: Anchor) -> Design | None:
     return current.design if current.design is not None else design_of(current.psi, current.window)
 
 
+@limited_threads()
 def log_ratio(current: Anchor, rows: Floats, return_std: bool) -> Floats | tuple[Floats, Floats]:
     """Return log original/current of rows, (n,), and with ``return_std`` its standard errors, nan if unknown."""
     values = current.log_ratio(rows)
@@ -66,6 +68,7 @@ def log_ratio(current: Anchor, rows: Floats, return_std: bool) -> Floats | tuple
     return values, inference.log_ratio_std(current.uncertainty, design)
 
 
+@limited_threads()
 def weights(current: Anchor, rows: Floats) -> Weights:
     """Return importance weights of rows, with mean 1 on the current window."""
     on_window = current.on_window()
@@ -75,6 +78,7 @@ def weights(current: Anchor, rows: Floats) -> Weights:
     return Weights(np.exp(np.minimum(values, 700.0)), doubts)
 
 
+@limited_threads()
 def divergence(
     track: Track,
     kind: str | Generator,
@@ -150,6 +154,7 @@ def has_attribution(current: Anchor) -> bool:
     return isinstance(current.psi, LogLinear) and current.uncertainty is not None
 
 
+@limited_threads()
 def attribution(
     current: Anchor,
     columns: Sequence[str | int],

@@ -12,6 +12,7 @@ from contextlib import nullcontext
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline._threads import limited_threads
 from driftline.fitting import LogLinear, Stacked, Standardizer, fit_standardizer, softmax
 from driftline.inference import Forward, effective_sample_size, long_run_variance
 from driftline.recursion._diagnostics import Info, diagnose
@@ -28,6 +29,7 @@ def start(samples: Floats, settings: StepSettings, name: str = "original") -> St
     return add_original(State({}, 0), name, samples, settings)
 
 
+@limited_threads()
 def add_original(state: State, name: str, samples: Floats, settings: StepSettings) -> State:
     """Trace a further original from now on; its standardisation is its own, frozen here."""
     anchor = _first_anchor(samples, fit_standardizer(samples), settings)
@@ -35,6 +37,7 @@ def add_original(state: State, name: str, samples: Floats, settings: StepSetting
     return state._replace(tracks={**state.tracks, name: track})
 
 
+@limited_threads()
 def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, policy: Policy) -> tuple[State, Info]:
     """Advance the named originals to their windows; the others stay where they are."""
     t = state.t + 1
@@ -63,6 +66,7 @@ def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, po
     return State(tracks, t), Info(t, infos)
 
 
+@limited_threads()
 def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings) -> State:
     """Replace features: each anchor keeps its rows, in the new features stacked beside the previous ones.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -74,8 +74,8 @@ class Column:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary that can be written as JSON."""
-        parts = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-        return {"kind": self.kind, **parts}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {"kind": self.kind, **{k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

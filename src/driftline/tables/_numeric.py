@@ -90,7 +90,8 @@ class NumericColumn(Column):
         values, infinite = parsed.values, parsed.infinite
         missing = np.isnan(values)
         out[:, 0] = (values != self.median) & ~missing if self.constant else self._limited(values, missing)
-        out[:, 1] = missing
+        if missing.any():  # out holds zeros
+            out[:, 1] = missing
         note = f"{self.name}: {infinite} infinite value{'s' * (infinite > 1)} counted as missing"
         return (note,) if infinite else ()
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -97,14 +98,16 @@ def numeric_summary(values: Floats, edges: Sequence[float]) -> dict[str, Any]:
     >>> numeric_summary(np.array([0.5, 1.5, 1.0, np.nan]), [0.0, 1.0, 2.0])["shares"]
     [0.0, 0.25, 0.5, 0.0]
     """
-    present = values[~np.isnan(values)]
-    counts = np.bincount(np.searchsorted(np.asarray(edges), present, side="right"), minlength=len(edges) + 1)
+    missing = np.isnan(values)
+    present = values[~missing] if missing.any() else values
+    # comparing all values with each of a few edges is many times faster than searching for the place of each value
+    from_edge_on = [len(present), *(int(np.count_nonzero(present >= edge)) for edge in edges), 0]
     mean, std = _moments(present)
     rows = max(1, len(values))
     return {
         "kind": "numeric",
         "edges": list(edges),
-        "shares": [round(float(c) / rows, _SHARE) for c in counts],
+        "shares": [round((a - b) / rows, _SHARE) for a, b in pairwise(from_edge_on)],
         "missing": round((len(values) - len(present)) / rows, _SHARE),
         "mean": mean,
         "std": std,
