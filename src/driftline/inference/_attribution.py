@@ -105,7 +105,12 @@ def attribute(
     if uncertainty.slack < LEAST_SLACK:
         return _largest(readings, top, lambda i: normal_interval(parts[i][0], float("nan"), level))
     values = np.array([a - c if is_noise_known(a, b, c, d) else a for a, b, c, d, _ in parts])
-    return _largest(values, top, lambda i: interval(*parts[i], level=level))
+
+    def estimate(i: int) -> Estimate:
+        reading, variance, offset, spread, share = parts[i]
+        return interval(reading, variance, offset, spread, share, level)
+
+    return _largest(values, top, estimate)
 
 
 def _largest(values: Floats, top: int | None, estimate: Callable[[int], Estimate]) -> Contributions:
