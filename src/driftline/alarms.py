@@ -14,7 +14,7 @@ false alarms.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from numbers import Real
@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 
 from driftline._causes import Cause, Signal, reason
 from driftline._errors import Option, OptionError
@@ -161,7 +160,7 @@ class _Quiet(NamedTuple):
 
         while excess(high) > 0.0:
             high += 4.0 * width
-        return float(brentq(excess, low, high, xtol=1e-4 * width)) if excess(low) > 0.0 else low
+        return _root(excess, low, high, 1e-4 * width) if excess(low) > 0.0 else low
 
     def learned(self, reading: float) -> tuple[float, ...]:
         """Return the weights of the lengths after a reading, as logarithms."""
@@ -227,6 +226,13 @@ def limit(
     return _quiet(estimate, tolerance, weights).limit(chance) - estimate.noise
 
 
+def _root(function: Callable[[float], float], low: float, high: float, tolerance: float = 2e-12) -> float:
+    """Return where a function changes its sign between two places."""
+    from scipy.optimize import brentq  # not at the top: whoever only reads Records would wait for SciPy
+
+    return float(brentq(function, low, high, xtol=tolerance))
+
+
 @lru_cache
 def _chance(run_length: float, persistence: int) -> float:
     """Return the chance of one exceedance such that ``persistence`` in a row take ``run_length`` windows on average."""
@@ -238,7 +244,7 @@ def _chance(run_length: float, persistence: int) -> float:
         waiting = -persistence * log_chance + math.log1p(-all_in_a_row) - math.log1p(-math.exp(log_chance))
         return waiting - math.log(run_length)
 
-    return math.exp(float(brentq(excess, -math.log(run_length) - 1.0, -1e-6)))
+    return math.exp(_root(excess, -math.log(run_length) - 1.0, -1e-6))
 
 
 def _look(
