@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from driftline import ContinualDensityRatio, Monitor, inference
-from driftline.monitor import Settings, read_run
-from driftline.monitor._advance import FIRST, fit_encoder, step_settings
+from driftline.monitor import FIRST, Settings, read_run
+from driftline.monitor._advance import fit_encoder, step_settings
 from driftline.monitor._tracker import Tracker
 from driftline.recursion import _steps as steps
 from driftline.tables import Rows

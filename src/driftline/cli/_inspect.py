@@ -14,8 +14,7 @@ from driftline._errors import Option, OptionError
 from driftline._extras import needs
 from driftline._wording import clean, counted
 from driftline.cli._errors import about, check_original
-from driftline.monitor import Found, Inspection, Monitor, Status, as_json, inspect, read_run, search
-from driftline.sources import open_source, read_whole
+from driftline.monitor import Found, Inspection, Status, as_json, inspect, read_run, search
 from driftline.tables import TableEncoder
 from driftline.terminal import reading, say, word
 
@@ -49,6 +48,9 @@ def write_reports(tracker: str, out: str | None, png: str | None, original: str 
 
 def add_original(tracker: str, name: str, path: str | None, format: str | None) -> str:
     """Add an original from a file or the current window; return a sentence about it."""
+    from driftline.monitor import Monitor  # not at the top: other commands only read the file
+    from driftline.sources import read_whole
+
     with Monitor.open(tracker) as monitor:
         if path is None:
             record = monitor.add_original(name)
@@ -96,6 +98,8 @@ def show_inspection(
 
 
 def _encoded(encoder: TableEncoder, path: str, format: str | None) -> Iterator[Any]:
+    from driftline.sources import open_source  # not at the top: only --against reads rows
+
     for batch in open_source(path, format=format).batches():
         if batch.table.num_rows:
             yield encoder.transform(batch.rows).values
