@@ -100,4 +100,4 @@ def test_wrong_options_are_refused_before_anything_heavy_is_loaded(place, argume
 
 
 def test_a_heavy_module_would_be_noticed_and_watching_loads_only_one(place):
-    assert loaded("watch rows.csv --window 100".split(), place) == (0, ["scipy"])
+    assert loaded(["watch", "rows.csv", "--window", "100"], place) == (0, ["scipy"])

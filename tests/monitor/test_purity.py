@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-import torch
 
 from driftline import ContinualDensityRatio, Monitor, inference
 from driftline.monitor import FIRST, Settings, read_run
@@ -51,7 +50,10 @@ def in_turn(streams):
         return list(one.map(by_networks, streams))
 
 
+@pytest.mark.networks
 def test_networks_in_threads_are_those_of_another_process():
+    import torch
+
     streams, state = [frames(seed, windows=3) for seed in range(3)], torch.random.get_rng_state()
     with ThreadPoolExecutor(3) as threads:
         at_once = list(threads.map(by_networks, streams))
