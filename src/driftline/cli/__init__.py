@@ -14,7 +14,7 @@ __all__ = ["main", "run"]
 
 def main() -> None:
     """Run the command as the shell called it, and exit; it needs the [monitor] extra."""
-    # before NumPy or PyTorch is loaded: on a busy machine, threads that wait for each other cost many times what they gain
+    # before NumPy is loaded: on a busy machine, threads that wait for each other cost many times what they gain
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # where the encoding lacks a character, print another and go on
