@@ -101,7 +101,7 @@ def test_records_hold_the_doubts_of_an_estimator_each_once():
         assert len(set(record.doubts)) == len(record.doubts)
 
 
-@pytest.mark.parametrize("model", ["auto", "linear", "mlp"])
+@pytest.mark.parametrize("model", ["auto", "linear", pytest.param("mlp", marks=pytest.mark.networks)])
 def test_a_step_is_that_of_an_estimator_with_the_same_settings(model):
     settings = Settings(window=ROWS, model=model, seed=3)
     encoder = fit_encoder(Rows(frames(0)[0].to_arrow()), settings)
