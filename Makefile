@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-slow lint format bench bench-peers experiments clean
+.PHONY: setup demo test test-slow test-light lint format bench bench-peers experiments clean
 
 setup: $(STAMP)
 
@@ -18,13 +18,23 @@ demo: setup
 	$(BIN)/driftline demo
 
 # two test processes, one thread each, beat two threads in each
-test test-slow: export OMP_NUM_THREADS := 1
+test test-slow test-light: export OMP_NUM_THREADS := 1
 
 test: setup
 	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist worksteal
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow -n 2 --dist worksteal
+
+# base and [monitor] in an environment without PyTorch and matplotlib; tests/light.py says what must run there
+LIGHT := .venv-light
+$(LIGHT)/.installed: pyproject.toml
+	test -x $(LIGHT)/bin/python || $(PYTHON) -m venv $(LIGHT)
+	$(LIGHT)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[light]'
+	touch $@
+
+test-light: $(LIGHT)/.installed
+	$(LIGHT)/bin/python -m pytest -p tests.light -m 'not slow and not networks and not figures' -n 2 --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .
@@ -52,4 +62,4 @@ experiments: setup
 	$(BIN)/python -m experiments all --scale quick
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(LIGHT) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -5,6 +5,7 @@ import runpy
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from driftline import ContinualDensityRatio
 from driftline.cli._demo import write_orders
@@ -13,6 +14,7 @@ from driftline.synthetic import Shop
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.networks
 def test_generators_are_judged(tmp_path, capsys):
     main = runpy.run_path(str(ROOT / "examples" / "judge_generator.py"))["main"]
     judges = main(["--tasks", "3", "--samples", "300", "--seed", "1000", "--out", str(tmp_path)])
@@ -41,6 +43,7 @@ def blocks(text):
     return re.findall(r"(?s)```python\n(.*?)```\n(?:```text\n(.*?)```)?", text)
 
 
+@pytest.mark.networks
 def test_readme_on_judging_runs_as_typed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -51,6 +54,7 @@ def test_readme_on_judging_runs_as_typed(tmp_path, monkeypatch, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["judge.png", "judge.safetensors"]
 
 
+@pytest.mark.networks
 def test_page_on_judging_runs_as_typed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -82,6 +86,7 @@ def test_page_on_watching_runs_as_typed(tmp_path, monkeypatch, capsys):
     assert {"hours.driftline", "hours.html"} <= {path.name for path in tmp_path.iterdir()}
 
 
+@pytest.mark.networks
 def test_readings_of_the_example_are_true(seed):
     """With the first Gaussian in place of the real images, divergences in its features have a closed form."""
     example = runpy.run_path(str(ROOT / "examples" / "judge_generator.py"))

@@ -4,6 +4,8 @@ import pkgutil
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 import driftline
 
 LIST = Path(__file__).with_name("exports.txt")
@@ -19,6 +21,7 @@ def exports():
             yield f"{module.__name__}.{name}"
 
 
+@pytest.mark.networks
 def test_exported_names_are_those_listed():
     found, listed = set(exports()), set(LIST.read_text().split())
     assert found == listed, (

@@ -1,56 +1,149 @@
-"""The core without its extras: features that need one name it, and the rest works."""
+"""Base without its extras: whatever needs one says how to install it, and the rest works."""
 
+import json
 import subprocess
 import sys
 
 import pytest
 
+from driftline import tables
+from driftline._extras import MissingExtraError, attach, is_installed, missing, needs
+
+EXTRAS = {
+    "networks": ("torch",),
+    "figures": ("matplotlib",),
+    "monitor": ("pyarrow", "rich", "typer"),  # and narwhals, which recent versions of scikit-learn bring too
+    "eval": ("torch", "matplotlib", "pandas", "torchmetrics"),
+}
+EVERYTHING = sorted({module for modules in EXTRAS.values() for module in modules})
+
 WITHOUT = """
-import sys
-sys.modules.update(dict.fromkeys(("pyarrow", "pandas", "typer", "rich", "matplotlib")))
-import driftline, driftline.cli, driftline.evaluation, driftline.tables
-from driftline.estimators import ContinualDensityRatio
-from driftline.features import ContinualVAE
-from driftline.inference import divergence
-for action in (
-    lambda: driftline.Monitor,
-    lambda: driftline.tables.TableEncoder,
-    lambda: driftline.evaluation.ContinualEvaluation,
-    lambda: driftline.TableDecoder,
-):
+import json, pkgutil, sys
+from importlib import import_module
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *more: None if name.split(".")[0] in sys.argv[1:] else find(name, *more)
+import numpy as np
+import driftline, driftline.cli
+
+said = {}
+def attempt(what, action):
     try:
         action()
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}")
-    else:
-        print("no error")
+    except ImportError as error:
+        said[what] = f"{type(error).__name__}: {error}"
+
 exec("from driftline import *; __version__")
-print(driftline.cli.run(["--help"]))
+modules = ["driftline", *(m.name for m in pkgutil.walk_packages(driftline.__path__, "driftline."))]
+for module in (import_module(name) for name in modules if "._" not in name and name != "driftline.cli"):
+    for name in vars(module).get("__dir__", lambda: [])():
+        attempt(f"{module.__name__}.{name}", lambda: getattr(module, name))
+rows = np.random.default_rng(0).normal(size=(60, 2))
+ratio = driftline.DensityRatio
+attempt("base", lambda: ratio().fit(rows[:30], rows[30:]).divergence())
+attempt("mlp", lambda: ratio(model="mlp", training=driftline.Training(epochs=1)).fit(rows[:30], rows[30:]))
+attempt("paper", lambda: driftline.ContinualDensityRatio.paper(epochs=1).fit(rows[:30]).partial_fit(rows[30:]))
+attempt("tensors", lambda: ratio(objective=lambda p, q: q.exp().mean() - p.mean()).fit(rows[:30], rows[30:]))
+said["command"] = driftline.cli.run(["--version"])
+print(json.dumps(said))
 """
 
 
 @pytest.fixture(scope="module")
-def said():
-    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
-    return done.stdout.splitlines(), done.stderr
+def without():
+    """Function that returns what is said in a process without some modules, and its standard error."""
+    known = {}
+
+    def said(*modules):
+        if modules not in known:
+            done = subprocess.run([sys.executable, "-c", WITHOUT, *modules], capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            known[modules] = json.loads(done.stdout.splitlines()[-1]), done.stderr
+        return known[modules]
+
+    return said
+
+
+def test_base_works_alone(without):
+    said, _ = without(*EVERYTHING)
+    assert "base" not in said
+    base = {name for name in said if name.startswith("driftline.") and name.count(".") == 1}
+    assert base == {"driftline.Monitor"}
+    untouched = ("driftline.alarms", "driftline.estimators", "driftline.inference", "driftline.recursion")
+    assert not [name for name in said if name.startswith(untouched)]
 
 
 @pytest.mark.parametrize(
-    ("line", "wanted"),
+    ("name", "wanted"),
     [
-        (0, "ImportError: driftline.Monitor needs pyarrow: pip install 'driftline[monitor]'"),
-        (1, "tables need pyarrow: pip install 'driftline[monitor]'"),
-        (2, "ModuleNotFoundError: driftline.evaluation needs pandas: pip install 'driftline[eval]'"),
-        (3, "AttributeError: "),
-        (4, "2"),
+        ("driftline.Monitor", "driftline.Monitor needs pyarrow: pip install 'driftline[monitor]'"),
+        ("driftline.tables.TableEncoder", "needs pyarrow: pip install 'driftline[monitor]'"),
+        ("driftline.sources.open_source", "needs pyarrow: pip install 'driftline[monitor]'"),
+        ("driftline.monitor.Monitor", "needs pyarrow: pip install 'driftline[monitor]'"),
+        ("driftline.terminal.show", "needs rich: pip install 'driftline[monitor]'"),
+        ("driftline.synthetic.Shop", "needs pyarrow: pip install 'driftline[monitor]'"),
+        ("driftline.report.write_png", "needs matplotlib: pip install 'driftline[figures]'"),
+        ("driftline.features.ContinualVAE", "needs PyTorch: pip install 'driftline[networks]'"),
+        ("driftline.fitting.MLP", "driftline.fitting.MLP needs PyTorch: pip install 'driftline[networks]'"),
+        ("driftline.fitting.bregman", "needs PyTorch: pip install 'driftline[networks]'"),
+        ("driftline.evaluation.ContinualEvaluation", "needs pandas: pip install 'driftline[eval]'"),
+        ("driftline.evaluation.metrics.fid", "needs PyTorch: pip install 'driftline[eval]'"),
+        ("mlp", "model='mlp' needs PyTorch: pip install 'driftline[networks]'"),
+        ("paper", "model='mlp' needs PyTorch: pip install 'driftline[networks]'"),
+        (
+            "tensors",
+            "an objective of tensors needs PyTorch: pip install 'driftline[networks]', or pass a pair of NumPy",
+        ),
     ],
 )
-def test_missing_extra_is_named(said, line, wanted):
-    assert wanted in said[0][line]
+def test_what_is_missing_is_named(without, name, wanted):
+    assert wanted in without(*EVERYTHING)[0][name]
 
 
-def test_the_command_names_its_missing_extra(said):
-    assert "the command needs typer: pip install 'driftline[monitor]'" in said[1]
+def test_no_error_is_bare(without):
+    said = dict(without(*EVERYTHING)[0])
+    assert said.pop("command") == 2
+    assert [text for text in said.values() if not text.startswith("MissingExtraError: ")] == []
+    assert "driftline: the command needs typer: pip install 'driftline[monitor]'" in without(*EVERYTHING)[1]
+
+
+def test_watching_and_the_page_need_neither_pytorch_nor_matplotlib(without):
+    said, _ = without(*(module for module in EVERYTHING if module not in EXTRAS["monitor"]))
+    assert said.pop("command") == 0
+    parts = ("monitor", "sources", "tables", "terminal", "synthetic")
+    assert not [name for name in said if name.startswith(tuple(f"driftline.{part}." for part in parts))]
+    assert {name for name in said if name.startswith("driftline.report.")} == {
+        "driftline.report.draw",
+        "driftline.report.write_png",
+    }
+
+
+@pytest.mark.networks
+@pytest.mark.parametrize("extra", ["networks", "eval"])
+def test_these_extras_need_no_other(without, extra):
+    said, _ = without(*(module for module in EVERYTHING if module not in EXTRAS[extra]))
+    assert not {"mlp", "paper", "tensors"} & set(said)
+    packages = {"networks": ("features", "fitting"), "eval": ("evaluation", "features", "fitting")}[extra]
+    assert not [name for name in said if name.startswith(tuple(f"driftline.{each}." for each in packages))]
+
+
+def test_other_errors_of_an_import_stay_as_they_are():
+    error = ModuleNotFoundError("no such thing", name="numpy.nothing")
+    assert missing(error, "x") is error
+    get, *_ = attach("driftline.alarms_of_old", tables.__file__)
+    with pytest.raises(AttributeError):
+        get("no_such_name")
+    with pytest.raises(ModuleNotFoundError, match="alarms_of_old"):
+        get("TableEncoder")
+
+
+def test_needs(monkeypatch):
+    needs("numpy", "anything")
+    monkeypatch.setitem(sys.modules, "rich", None)
+    assert not is_installed("rich")
+    with pytest.raises(MissingExtraError, match=r"^a screen needs rich: pip install .*, or look away$") as info:
+        needs("rich", "a screen", advice="or look away")
+    assert info.value.name == "rich"
 
 
 ALONE = """

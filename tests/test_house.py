@@ -66,6 +66,7 @@ def test_reaching_in_would_be_noticed():
     assert owner("driftline.__version__") is None
 
 
+@pytest.mark.figures
 def test_every_experiment_is_a_file_or_a_folder_of_its_own():
     from experiments.catalogue import EXPERIMENTS
 

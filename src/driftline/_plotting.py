@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+if TYPE_CHECKING:  # the page shares the colours, and does not need matplotlib
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["COLORS", "canvas", "plain"]
 
@@ -15,6 +16,8 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#00
 
 def canvas(rows: int, columns: int, *, width: float, height: float) -> tuple[Figure, Any]:
     """Return a figure that lays itself out, and its axes, always as an array (rows, columns); sizes in inches."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False)
 

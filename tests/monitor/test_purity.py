@@ -8,11 +8,10 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-import torch
 
 from driftline import ContinualDensityRatio, Monitor, inference
-from driftline.monitor import Settings, read_run
-from driftline.monitor._advance import FIRST, fit_encoder, step_settings
+from driftline.monitor import FIRST, Settings, read_run
+from driftline.monitor._advance import fit_encoder, step_settings
 from driftline.monitor._tracker import Tracker
 from driftline.recursion import _steps as steps
 from driftline.tables import Rows
@@ -51,7 +50,10 @@ def in_turn(streams):
         return list(one.map(by_networks, streams))
 
 
+@pytest.mark.networks
 def test_networks_in_threads_are_those_of_another_process():
+    import torch
+
     streams, state = [frames(seed, windows=3) for seed in range(3)], torch.random.get_rng_state()
     with ThreadPoolExecutor(3) as threads:
         at_once = list(threads.map(by_networks, streams))
@@ -99,7 +101,7 @@ def test_records_hold_the_doubts_of_an_estimator_each_once():
         assert len(set(record.doubts)) == len(record.doubts)
 
 
-@pytest.mark.parametrize("model", ["auto", "linear", "mlp"])
+@pytest.mark.parametrize("model", ["auto", "linear", pytest.param("mlp", marks=pytest.mark.networks)])
 def test_a_step_is_that_of_an_estimator_with_the_same_settings(model):
     settings = Settings(window=ROWS, model=model, seed=3)
     encoder = fit_encoder(Rows(frames(0)[0].to_arrow()), settings)

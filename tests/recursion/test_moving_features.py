@@ -50,7 +50,7 @@ def test_nothing_changes_where_new_features_express_the_old(seed):
     np.testing.assert_allclose(error, still.log_ratio(rows, return_std=True)[1], rtol=0.1)
 
 
-@pytest.mark.parametrize("model", ["auto", "quadratic", "mlp"])
+@pytest.mark.parametrize("model", ["auto", "quadratic", pytest.param("mlp", marks=pytest.mark.networks)])
 def test_the_truth_is_kept_in_a_wider_space(model):
     """New features include the previous ones and more; the divergence of the rows does not change."""
     seen = windows(3)
@@ -83,7 +83,7 @@ def test_before_the_first_window_the_originals_samples_are_the_window():
     assert est.divergence() == plain.divergence()
 
 
-@pytest.mark.parametrize("model", ["quadratic", "mlp"])
+@pytest.mark.parametrize("model", ["quadratic", pytest.param("mlp", marks=pytest.mark.networks)])
 def test_originals_join_in_the_new_features(model):
     seen, turn = windows(6), turned(1)
     other = [x + 5.0 for x in windows(7)]

@@ -81,6 +81,7 @@ def test_swapping_samples_flips_the_sign(rng):
     np.testing.assert_allclose(one, -two, atol=1e-4)
 
 
+@pytest.mark.networks
 def test_custom_objectives(rng):
     """A separable callable is fitted by Newton, one that couples the rows by L-BFGS; both find the ratio."""
     a, b = rng.normal(size=(4000, 2)), rng.normal(0.4, 1, (4000, 2))
@@ -98,6 +99,7 @@ def test_custom_objectives(rng):
         assert np.abs(est.log_ratio(b) - truth).mean() < 0.1
 
 
+@pytest.mark.networks
 def test_network_tracks_and_repeats():
     stream = GaussianStream(dim=4, delta=0.05)
     est, error = run(stream, 8, 4000, every=4, model="mlp", hidden=(64, 64), training=Training(epochs=10, batch=500))
@@ -107,6 +109,7 @@ def test_network_tracks_and_repeats():
     assert est.divergence("reverse_kl").value == pytest.approx(stream.reverse_kl(8), rel=0.25)
 
 
+@pytest.mark.networks
 def test_polish_undoes_the_shrinkage_of_early_stopping(seed):
     stream = GaussianStream(dim=8, delta=0.03)
     params = {"model": "mlp", "hidden": (64, 64), "training": Training(epochs=5, batch=500)}
@@ -115,6 +118,7 @@ def test_polish_undoes_the_shrinkage_of_early_stopping(seed):
     assert polished < plain
 
 
+@pytest.mark.networks
 def test_paper_mode_runs_as_the_paper_says():
     stream = GaussianStream(dim=4, delta=0.05)
     rng = np.random.default_rng(0)
@@ -159,6 +163,7 @@ def test_several_originals_and_one_that_pauses(rng):
     assert set(est.info_.originals) == {"spring"}
 
 
+@pytest.mark.networks
 def test_shared_network_for_several_originals(rng):
     est = ContinualDensityRatio(model="mlp", hidden=(32, 32), training=QUICK, random_state=0)
     est.fit(rng.normal(size=(2000, 2)), name="a")
@@ -175,6 +180,7 @@ def test_shared_network_for_several_originals(rng):
     assert est.divergence("reverse_kl", original="a").value == pytest.approx(1.44, rel=0.4)
 
 
+@pytest.mark.networks
 def test_architecture_may_change_between_steps():
     stream = GaussianStream(dim=3, delta=0.05)
     rng = np.random.default_rng(0)
@@ -201,6 +207,7 @@ def test_error_bars_end_where_the_model_changes_and_not_before(rng):
     assert np.isfinite(late.info_.originals["original"].held_out)
 
 
+@pytest.mark.networks
 def test_networks_by_a_factory_take_turns_in_threads(rng):
     """Initial weights and dropout come from the generator that all threads share."""
     from torch import nn
@@ -220,6 +227,7 @@ def test_networks_by_a_factory_take_turns_in_threads(rng):
     assert at_once == in_turn
 
 
+@pytest.mark.networks
 def test_modules_that_are_not_ours_are_left_alone(rng):
     """Custom modules with attributes named head and hidden, one module returned twice, dropout: no surprises."""
     import torch
@@ -249,12 +257,14 @@ def test_modules_that_are_not_ours_are_left_alone(rng):
     )  # dropout and early stopping shrink it; wrong wiring gave a third
 
 
+@pytest.mark.networks
 def test_network_takes_windows_of_very_unequal_size(rng):
     est = ContinualDensityRatio(model="mlp", hidden=(8,), training=Training(epochs=2, batch=100), random_state=0)
     est.fit(rng.normal(size=(3000, 2))).partial_fit(rng.normal(size=(30, 2))).partial_fit(rng.normal(size=(3000, 2)))
     assert np.isfinite(est.divergence().value)
 
 
+@pytest.mark.networks
 def test_an_interrupt_changes_nothing(rng):
     def stop(*_):
         raise KeyboardInterrupt
@@ -291,6 +301,7 @@ def test_small_units_are_not_constants(rng):
         assert small == pytest.approx(plain, rel=1e-6)
 
 
+@pytest.mark.networks
 def test_any_module_factory(rng):
     import torch
     from torch import nn
@@ -380,7 +391,7 @@ def test_few_rows_warn(rng):
         DensityRatio(model="quadratic", random_state=0).fit(rng.normal(size=(30, 5)), rng.normal(size=(30, 5)))
 
 
-@pytest.mark.parametrize("bad", ["nan", "width", "unknown", "diverges"])
+@pytest.mark.parametrize("bad", ["nan", "width", "unknown", pytest.param("diverges", marks=pytest.mark.networks)])
 def test_an_error_changes_nothing(bad, rng, tmp_path):
     est = ContinualDensityRatio(random_state=0).fit(rng.normal(size=(300, 2))).partial_fit(rng.normal(size=(300, 2)))
     est.save(tmp_path / "before")

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 
 import pytest
-from matplotlib.image import imread
 
 from driftline.report._page import render
 
@@ -31,6 +30,8 @@ def browse(folder, text, *options):
 def shown(folder, text, *options):
     said, _ = browse(folder, text, f"--screenshot={folder / 'shot.png'}", *options)
     assert said == []
+    from matplotlib.image import imread
+
     return imread(folder / "shot.png")
 
 
@@ -43,6 +44,7 @@ def test_the_console_is_heard(tmp_path):
     assert browse(tmp_path, "<script>console.error('hello')</script>", "--dump-dom")[0]
 
 
+@pytest.mark.figures
 def test_light_and_dark_without_console_errors(pages, tmp_path):
     light = shown(tmp_path, pages["several"])
     dark = shown(tmp_path, pages["several"], DARK)

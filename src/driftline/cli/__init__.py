@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from driftline._extras import missing
 from driftline.cli._errors import code_of, interruptible
 
 __all__ = ["main", "run"]
@@ -13,7 +14,7 @@ __all__ = ["main", "run"]
 
 def main() -> None:
     """Run the command as the shell called it, and exit; it needs the [monitor] extra."""
-    # before PyTorch is loaded: on a busy machine, threads that wait for each other cost many times what they gain
+    # before NumPy is loaded: on a busy machine, threads that wait for each other cost many times what they gain
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # where the encoding lacks a character, print another and go on
@@ -33,8 +34,9 @@ def run(arguments: Sequence[str]) -> int:
     try:
         from driftline.cli._commands import call
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] == "driftline":
+        explained = missing(error, "the command")
+        if explained is error:
             raise
-        print(f"driftline: the command needs {error.name}: pip install 'driftline[monitor]'", file=sys.stderr)
+        print(f"driftline: {explained}", file=sys.stderr)
         return 2
     return call(arguments)

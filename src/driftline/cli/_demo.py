@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet
 from rich.console import Console
 
+from driftline._extras import MissingExtraError, needs
 from driftline.alarms import Signal
-from driftline.monitor import Monitor, Record, Status
-from driftline.report import write_png, write_report
+from driftline.monitor import Monitor, Record, Run, Status
+from driftline.report import write_report
 from driftline.synthetic import Shop
 from driftline.terminal import Command, Lines, Screen, heading, reading, say, show
 
@@ -34,10 +35,10 @@ def run(folder: str | Path, shop: Shop, console: Console) -> list[Record]:
         kind = Screen if console.is_terminal else Lines
         with kind(heading(monitor.settings, str(orders), str(tracker), rows), console) as view:
             records = show(monitor, view, monitor.watch(orders, flush=True))
-        page, figure = place / "report.html", place / "report.png"
+        page = place / "report.html"
         write_report(page, monitor.run)
-        write_png(figure, monitor.run)
-    say(console, "", built_in(shop), said(shop, records), "", f"report: {page}", f"figure: {figure}")
+        drawn = _draw(place / "report.png", monitor.run)
+    say(console, "", built_in(shop), said(shop, records), "", f"report: {page}", f"figure: {drawn}")
     last = orders / _name(shop.weeks - 1)
     say(
         console,
@@ -46,6 +47,18 @@ def run(folder: str | Path, shop: Shop, console: Console) -> list[Record]:
         Command("  " + shlex.join(["driftline", "weights", str(tracker), str(last), "--out", "weighted.parquet"])),
     )
     return records
+
+
+def _draw(path: Path, run: Run) -> str:
+    """Write the figure if matplotlib is there; return its path, or what is missing."""
+    try:
+        needs("matplotlib", "it")
+    except MissingExtraError as error:
+        return f"none, {error}"
+    from driftline.report import write_png
+
+    write_png(path, run)
+    return str(path)
 
 
 def _name(week: int) -> str:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, ParamSpec
 
 from driftline._errors import DriftlineError, Option, OptionError, Words
+from driftline._extras import MissingExtraError
 
 __all__ = [
     "BAD_INPUT",
@@ -102,7 +103,7 @@ def spelt(config: str | None, names: Collection[str]) -> Iterator[None]:
     """Spell these options in errors as the keys of a TOML file, whose name comes first."""
     try:
         yield
-    except DriftlineError as error:
+    except (DriftlineError, MissingExtraError) as error:
         if config is None:
             raise
         words = Keys(names)
@@ -160,7 +161,7 @@ def in_options(error: Exception) -> str:
     ...     in_options(error)
     '--run-length 0.5 must be more than 1 window, and at most 1e12'
     """
-    return error.in_words(Flags()) if isinstance(error, DriftlineError) else str(error)
+    return error.in_words(Flags()) if isinstance(error, DriftlineError | MissingExtraError) else str(error)
 
 
 def complain(text: str) -> None:
@@ -187,7 +188,7 @@ def clearly(command: Callable[P, int]) -> Callable[P, int]:
             return code_of(interrupt)
         except OSError as error:
             complain(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
-        except ValueError as error:
+        except (ValueError, MissingExtraError) as error:
             complain(in_options(error))
         except MemoryError:
             complain("not enough memory: choose smaller windows, or fewer columns")

@@ -11,11 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from driftline._errors import Option, OptionError
+from driftline._extras import needs
 from driftline._wording import clean, counted
 from driftline.cli._errors import about, check_original
-from driftline.monitor import Found, Inspection, Monitor, Status, as_json, inspect, read_run, search
-from driftline.report import findings, write_png, write_report
-from driftline.sources import open_source, read_whole
+from driftline.monitor import Found, Inspection, Status, as_json, inspect, read_run, search
 from driftline.tables import TableEncoder
 from driftline.terminal import reading, say, word
 
@@ -24,10 +23,14 @@ __all__ = ["add_original", "list_originals", "show_inspection", "write_reports"]
 
 def write_reports(tracker: str, out: str | None, png: str | None, original: str | None) -> list[str]:
     """Write the page, the figure, or both; return their paths."""
+    from driftline.report import findings, write_report  # not at the top: inspect does not need it
+
     for name, path, suffixes in (("out", out, (".html", ".htm")), ("png", png, (".png",))):
         if path is not None and not path.lower().endswith(suffixes):
             option = Option(name, path)
             raise OptionError("{option}: its name must end in {known}", option=option, known=" or ".join(suffixes))
+    if png is not None:
+        needs("matplotlib", Option("png", png))
     run = read_run(tracker)
     check_original(original, [each.name for each in run.originals])
     found = findings(run, original)
@@ -36,6 +39,8 @@ def write_reports(tracker: str, out: str | None, png: str | None, original: str 
         written.append(out or "report.html")
         write_report(written[-1], found)
     if png is not None:
+        from driftline.report import write_png  # not at the top: the page does not need matplotlib
+
         written.append(png)
         write_png(png, found)
     return written
@@ -43,6 +48,9 @@ def write_reports(tracker: str, out: str | None, png: str | None, original: str 
 
 def add_original(tracker: str, name: str, path: str | None, format: str | None) -> str:
     """Add an original from a file or the current window; return a sentence about it."""
+    from driftline.monitor import Monitor  # not at the top: other commands only read the file
+    from driftline.sources import read_whole
+
     with Monitor.open(tracker) as monitor:
         if path is None:
             record = monitor.add_original(name)
@@ -90,6 +98,8 @@ def show_inspection(
 
 
 def _encoded(encoder: TableEncoder, path: str, format: str | None) -> Iterator[Any]:
+    from driftline.sources import open_source  # not at the top: only --against reads rows
+
     for batch in open_source(path, format=format).batches():
         if batch.table.num_rows:
             yield encoder.transform(batch.rows).values

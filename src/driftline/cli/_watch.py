@@ -10,11 +10,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from driftline._errors import Option
+from driftline._extras import needs
 from driftline._wording import counted
 from driftline.cli._errors import check_original, code_of, complain
 from driftline.cli._options import Plan
 from driftline.monitor import FIRST, Monitor, Record
-from driftline.report import Findings, findings, write_png, write_report
+from driftline.report import Findings, findings, write_report
 from driftline.sources import Source, open_source
 from driftline.tables import TableError
 from driftline.terminal import Command, JsonLines, Lines, Screen, View, heading, say, show
@@ -24,6 +26,8 @@ __all__ = ["watch"]
 
 def watch(plan: Plan, console: Console) -> int:
     """Watch as planned; return the exit code."""
+    if _is_figure(plan.report):
+        needs("matplotlib", Option("report", plan.report))
     if plan.tracker is None or not Path(plan.tracker).exists():  # before a file is created
         check_original(plan.original, [FIRST])
     with Monitor(plan.tracker, **plan.settings) as monitor:
@@ -84,8 +88,20 @@ def _findings(plan: Plan, monitor: Monitor) -> Findings | None:
         return None
     found = findings(monitor.run)
     if plan.report is not None:
-        (write_png if plan.report.lower().endswith(".png") else write_report)(plan.report, found)
+        _write(plan.report, found)
     return found
+
+
+def _is_figure(path: str | None) -> bool:
+    return path is not None and path.lower().endswith(".png")
+
+
+def _write(path: str, found: Findings) -> None:
+    if not _is_figure(path):
+        return write_report(path, found)
+    from driftline.report import write_png  # not at the top: the page does not need matplotlib
+
+    write_png(path, found)
 
 
 @contextmanager

@@ -1,5 +1,5 @@
 """Judging generative models that learn task after task, without keeping the tasks' real samples."""
 
-import lazy_loader
+from driftline._extras import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__, extra="eval")

@@ -12,12 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-
-try:
-    import pandas as pd
-except ModuleNotFoundError as error:
-    message = "driftline.evaluation needs pandas: pip install 'driftline[eval]', or '.[eval]' in a clone"
-    raise ModuleNotFoundError(message, name=error.name) from error
+import pandas as pd
 
 from driftline._inputs import MIN_ROWS, resolve_seed
 from driftline.estimators import ContinualDensityRatio, DensityRatio

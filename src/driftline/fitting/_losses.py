@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from driftline._extras import needs
 from driftline._inputs import Floats
 from driftline.fitting._derivatives import Loss, Rows, second_differences
 from driftline.fitting._objectives import (
@@ -27,6 +28,7 @@ from driftline.fitting._objectives import (
 
 __all__ = ["loss_of", "penalised", "resolve_objective", "softmax"]
 
+_PAIR = "or pass a pair of NumPy functions (loss, derivatives)"
 _WIDTH = 1e-4  # of central differences of first derivatives
 _PRODUCT = 256  # numbers between 1 and 2 whose product still fits in double precision, with room to spare
 
@@ -181,6 +183,7 @@ def loss_of(objective: Objective) -> Loss:
         return Slopes(_pair_slopes(objective))
     if objective in _BUILT_IN:
         return _BUILT_IN[objective]
+    needs("torch", "an objective of tensors", advice=_PAIR)
     from driftline.fitting._autograd import AutogradLoss
 
     return AutogradLoss(objective)
@@ -226,6 +229,7 @@ def resolve_objective(objective: Any) -> Objective:
     elif not callable(objective):
         raise ValueError(f"objective={objective!r} must be one of {sorted(OBJECTIVES)}, a function or a pair of them")
     elif objective not in _BUILT_IN:
+        needs("torch", "an objective of tensors", advice=_PAIR)
         from driftline.fitting._autograd import check_objective
 
         check_objective(objective)

@@ -7,7 +7,6 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
 
 from driftline._inputs import Floats
 from driftline.fitting._derivatives import Loss, Rows
@@ -205,6 +204,8 @@ def _is_outdated(curvature: _Curvature, size: float, before: float) -> bool:
 
 def _curvature(problem: _Problem, point: _Point, size: float) -> _Curvature:
     """Return the Hessian or, where it is not positive (LSIF far from its optimum), its positive part by rows."""
+    from scipy.linalg import lapack  # as in _factor
+
     weight = 1e-10 + problem.weight
     num, den = point.rows.second_num, point.rows.second_den
     hessian = problem.hessian(num, den, weight)
@@ -222,6 +223,8 @@ def _hessian_at(problem: _Problem, end: _End) -> Floats:
 
 def _factor(matrix: Floats) -> Floats:
     """Return the Cholesky factor of a positive (semi-)definite matrix, adding to its diagonal until there is one."""
+    from scipy.linalg import lapack  # not at the top: whoever only reads Records would wait for SciPy
+
     size = max(float(np.abs(matrix.diagonal()).mean()), 1e-300)
     if not math.isfinite(size):
         raise FitDivergedError("the curvature of the objective is not finite at the current estimate")
@@ -234,6 +237,8 @@ def _factor(matrix: Floats) -> Floats:
 
 def _direction(point: _Point, gradient: Floats, curvature: _Curvature) -> Floats:
     r"""Return Newton's direction, :math:`-H^{-1}\nabla L`; no entry exceeds 1/2 where the loss is not convex."""
+    from scipy.linalg import lapack  # as in _factor
+
     direction = -np.asarray(lapack.dpotrs(curvature.factor, gradient, lower=1)[0])
     if point.rows.second_num.min() < 0.0:  # stay in the basin around the start, which holds the ratio
         direction = direction * min(1.0, 0.5 / float(np.abs(direction).max()))

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import lapack
 
 from driftline._inputs import Floats
 from driftline.fitting import ConvexFit, Design, Integers, Scores
@@ -166,6 +165,8 @@ def _meat(left: _Role, right: _Role, every: int) -> Floats:
 
 def _inverse_hessian(num: _Role, den: _Role, fit: ConvexFit, meat: Floats) -> tuple[Floats, float]:
     r"""Return :math:`H^{-1}` divided by the slack, and the slack."""
+    from scipy.linalg import lapack  # not at the top: whoever only reads Records would wait for SciPy
+
     factor, status = lapack.dpotrf(fit.hessian, lower=1)
     if status == 0:
         inverse = _mirrored(lapack.dpotri(factor, lower=1)[0])

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import chndtr, chndtrix, ndtr, ndtri
 
 from driftline._inputs import Floats
 
@@ -65,6 +64,8 @@ def tail(x: npt.ArrayLike, dof: float, noncentrality: npt.ArrayLike) -> Floats:
     >>> tail(60.0, 10.0, [30.0]).round(3)
     array([0.057])
     """
+    from scipy.special import chndtr, ndtr  # not at the top: whoever only reads Records would wait for SciPy
+
     x, extra = np.broadcast_arrays(np.asarray(x, dtype=float), np.asarray(noncentrality, dtype=float))
     out, large = np.empty(x.shape), dof + extra > _EXACT
     if large.any():
@@ -81,6 +82,8 @@ def quantiles(levels: Floats, dof: float, noncentrality: float) -> Floats:
     >>> bool(abs(tail(quantiles(np.array([0.3]), 20.0, 5.0), 20.0, 5.0) - 0.7) < 1e-3)
     True
     """
+    from scipy.special import chndtrix, ndtri  # as in tail
+
     if dof + noncentrality <= _EXACT:
         return np.asarray(chndtrix(levels, max(dof, 1e-8), noncentrality))
     power, mean, spread = _sankaran(dof, np.asarray(noncentrality))

@@ -1,4 +1,3 @@
-from ._advance import FIRST as FIRST
 from ._compare import compare as compare
 from ._fields import Panel as Panel
 from ._fields import Setting as Setting
@@ -14,6 +13,7 @@ from ._inspection import inspect as inspect
 from ._inspection import search as search
 from ._monitor import Monitor as Monitor
 from ._monitor import Scores as Scores
+from ._records import FIRST as FIRST
 from ._records import RECORD_SCHEMA as RECORD_SCHEMA
 from ._records import Moved as Moved
 from ._records import Original as Original

@@ -20,14 +20,13 @@ from driftline.alarms import AlarmMemory, Cause
 from driftline.fitting import FitDivergedError
 from driftline.monitor._judgement import Judgement, judge
 from driftline.monitor._novelty import constants, novelty
-from driftline.monitor._records import Original, Record, Status, Summaries
+from driftline.monitor._records import FIRST, Original, Record, Status, Summaries
 from driftline.monitor._settings import Settings
 from driftline.recursion import Info, Policy, State, StepSettings
 from driftline.sources import Cursor, Window
 from driftline.tables import Rows, TableEncoder
 
 __all__ = [
-    "FIRST",
     "RunState",
     "TooFewRowsError",
     "add_original",
@@ -42,7 +41,6 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
-FIRST = "original"
 
 
 class TooFewRowsError(ValueError):

@@ -9,9 +9,9 @@ from driftline import recursion
 from driftline._causes import reason
 from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
-from driftline.monitor._advance import FIRST, fit_encoder, grouped, rows_of, step_settings
+from driftline.monitor._advance import fit_encoder, grouped, rows_of, step_settings
 from driftline.monitor._judgement import moved, plain, sentences
-from driftline.monitor._records import Record, Status
+from driftline.monitor._records import FIRST, Record, Status
 from driftline.monitor._settings import Settings
 from driftline.recursion import Policy
 from driftline.tables import Rows

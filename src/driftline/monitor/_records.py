@@ -13,8 +13,9 @@ from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
 from driftline.monitor._settings import Settings
 
-__all__ = ["RECORD_SCHEMA", "Moved", "Original", "Record", "RecordError", "Run", "Status", "Summaries"]
+__all__ = ["FIRST", "RECORD_SCHEMA", "Moved", "Original", "Record", "RecordError", "Run", "Status", "Summaries"]
 
+FIRST = "original"  # name of the original that a run begins with
 E = TypeVar("E", bound=StrEnum)
 Summaries = Mapping[str, Mapping[str, Any]]  # column -> its histogram, as `driftline.tables` describes it
 

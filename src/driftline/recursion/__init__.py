@@ -1,5 +1,5 @@
 """The recursion over windows: the state it carries, its steps, their diagnostics and their storage."""
 
-import lazy_loader
+from driftline._extras import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

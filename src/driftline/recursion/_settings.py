@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from driftline._errors import Option
+from driftline._extras import needs
 from driftline.fitting import ModuleFactory, Objective, Progress, Training, logistic
 
 __all__ = ["Policy", "StepSettings", "is_network", "penalty_for"]
@@ -29,6 +31,10 @@ class StepSettings:
     seed: int = 0
     progress: Progress | None = None
     names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if is_network(self.model):
+            needs("torch", Option("model", self.model) if isinstance(self.model, str) else "a model that is a network")
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """Rows from anywhere (files, folders, pipes, frames), cut into windows by rows or by time."""
 
-import lazy_loader
+from driftline._extras import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import narwhals as nw
 import pyarrow as pa
 
 from driftline.sources._batches import Batch, Cursor, SourceError, checked_table, numbered
@@ -22,6 +21,8 @@ def is_frame(data: Any) -> bool:
         return True
     if isinstance(data, pa.RecordBatchReader):
         return False
+    import narwhals as nw  # not at the top: files do not need it
+
     try:
         wrapped = nw.from_native(data, pass_through=True, allow_series=True)
     except Exception:  # a frame with a fault, which as_table will report
@@ -55,6 +56,8 @@ def rows_of_frame(frame: Any) -> Rows:
 
 
 def _converted(frame: Any, name: str) -> pa.Table:
+    import narwhals as nw  # as in is_frame
+
     try:
         wrapped = nw.from_native(frame, pass_through=True)
         if isinstance(wrapped, nw.LazyFrame):

@@ -1,5 +1,5 @@
 """Simulated streams and an invented web shop whose true drift is known, for demos, tests and benchmarks."""
 
-import lazy_loader
+from driftline._extras import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,5 +1,5 @@
 """Encoding of tables with mixed columns as arrays; the kind of each column is frozen on the first window."""
 
-import lazy_loader
+from driftline._extras import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

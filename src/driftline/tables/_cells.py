@@ -12,14 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from driftline._errors import DriftlineError, Option
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-except ImportError as error:  # the core of driftline does not need it
-    raise ImportError("tables need pyarrow: pip install 'driftline[monitor]'") from error
 
 __all__ = [
     "FAMILIES",

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from driftline._extras import needs
 from driftline._inputs import as_rows
 from driftline.fitting import seeded
 
@@ -93,9 +94,8 @@ def _both(real: Any, generated: Any) -> tuple[Tensor, Tensor]:
 
 
 def _torchmetrics() -> tuple[Any, Any]:
-    try:
-        from torchmetrics.image.fid import FrechetInceptionDistance
-        from torchmetrics.image.kid import KernelInceptionDistance
-    except ImportError as error:
-        raise ImportError("FID and KID need torchmetrics: pip install 'driftline[eval]'") from error
+    needs("torchmetrics", "a FID or KID")
+    from torchmetrics.image.fid import FrechetInceptionDistance
+    from torchmetrics.image.kid import KernelInceptionDistance
+
     return FrechetInceptionDistance, KernelInceptionDistance
