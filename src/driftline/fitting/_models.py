@@ -6,6 +6,7 @@ when tracing began, so that psi refers to the same coordinates in every step.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
@@ -31,7 +32,6 @@ __all__ = [
 
 Integers = npt.NDArray[np.int64]
 
-_FEW = 64  # rows that show, for most columns, that there are more than two values
 _CACHE = 65_536  # numbers in double precision that stay in the cache while they are used again
 CHUNK = 4096  # rows processed at a time: small enough for the cache, large enough for the matrix products
 
@@ -250,7 +250,7 @@ class Features(NamedTuple):
             return moved, self.squares[:0]
         known = np.concatenate([self.linear, moved])
         plain = np.setdiff1d(known, self.squares)
-        return moved, plain[[_has_three(*(z[:, j] for z in windows)) for j in plain]] if len(plain) else plain
+        return moved, plain[_have_three([z[:, plain] for z in windows])] if len(plain) else plain
 
     def _cuts(self) -> list[slice]:
         """Return the places of columns, squares, pairs and units among the features."""
@@ -311,12 +311,10 @@ def _fitted(z: Floats, linear: Integers, squares: Integers, pairs: Integers, wei
     return bare._replace(center=center, scale=scale)
 
 
-def _has_three(*parts: Floats) -> bool:
-    """Say whether the parts of a column hold at least three values."""
-    if any(len(np.unique(part[:_FEW])) > 2 for part in parts):
-        return True
-    low, high = min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
-    return not all(bool(((part == low) | (part == high)).all()) for part in parts)
+def _have_three(parts: Sequence[Floats]) -> npt.NDArray[np.bool_]:
+    """Say which columns hold at least three values in all parts (n, k) together, (k,)."""
+    low, high = np.min([part.min(0) for part in parts], axis=0), np.max([part.max(0) for part in parts], axis=0)
+    return np.asarray(np.any([((part != low) & (part != high)).any(0) for part in parts], axis=0))
 
 
 class Psi(Protocol):

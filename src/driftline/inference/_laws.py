@@ -21,8 +21,8 @@ from driftline._inputs import Floats
 __all__ = ["Law", "law_of", "quantiles", "tail"]
 
 _EXACT = 5.0  # sum of degrees of freedom and noncentrality above which a power of the variable is nearly normal
-_POINTS = 65  # points at which the law is evaluated at once when it is inverted
-_LOOKS = 4  # times that the stretch between two of them is divided again
+_POINTS = 9  # points at which the law is evaluated at once when it is inverted
+_LOOKS = 8  # times that the stretch between two of them is divided again
 
 
 @dataclass(frozen=True, slots=True)
