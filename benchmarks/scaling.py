@@ -1,0 +1,107 @@
+"""Scaling: the cost of a step against rows, columns and originals; Newton's method against L-BFGS."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from statistics import median
+
+import numpy as np
+
+from benchmarks.results import Result
+from driftline import ContinualDensityRatio
+from driftline.fitting import LogLinearDesign, fit_convex, fit_features, fit_lbfgs, fit_standardizer, logistic, loss_of
+from driftline.synthetic import GaussianStream
+
+ROWS = (1_000, 3_000, 10_000, 30_000, 100_000, 200_000)
+COLUMNS = (5, 20, 64, 200, 500, 1_000, 2_000)
+ORIGINALS = (1, 2, 4, 8, 16)
+FEATURES = (50, 100, 200, 400, 800, 1_200, 1_600, 2_400)
+REPEATS = 3
+LINEAR = 1.1  # slope on a log-log scale; caches and noise account for the tenth
+
+
+def run(seeds: int) -> Iterator[Result]:
+    """Measure CPU seconds of a step and their slopes on a log-log scale; medians of three steps, one seed."""
+    cases: tuple[tuple[str, Sequence[int], Callable[[int], float], float | None], ...] = (
+        ("rows, 20 columns", ROWS, lambda n: _step(n, 20, 1), LINEAR),
+        ("columns, 5,000 rows", COLUMNS, lambda d: _step(5_000, d, 1), None),
+        ("originals, 5,000 x 20", ORIGINALS, lambda k: _step(5_000, 20, k), LINEAR),
+    )
+    for what, sizes, cost, bar in cases:
+        seconds = []
+        for size in sizes:
+            seconds.append(cost(size))
+            yield Result(f"a step against {what}: CPU seconds at {size:,}", 0, seconds[-1], None)
+        yield Result(f"a step against {what}: slope", 0, _slope(sizes, seconds), None)
+        half = len(sizes) // 2  # small sizes show the fixed cost, large ones how it grows
+        yield Result(f"a step against {what}: slope of the larger half", 0, _slope(sizes[half:], seconds[half:]), bar)
+
+
+def newton(seeds: int) -> Iterator[Result]:
+    """Measure fits of the same features by both methods, on 5,000 and 20,000 rows, and where they cost the same."""
+    for rows in (5_000, 20_000):
+        ratios = []
+        for features in FEATURES:
+            exact, gradient = _fits(rows, features // 2)
+            ratios.append(exact / gradient)
+            label = f"{rows:,} rows, {features:,} features"
+            yield Result(f"{label}: CPU seconds, Newton", 0, exact, None)
+            yield Result(f"{label}: CPU seconds, L-BFGS", 0, gradient, None)
+            yield Result(f"{label}: Newton / L-BFGS", 0, ratios[-1], None)
+        yield Result(f"{rows:,} rows: features where both cost the same", 0, _crossing(FEATURES, ratios), None)
+
+
+def _step(rows: int, columns: int, originals: int) -> float:
+    """Return CPU seconds of a step of all originals, each with windows of its own."""
+    stream, rng = GaussianStream(dim=columns), np.random.default_rng(0)
+    names = ["original", *(f"further {i}" for i in range(1, originals))]
+    estimator = ContinualDensityRatio(random_state=0).fit(stream.sample(0, rows, rng))
+    for name in names[1:]:
+        estimator.add_original(stream.sample(0, rows, rng), name=name)
+    costs = []
+    for t in range(1, REPEATS + 1):
+        windows = {name: stream.sample(t, rows, rng) for name in names}
+        costs.append(_cpu(lambda w=windows: estimator.partial_fit(w)))
+    return median(costs)
+
+
+def _fits(rows: int, columns: int) -> tuple[float, float]:
+    """Return CPU seconds of a fit of columns and their squares, by Newton's method and by L-BFGS, in turn.
+
+    The drift is that of one step of the paper's stream, spread so that its size does not depend on the columns.
+    """
+    stream, rng = GaussianStream(dim=columns, delta=0.02 * (64 / columns) ** 0.5), np.random.default_rng(0)
+    first, second = stream.sample(0, rows, rng), stream.sample(1, rows, rng)
+    standardizer, loss = fit_standardizer(first), loss_of(logistic)
+    z_num, z_den = standardizer(first), standardizer(second)
+    features = fit_features(z_num)
+    costs: dict[Callable[..., object], list[float]] = {fit_convex: [], fit_lbfgs: []}
+    for _ in range(REPEATS):
+        for fit, found in costs.items():
+            # new designs each time: they keep their matrices
+            num, den = LogLinearDesign(features, z_num), LogLinearDesign(features, z_den)
+            found.append(_cpu(lambda f=fit, a=num, b=den: f(a, b, loss, ridge=1.0 * features.prior)))
+    return median(costs[fit_convex]), median(costs[fit_lbfgs])
+
+
+def _cpu(call: Callable[[], object]) -> float:
+    began = time.process_time()
+    call()
+    return time.process_time() - began
+
+
+def _slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def _crossing(sizes: Sequence[int], ratios: Sequence[float]) -> float:
+    """Return the size from which on the ratio exceeds 1, between sizes on a log-log scale; inf if it never does."""
+    below = [i for i, ratio in enumerate(ratios) if ratio <= 1.0]
+    last = below[-1] if below else -1
+    if last == len(sizes) - 1:
+        return float("inf")
+    if last < 0:
+        return 0.0
+    near = np.log(ratios[last : last + 2])
+    return float(np.exp(np.interp(0.0, near, np.log(sizes[last : last + 2]))))
