@@ -65,8 +65,8 @@ def main() -> None:
         parser.error(f"{AGAINST} and --against COMMIT need each other: python -m benchmarks {AGAINST} --against HEAD~1")
     # far away on purpose: doubts are expected, and numbers say by how much estimates are off
     warnings.filterwarnings("ignore", category=UntrustedEstimateWarning)
-    results, console, chosen = [], Console(), args.names or list(BENCHMARKS)
-    with Progress(console=console) as progress:
+    results, chosen = [], args.names or list(BENCHMARKS)
+    with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("benchmarks", total=len(chosen))
         say = partial(_say, progress, task)
         compare = partial(against.run, commit=args.against, scale=args.scale, cache=args.cache, say=say)
@@ -80,11 +80,14 @@ def main() -> None:
     if args.markdown or AGAINST in chosen:
         print(markdown(results))
     else:
-        console.print(table(results))
+        Console().print(table(results))
 
 
 def _say(progress: Progress, task: TaskID, text: str) -> None:
+    """Show what is being measured: beside the bar or, where there is none to see, on a line of its own."""
     progress.update(task, description=text)
+    if not progress.console.is_terminal:
+        progress.console.print(text)
 
 
 if __name__ == "__main__":
