@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
+from unittest.mock import patch
 
 import numpy as np
 
 from benchmarks.results import Result
 from driftline import ContinualDensityRatio
 from driftline.fitting import LogLinearDesign, fit_convex, fit_features, fit_lbfgs, fit_standardizer, logistic, loss_of
+from driftline.recursion import _log_linear as log_linear
 from driftline.synthetic import GaussianStream
 
 ROWS = (1_000, 3_000, 10_000, 30_000, 100_000, 200_000)
@@ -27,6 +29,7 @@ def run(seeds: int) -> Iterator[Result]:
         ("rows, 20 columns", ROWS, lambda n: _step(n, 20, 1), LINEAR),
         ("columns, 5,000 rows", COLUMNS, lambda d: _step(5_000, d, 1), None),
         ("originals, 5,000 x 20", ORIGINALS, lambda k: _step(5_000, 20, k), LINEAR),
+        ("originals with one window, 5,000 x 20", ORIGINALS, lambda k: _step(5_000, 20, k, shared=True), LINEAR),
     )
     for what, sizes, cost, bar in cases:
         seconds = []
@@ -39,21 +42,26 @@ def run(seeds: int) -> Iterator[Result]:
 
 
 def newton(seeds: int) -> Iterator[Result]:
-    """Measure fits of the same features by both methods, on 5,000 and 20,000 rows, and where they cost the same."""
+    """Measure both methods on the same features, for 5,000 and 20,000 rows, and where they cost the same.
+
+    Fits are compared alone, and as steps: a step by Newton's method has error bars, one by L-BFGS has none.
+    """
     for rows in (5_000, 20_000):
-        ratios = []
-        for features in FEATURES:
-            exact, gradient = _fits(rows, features // 2)
-            ratios.append(exact / gradient)
-            label = f"{rows:,} rows, {features:,} features"
-            yield Result(f"{label}: CPU seconds, Newton", 0, exact, None)
-            yield Result(f"{label}: CPU seconds, L-BFGS", 0, gradient, None)
-            yield Result(f"{label}: Newton / L-BFGS", 0, ratios[-1], None)
-        yield Result(f"{rows:,} rows: features where both cost the same", 0, _crossing(FEATURES, ratios), None)
+        for what, measured in (("fit", _fits), ("step", _steps)):
+            ratios = []
+            for features in FEATURES:
+                exact, gradient = measured(rows, features // 2)
+                ratios.append(exact / gradient)
+                label = f"{what}, {rows:,} rows, {features:,} features"
+                yield Result(f"{label}: CPU seconds, Newton", 0, exact, None)
+                yield Result(f"{label}: CPU seconds, L-BFGS", 0, gradient, None)
+                yield Result(f"{label}: Newton / L-BFGS", 0, ratios[-1], None)
+            same = _crossing(FEATURES, ratios)
+            yield Result(f"{what}, {rows:,} rows: features where both cost the same", 0, same, None)
 
 
-def _step(rows: int, columns: int, originals: int) -> float:
-    """Return CPU seconds of a step of all originals, each with windows of its own."""
+def _step(rows: int, columns: int, originals: int, shared: bool = False) -> float:
+    """Return CPU seconds of a step of all originals, with one window for all or one for each."""
     stream, rng = GaussianStream(dim=columns), np.random.default_rng(0)
     names = ["original", *(f"further {i}" for i in range(1, originals))]
     estimator = ContinualDensityRatio(random_state=0).fit(stream.sample(0, rows, rng))
@@ -61,17 +69,20 @@ def _step(rows: int, columns: int, originals: int) -> float:
         estimator.add_original(stream.sample(0, rows, rng), name=name)
     costs = []
     for t in range(1, REPEATS + 1):
-        windows = {name: stream.sample(t, rows, rng) for name in names}
+        window = stream.sample(t, rows, rng)
+        windows = {name: window if shared else stream.sample(t, rows, rng) for name in names}
         costs.append(_cpu(lambda w=windows: estimator.partial_fit(w)))
     return median(costs)
 
 
-def _fits(rows: int, columns: int) -> tuple[float, float]:
-    """Return CPU seconds of a fit of columns and their squares, by Newton's method and by L-BFGS, in turn.
+def _stream(columns: int) -> GaussianStream:
+    """Return the paper's stream, its drift spread so that a step has one size whatever the columns."""
+    return GaussianStream(dim=columns, delta=0.02 * (64 / columns) ** 0.5)
 
-    The drift is that of one step of the paper's stream, spread so that its size does not depend on the columns.
-    """
-    stream, rng = GaussianStream(dim=columns, delta=0.02 * (64 / columns) ** 0.5), np.random.default_rng(0)
+
+def _fits(rows: int, columns: int) -> tuple[float, float]:
+    """Return CPU seconds of a fit of columns and their squares, by Newton's method and by L-BFGS, in turn."""
+    stream, rng = _stream(columns), np.random.default_rng(0)
     first, second = stream.sample(0, rows, rng), stream.sample(1, rows, rng)
     standardizer, loss = fit_standardizer(first), loss_of(logistic)
     z_num, z_den = standardizer(first), standardizer(second)
@@ -83,6 +94,20 @@ def _fits(rows: int, columns: int) -> tuple[float, float]:
             num, den = LogLinearDesign(features, z_num), LogLinearDesign(features, z_den)
             found.append(_cpu(lambda f=fit, a=num, b=den: f(a, b, loss, ridge=1.0 * features.prior)))
     return median(costs[fit_convex]), median(costs[fit_lbfgs])
+
+
+def _steps(rows: int, columns: int) -> tuple[float, float]:
+    """Return CPU seconds of a step of the quadratic model, by Newton's method and by L-BFGS, in turn."""
+    stream, rng = _stream(columns), np.random.default_rng(0)
+    first, allowed = stream.sample(0, rows, rng), (1_000_000, 0)
+    estimators = [ContinualDensityRatio(model="quadratic", random_state=0).fit(first) for _ in allowed]
+    costs: list[list[float]] = [[], []]
+    for t in range(1, REPEATS + 1):
+        window = stream.sample(t, rows, rng)
+        for estimator, limit, found in zip(estimators, allowed, costs, strict=True):
+            with patch.object(log_linear, "NEWTON_FEATURES", limit):
+                found.append(_cpu(lambda e=estimator, w=window: e.partial_fit(w)))
+    return median(costs[0]), median(costs[1])
 
 
 def _cpu(call: Callable[[], object]) -> float:
