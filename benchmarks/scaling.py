@@ -8,6 +8,7 @@ from statistics import median
 from unittest.mock import patch
 
 import numpy as np
+from scipy.signal import lfilter
 
 from benchmarks.results import Result
 from driftline import ContinualDensityRatio
@@ -19,6 +20,7 @@ ROWS = (1_000, 3_000, 10_000, 30_000, 100_000, 200_000)
 COLUMNS = (5, 20, 64, 200, 500, 1_000, 2_000)
 ORIGINALS = (1, 2, 4, 8, 16)
 FEATURES = (50, 100, 200, 400, 800, 1_200, 1_600, 2_400)
+CORRELATION = 0.9
 REPEATS = 3
 LINEAR = 1.1  # slope on a log-log scale; caches and noise account for the tenth
 
@@ -44,20 +46,21 @@ def run(seeds: int) -> Iterator[Result]:
 def newton(seeds: int) -> Iterator[Result]:
     """Measure both methods on the same features, for 5,000 and 20,000 rows, and where they cost the same.
 
-    Fits are compared alone, and as steps: a step by Newton's method has error bars, one by L-BFGS has none.
+    Fits are compared alone, and as steps: a step by Newton's method has error bars, one by L-BFGS has none. The columns
+    are independent, which suits L-BFGS, or each is correlated with its neighbours, as in tables.
     """
-    for rows in (5_000, 20_000):
-        for what, measured in (("fit", _fits), ("step", _steps)):
-            ratios = []
-            for features in FEATURES:
-                exact, gradient = measured(rows, features // 2)
-                ratios.append(exact / gradient)
-                label = f"{what}, {rows:,} rows, {features:,} features"
-                yield Result(f"{label}: CPU seconds, Newton", 0, exact, None)
-                yield Result(f"{label}: CPU seconds, L-BFGS", 0, gradient, None)
-                yield Result(f"{label}: Newton / L-BFGS", 0, ratios[-1], None)
-            same = _crossing(FEATURES, ratios)
-            yield Result(f"{what}, {rows:,} rows: features where both cost the same", 0, same, None)
+    cases = [(rows, what, rho) for rows in (5_000, 20_000) for what in ("fit", "step") for rho in (0.0, CORRELATION)]
+    for rows, what, rho in cases:
+        measured, ratios = {"fit": _fits, "step": _steps}[what], []
+        case = f"{what}, {rows:,} rows, correlation {rho:g}"
+        for features in FEATURES:
+            exact, gradient = measured(rows, features // 2, rho)
+            ratios.append(exact / gradient)
+            label = f"{case}, {features:,} features"
+            yield Result(f"{label}: CPU seconds, Newton", 0, exact, None)
+            yield Result(f"{label}: CPU seconds, L-BFGS", 0, gradient, None)
+            yield Result(f"{label}: Newton / L-BFGS", 0, ratios[-1], None)
+        yield Result(f"{case}: features from which L-BFGS costs less", 0, _crossing(FEATURES, ratios), None)
 
 
 def _step(rows: int, columns: int, originals: int, shared: bool = False) -> float:
@@ -75,15 +78,20 @@ def _step(rows: int, columns: int, originals: int, shared: bool = False) -> floa
     return median(costs)
 
 
-def _stream(columns: int) -> GaussianStream:
-    """Return the paper's stream, its drift spread so that a step has one size whatever the columns."""
-    return GaussianStream(dim=columns, delta=0.02 * (64 / columns) ** 0.5)
+def _windows(rows: int, columns: int, count: int, rho: float) -> list[np.ndarray]:
+    """Draw windows of the paper's stream, its drift spread so that a step has one size whatever the columns.
+
+    With ``rho``, the columns follow an AR(1) process with that coefficient.
+    """
+    stream = GaussianStream(dim=columns, delta=0.02 * (64 / columns) ** 0.5)
+    rng = np.random.default_rng(0)
+    windows = [stream.sample(t, rows, rng) for t in range(count)]
+    return [lfilter([(1.0 - rho**2) ** 0.5], [1.0, -rho], window, axis=1) for window in windows]
 
 
-def _fits(rows: int, columns: int) -> tuple[float, float]:
+def _fits(rows: int, columns: int, rho: float) -> tuple[float, float]:
     """Return CPU seconds of a fit of columns and their squares, by Newton's method and by L-BFGS, in turn."""
-    stream, rng = _stream(columns), np.random.default_rng(0)
-    first, second = stream.sample(0, rows, rng), stream.sample(1, rows, rng)
+    first, second = _windows(rows, columns, 2, rho)
     standardizer, loss = fit_standardizer(first), loss_of(logistic)
     z_num, z_den = standardizer(first), standardizer(second)
     features = fit_features(z_num)
@@ -96,14 +104,13 @@ def _fits(rows: int, columns: int) -> tuple[float, float]:
     return median(costs[fit_convex]), median(costs[fit_lbfgs])
 
 
-def _steps(rows: int, columns: int) -> tuple[float, float]:
+def _steps(rows: int, columns: int, rho: float) -> tuple[float, float]:
     """Return CPU seconds of a step of the quadratic model, by Newton's method and by L-BFGS, in turn."""
-    stream, rng = _stream(columns), np.random.default_rng(0)
-    first, allowed = stream.sample(0, rows, rng), (1_000_000, 0)
+    first, *windows = _windows(rows, columns, REPEATS + 1, rho)
+    allowed = (1_000_000, 0)
     estimators = [ContinualDensityRatio(model="quadratic", random_state=0).fit(first) for _ in allowed]
     costs: list[list[float]] = [[], []]
-    for t in range(1, REPEATS + 1):
-        window = stream.sample(t, rows, rng)
+    for window in windows:
         for estimator, limit, found in zip(estimators, allowed, costs, strict=True):
             with patch.object(log_linear, "NEWTON_FEATURES", limit):
                 found.append(_cpu(lambda e=estimator, w=window: e.partial_fit(w)))
