@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
-import torch
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.results import Result
 from driftline import ContinualDensityRatio, DensityRatio, Training, inference
-from driftline.fitting import _newton as newton
+from driftline.fitting import logistic, loss_of
 from driftline.recursion import _log_linear as log_linear
 from driftline.synthetic import GaussianStream
 
 ROWS = 50_000
+CHUNK = 8192
 
 
 def _seconds(call: Callable[[], object]) -> float:
@@ -46,19 +46,19 @@ def _stepper(estimator: ContinualDensityRatio, windows: list[np.ndarray]) -> flo
 
 def error_bars(seeds: int) -> Iterator[Result]:
     """Measure what error bars add to a step: the same steps with and without the uncertainty, in turn."""
-    stream, empty = GaussianStream(), torch.zeros(0)
+    stream, empty, loss = GaussianStream(), np.zeros(0), type(loss_of(logistic))
     real = {
         "advance": inference.advance,
         "optimism": inference.optimism,
         "reach": log_linear.reach,
-        "third": newton._third,
+        "third": loss.third,
     }
 
     def switch(on: bool) -> None:
         inference.advance = real["advance"] if on else lambda *parts: None
         inference.optimism = real["optimism"] if on else lambda uncertainty: 0.0
         log_linear.reach = real["reach"] if on else lambda z, settings: 0
-        newton._third = real["third"] if on else lambda *parts: (empty, empty)
+        loss.third = real["third"] if on else lambda *parts: (empty, empty)
 
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
@@ -126,29 +126,37 @@ def scoring(seeds: int) -> Iterator[Result]:
     """Compare scoring 1e6 x 64 rows with the bare matrix products of the same model."""
     stream, rng = GaussianStream(), np.random.default_rng(0)
     big = stream.sample(3, 1_000_000, rng)
-    rows = torch.from_numpy(big)
-    for model in ("quadratic", "mlp"):
-        training = Training(epochs=1)
-        estimator = DensityRatio(model=model, training=training, random_state=0)
+    for model, bare in (("quadratic", _bare_quadratic(big)), ("mlp", _bare_network(big))):
+        estimator = DensityRatio(model=model, training=Training(epochs=1), random_state=0)
         estimator.fit(stream.sample(0, ROWS, rng), stream.sample(3, ROWS, rng))
-        weights = [torch.randn(a, b) for a, b in ((64, 256), (256, 256), (256, 1))]
-        pair = torch.randn(64, dtype=torch.float64), torch.randn(64, dtype=torch.float64)
-
-        def bare_quadratic(pair: tuple[torch.Tensor, torch.Tensor] = pair) -> torch.Tensor:
-            return torch.cat([part @ pair[0] + (part * part) @ pair[1] for part in rows.split(8192)])
-
-        def bare_network(weights: list[torch.Tensor] = weights) -> torch.Tensor:
-            parts = []
-            for part in rows.split(8192):
-                part = part.float()
-                for weight in weights:
-                    part = part @ weight
-                parts.append(part)
-            return torch.cat(parts)
-
-        bare = bare_quadratic if model == "quadratic" else bare_network
         for seed in range(seeds):
             floor = min(_seconds(bare) for _ in range(3))
             own = min(_seconds(lambda e=estimator: e.log_ratio(big)) for _ in range(3))
             yield Result(f"scoring 1e6 x 64, {model}: seconds", seed, own, None)
             yield Result(f"scoring 1e6 x 64, {model} / bare matrix products", seed, own / floor, 2.0)
+
+
+def _bare_quadratic(rows: np.ndarray) -> Callable[[], object]:
+    """Return the products of a linear and a quadratic part, in parts that fit into the cache."""
+    rng = np.random.default_rng(0)
+    linear, square = rng.standard_normal((2, rows.shape[1]))
+    parts = [rows[i : i + CHUNK] for i in range(0, len(rows), CHUNK)]
+    return lambda: np.concatenate([part @ linear + (part * part) @ square for part in parts])
+
+
+def _bare_network(rows: np.ndarray) -> Callable[[], object]:
+    """Return the products of two hidden layers of 256 units, in single precision, with PyTorch."""
+    import torch  # not at the top: only networks need it
+
+    weights = [torch.randn(a, b) for a, b in ((rows.shape[1], 256), (256, 256), (256, 1))]
+
+    def products() -> torch.Tensor:
+        parts = []
+        for part in torch.from_numpy(rows).split(CHUNK):
+            part = part.float()
+            for weight in weights:
+                part = part @ weight
+            parts.append(part)
+        return torch.cat(parts)
+
+    return products
