@@ -65,12 +65,8 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         if not hidden or not all(isinstance(w, int | np.integer) and w > 0 for w in hidden):
             raise ValueError(f"hidden={self.hidden!r} must be widths of hidden layers, such as (256, 256)")
         check_device(self.device)
-        if callable(self.model) or self.model == "mlp":
-            from driftline.fitting import resolve_device  # needs PyTorch
-
-            resolve_device(self.device)
         training = check_training(Training() if self.training is None else self.training)
-        return StepSettings(
+        settings = StepSettings(
             objective=resolve_objective(self.objective),
             model=self.model,
             hidden=hidden,
@@ -82,6 +78,11 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
             progress=self.progress,
             names=tuple(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
         )
+        if callable(self.model) or self.model == "mlp":
+            from driftline.fitting import resolve_device  # not at the top: it needs PyTorch
+
+            resolve_device(self.device)
+        return settings
 
     def _lag(self) -> int | None:
         if self.lag == "auto":

@@ -33,6 +33,7 @@ from ._laws import Law as Law
 from ._laws import law_of as law_of
 from ._laws import quantiles as quantiles
 from ._laws import tail as tail
+from ._probes import probed_optimism as probed_optimism
 from ._theory import exponential_family_covariance as exponential_family_covariance
 from ._theory import gaussian_mean_shift as gaussian_mean_shift
 from ._theory import step_covariance as step_covariance

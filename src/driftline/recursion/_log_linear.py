@@ -232,13 +232,14 @@ def _lbfgs_step(anchor: Anchor, window: Floats, problem: _Problem, settings: Ste
     """Fit many features, or a loss that couples the rows; the constant, which it may not determine, is solved alone."""
     features = problem.features
     num, den = (LogLinearDesign(features, z) for z in (problem.z_num, problem.z_den))
+    ridge = settings.ridge * features.prior
     fit = fit_lbfgs(
         num,
         den,
         _loss(anchor, window, settings),
         offset_num=problem.offset_num,
         offset_den=problem.offset_den,
-        ridge=settings.ridge * features.prior,
+        ridge=ridge,
     )
     log_num, log_den = fit.log_num - fit.coef[-1], fit.log_den - fit.coef[-1]
     constant = bridge_constant(log_num, log_den, settings.objective)
@@ -246,7 +247,13 @@ def _lbfgs_step(anchor: Anchor, window: Floats, problem: _Problem, settings: Ste
     coef[problem.before.positions(features)] += problem.coef
     psi = LogLinear(anchor.psi.standardizer, features, coef)
     arrived = arrive(anchor, window, psi, constant, settings)._replace(design=den)
-    return Step(arrived, fit.info, log_num + constant, log_den + constant, constant, features.size + 1)
+    log_num, log_den = log_num + constant, log_den + constant
+    info, loss = fit.info, loss_of(unnormalised(settings.objective))
+    if loss.separable:  # the expected loss is that of the objective which determines the constant, without a penalty
+        rows = loss.rows(log_num, log_den)
+        optimism = inference.probed_optimism(num, den, rows, ridge / (len(log_num) + len(log_den)))
+        info = info._replace(held_out=rows.loss + optimism)
+    return Step(arrived, info, log_num, log_den, constant, features.size + 1)
 
 
 def _is_penalised(anchor: Anchor, window: Floats, settings: StepSettings) -> bool:
