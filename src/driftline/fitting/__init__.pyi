@@ -34,6 +34,7 @@ from ._networks import mlp_factory as mlp_factory
 from ._networks import resolve_device as resolve_device
 from ._newton import bridge_constant as bridge_constant
 from ._newton import fit_convex as fit_convex
+from ._newton import half_inverse as half_inverse
 from ._objectives import OBJECTIVES as OBJECTIVES
 from ._objectives import Objective as Objective
 from ._objectives import constraint_residual as constraint_residual

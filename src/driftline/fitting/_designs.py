@@ -158,6 +158,7 @@ class LogLinearDesign:
         place = np.empty(features.columns, dtype=np.int64)
         place[self.order] = np.arange(len(self.order))
         self._place = place[features.linear]  # of each column among the live ones
+        self._thinned: dict[int, LogLinearDesign] = {}
 
     @cached_property
     def _extra(self) -> Floats:
@@ -228,7 +229,9 @@ class LogLinearDesign:
         return forms_of(self._single, matrix)
 
     def thin(self, every: int) -> LogLinearDesign:
-        """Keep every ``every``-th row."""
+        """Keep every ``every``-th row; the same is not made twice."""
+        if every in self._thinned:
+            return self._thinned[every]
         z = np.ascontiguousarray(self.z[::every])
         out = copy.copy(self)
         out.z, out.shape = z, (len(z), self.shape[1])
@@ -236,6 +239,8 @@ class LogLinearDesign:
         for made in ("_extra", "_single"):  # no need to make these again
             if made in self.__dict__:
                 out.__dict__[made] = np.ascontiguousarray(self.__dict__[made][::every])
+        out._thinned = {}
+        self._thinned[every] = out
         return out
 
     def take(self, start: int, stop: int, every: int) -> Floats:

@@ -15,7 +15,7 @@ from driftline.fitting._fits import ConvexFit, FitDivergedError, FitInfo, Scores
 from driftline.fitting._losses import loss_of
 from driftline.fitting._objectives import Objective, log_mean_exp, logistic, lsif, nwj, unnormalised
 
-__all__ = ["bridge_constant", "fit_convex"]
+__all__ = ["bridge_constant", "fit_convex", "half_inverse"]
 
 _SAMPLE = 8  # large fits start from the solution on one row in this many
 _RUNAWAY = 50.0  # a standardised coefficient or a loss beyond this is on its way to infinity
@@ -118,10 +118,10 @@ class _Problem(NamedTuple):
 
 
 class _Curvature(NamedTuple):
-    """A positive definite Hessian, its Cholesky factor, and the size of the gradient where it was taken."""
+    """A positive definite Hessian, its half inverse, and the size of the gradient where it was taken."""
 
     hessian: Floats
-    factor: Floats
+    half: Floats
     gradient: float
 
 
@@ -170,7 +170,7 @@ def _start(problem: _Problem) -> tuple[Floats, _Curvature | None]:
     except FitDivergedError:
         return zero, None
     hessian = _hessian_at(part, near)
-    return near.point.coef, _Curvature(hessian, _factor(hessian), float("inf"))
+    return near.point.coef, _Curvature(hessian, _half(hessian), float("inf"))
 
 
 def _descend(problem: _Problem, point: _Point, curvature: _Curvature | None, max_iter: int, tol: float) -> _End:
@@ -204,14 +204,12 @@ def _is_outdated(curvature: _Curvature, size: float, before: float) -> bool:
 
 def _curvature(problem: _Problem, point: _Point, size: float) -> _Curvature:
     """Return the Hessian or, where it is not positive (LSIF far from its optimum), its positive part by rows."""
-    from scipy.linalg import lapack  # as in _factor
-
     weight = 1e-10 + problem.weight
     num, den = point.rows.second_num, point.rows.second_den
     hessian = problem.hessian(num, den, weight)
-    if (num.min() < 0.0 or den.min() < 0.0) and lapack.dpotrf(hessian, lower=1)[1] != 0:
+    if (num.min() < 0.0 or den.min() < 0.0) and half_inverse(hessian) is None:
         hessian = problem.hessian(np.maximum(num, 0.0), np.maximum(den, 0.0), weight)
-    return _Curvature(hessian, _factor(hessian), size)
+    return _Curvature(hessian, _half(hessian), size)
 
 
 def _hessian_at(problem: _Problem, end: _End) -> Floats:
@@ -221,25 +219,34 @@ def _hessian_at(problem: _Problem, end: _End) -> Floats:
     return problem.hessian(end.point.rows.second_num, end.point.rows.second_den, problem.weight)
 
 
-def _factor(matrix: Floats) -> Floats:
-    """Return the Cholesky factor of a positive (semi-)definite matrix, adding to its diagonal until there is one."""
-    from scipy.linalg import lapack  # not at the top: whoever only reads Records would wait for SciPy
+def half_inverse(matrix: Floats) -> Floats | None:
+    r"""Return :math:`L^{-1}`, where :math:`A = LL^\top` and :math:`A^{-1} = L^{-\top}L^{-1}`; None if A is not positive.
 
+    >>> half = half_inverse(np.array([[4.0, 0.0], [0.0, 0.25]]))
+    >>> (half.T @ half).tolist()
+    [[0.25, 0.0], [0.0, 4.0]]
+    """
+    try:
+        return np.asarray(np.linalg.inv(np.linalg.cholesky(matrix)))
+    except np.linalg.LinAlgError:
+        return None
+
+
+def _half(matrix: Floats) -> Floats:
+    """Return the half inverse of a positive (semi-)definite matrix, adding to its diagonal until there is one."""
     size = max(float(np.abs(matrix.diagonal()).mean()), 1e-300)
     if not math.isfinite(size):
         raise FitDivergedError("the curvature of the objective is not finite at the current estimate")
     for jitter in (0.0, 1e-9, 1e-6, 1e-3, 1.0):
-        factor, status = lapack.dpotrf(matrix + jitter * size * np.eye(len(matrix)), lower=1)
-        if status == 0:
-            return np.asarray(factor)
+        half = half_inverse(matrix + jitter * size * np.eye(len(matrix)))
+        if half is not None:
+            return half
     raise FitDivergedError("the curvature of the objective is not positive at the current estimate")
 
 
 def _direction(point: _Point, gradient: Floats, curvature: _Curvature) -> Floats:
     r"""Return Newton's direction, :math:`-H^{-1}\nabla L`; no entry exceeds 1/2 where the loss is not convex."""
-    from scipy.linalg import lapack  # as in _factor
-
-    direction = -np.asarray(lapack.dpotrs(curvature.factor, gradient, lower=1)[0])
+    direction = -(curvature.half.T @ (curvature.half @ gradient))
     if point.rows.second_num.min() < 0.0:  # stay in the basin around the start, which holds the ratio
         direction = direction * min(1.0, 0.5 / float(np.abs(direction).max()))
     return direction

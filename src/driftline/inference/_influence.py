@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import ConvexFit, Design, Integers, Scores
+from driftline.fitting import ConvexFit, Design, Integers, Scores, half_inverse
 from driftline.inference._dependence import long_run, positive
 
 __all__ = [
@@ -165,13 +165,8 @@ def _meat(left: _Role, right: _Role, every: int) -> Floats:
 
 def _inverse_hessian(num: _Role, den: _Role, fit: ConvexFit, meat: Floats) -> tuple[Floats, float]:
     r"""Return :math:`H^{-1}` divided by the slack, and the slack."""
-    from scipy.linalg import lapack  # not at the top: whoever only reads Records would wait for SciPy
-
-    factor, status = lapack.dpotrf(fit.hessian, lower=1)
-    if status == 0:
-        inverse = _mirrored(lapack.dpotri(factor, lower=1)[0])
-    else:
-        inverse = _mirrored(np.linalg.pinv(fit.hessian, hermitian=True))
+    half = half_inverse(fit.hessian)
+    inverse = _mirrored(np.linalg.pinv(fit.hessian, hermitian=True) if half is None else half.T @ half)
     slack = _slack(num, den, fit.weight, inverse, meat)
     return inverse / slack, slack
 
