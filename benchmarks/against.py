@@ -31,7 +31,7 @@ def run(
     """Compare with the version of a commit; rows are the same in all runs, so ``seeds`` does not matter."""
     with tempfile.TemporaryDirectory() as scratch, nullcontext(cache) if cache else _temporary() as home:
         say(f"building {commit}")
-        versions = this_version(), build(commit, Path(home))
+        versions = this_version(Path(home)), build(commit, Path(home))
         names = versions[0].name, versions[1].name
 
         def measure(what: str, call: Callable[[Version], dict[str, float]], repeats: int = REPEATS[scale]) -> Costs:

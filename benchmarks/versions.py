@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 import venv
 from dataclasses import dataclass, field
@@ -59,9 +58,11 @@ class Version:
         return dict(json.loads(self.run("-P", CHILD, task, *arguments, folder=folder).printed.splitlines()[-1]))
 
 
-def this_version() -> Version:
-    """Return the version of this tree, in the environment that runs the benchmarks."""
-    return Version("this", Path(sys.executable), {"PYTHONPATH": str(ROOT / "src")})
+def this_version(cache: Path) -> Version:
+    """Return the version of this tree, in an environment like that of an earlier one: with ``[monitor]`` alone."""
+    home = cache.resolve() / "this"
+    _install(home, ROOT)
+    return Version("this", home / "env" / "bin" / "python", {"PYTHONPATH": str(ROOT / "src")})
 
 
 def build(commit: str, cache: Path) -> Version:
@@ -71,21 +72,37 @@ def build(commit: str, cache: Path) -> Version:
     """
     digest = _git("rev-parse", "--verify", f"{commit}^{{commit}}").decode().strip()
     home = cache.resolve() / digest[:12]
-    source, environment, installed = home / "source", home / "env", home / "installed"
-    version = Version(digest[:7], environment / "bin" / "python")
+    source = home / "source"
+    if not source.exists():
+        source.mkdir(parents=True)
+        subprocess.run(["tar", "-x", "-C", source], input=_git("archive", digest), check=True)
+    _install(home, source)
+    return Version(digest[:7], home / "env" / "bin" / "python")
+
+
+def _install(home: Path, source: Path) -> None:
+    """Install a tree with ``[monitor]`` into an environment below a folder, unless it is there."""
+    environment, installed = home / "env", home / "installed"
     if installed.exists():
-        return version
-    source.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["tar", "-x", "-C", source], input=_git("archive", digest), check=True)
+        return
+    home.mkdir(parents=True, exist_ok=True)
     venv.create(environment, with_pip=True, clear=True)
     same = home / "constraints.txt"
     found = {dist.metadata["Name"]: dist.version for dist in distributions()}
     kept = [f"{name}=={number}" for name, number in sorted(found.items()) if name.lower() != "driftline"]
     same.write_text("\n".join(kept))
-    pip = [version.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--constraint", same]
+    pip = [
+        environment / "bin" / "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--constraint",
+        same,
+    ]
     subprocess.run([*pip, f"{source}[monitor]"], check=True)
     installed.touch()
-    return version
 
 
 def _git(*arguments: str) -> bytes:

@@ -1,5 +1,6 @@
 """Benchmarks: what they compute from measurements; the measuring itself runs by ``make bench``."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from benchmarks import child, scaling
 from benchmarks.results import INF, Result, markdown
-from benchmarks.versions import Version, this_version
+from benchmarks.versions import Version
 
 
 def test_markdown_says_whether_a_bar_is_met():
@@ -58,7 +59,8 @@ def test_a_process_is_measured_and_a_failing_one_is_reported(tmp_path):
 
 
 def test_a_child_measures_steps_of_this_version(tmp_path):
-    found = this_version().ask("step", 300, 3, 2, folder=tmp_path)
+    here = Version("this", Path(sys.executable), {"PYTHONPATH": os.pathsep.join(sys.path)})
+    found = here.ask("step", 300, 3, 2, folder=tmp_path)
     assert set(found) == {"cpu", "wall", "gram", "memory"}
     assert all(value > 0.0 for value in found.values())
 

@@ -220,7 +220,7 @@ def _hessian_at(problem: _Problem, end: _End) -> Floats:
 
 
 def half_inverse(matrix: Floats) -> Floats | None:
-    r"""Return :math:`L^{-1}`, where :math:`A = LL^\top` and :math:`A^{-1} = L^{-\top}L^{-1}`; None if A is not positive.
+    r"""Return :math:`L^{-1}`, half of the inverse of :math:`A = LL^\top`; None if A is not positive definite.
 
     >>> half = half_inverse(np.array([[4.0, 0.0], [0.0, 0.25]]))
     >>> (half.T @ half).tolist()
