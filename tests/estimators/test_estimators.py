@@ -156,11 +156,11 @@ WRONG = {
     "hidden": ({"hidden": 64}, "hidden=64 must be widths"),
     "no width": ({"hidden": (0,)}, r"hidden=\(0,\) must be widths"),
     "device number": ({"device": "cuda:"}, "device='cuda:' is unknown"),
+    "network device": ({"model": "mlp", "device": "tpu9"}, "device='tpu9' is unknown"),
     "epochs": ({"training": Training(epochs=0)}, "epochs=0 must be positive"),
 }
 WRONG_FOR_NETWORKS = {
     "cuda": ({"model": "mlp", "device": "cuda:7"}, "device='cuda:7'"),
-    "network device": ({"model": "mlp", "device": "tpu9"}, "device='tpu9' is unknown"),
     "vector objective": ({"objective": lambda a, b: a}, r"must return a scalar tensor, got shape \(6,\)"),
     "float objective": ({"objective": lambda a, b: 1.0}, "must return a scalar tensor, got float"),
     "one-sided objective": (
