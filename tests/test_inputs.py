@@ -4,13 +4,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftline import ContinualDensityRatio, DensityRatio, UntrustedEstimateWarning
 from driftline._inputs import as_rows
-from driftline.fitting import resolve_device
 
 GOOD = np.arange(40.0).reshape(20, 2)
 
@@ -20,9 +18,6 @@ def frames(values):
         "numpy": values,
         "fortran": np.asfortranarray(values),
         "list": values.tolist(),
-        "torch": torch.from_numpy(values.copy()),
-        "bfloat16": torch.from_numpy(values).bfloat16(),
-        "with gradient": torch.from_numpy(values).requires_grad_(),
         "pandas": pd.DataFrame(values, columns=["a", "b"]),
         "polars": pl.DataFrame({"a": values[:, 0], "b": values[:, 1]}),
         "float32": values.astype(np.float32),
@@ -36,6 +31,18 @@ def frames(values):
 @pytest.mark.parametrize("kind", frames(GOOD))
 def test_all_kinds_of_table(kind):
     rows = as_rows(frames(GOOD)[kind], "X")
+    assert rows.dtype == np.float64
+    np.testing.assert_array_equal(rows, GOOD)
+
+
+@pytest.mark.networks
+@pytest.mark.parametrize("kind", ["plain", "bfloat16", "with gradient"])
+def test_all_kinds_of_tensor(kind):
+    import torch
+
+    tensor = torch.from_numpy(GOOD.copy())
+    tensor = {"plain": tensor, "bfloat16": tensor.bfloat16(), "with gradient": tensor.clone().requires_grad_()}[kind]
+    rows = as_rows(tensor, "X")
     assert rows.dtype == np.float64
     np.testing.assert_array_equal(rows, GOOD)
 
@@ -80,7 +87,6 @@ BAD = {
     "empty": (GOOD[:0], "X has 0 rows, at least 10"),
     "no columns": (np.zeros((20, 0)), "X has no columns"),
     "complex": (GOOD + 1j, "X holds complex128 values"),
-    "complex tensor": (torch.zeros(20, 2, dtype=torch.complex64), "X holds complex64 values"),
     "dates": (np.zeros((20, 2), dtype="datetime64[s]"), "X holds datetime64"),
 }
 
@@ -90,6 +96,14 @@ def test_bad_tables(kind):
     data, message = BAD[kind]
     with pytest.raises(ValueError, match=message):
         as_rows(data, "X")
+
+
+@pytest.mark.networks
+def test_tensors_of_complex_numbers_are_refused():
+    import torch
+
+    with pytest.raises(ValueError, match="X holds complex64 values"):
+        as_rows(torch.zeros(20, 2, dtype=torch.complex64), "X")
 
 
 def test_sparse_is_refused_with_advice():
@@ -110,7 +124,10 @@ def test_width_and_names():
     assert as_rows(GOOD, "window", names=["b", "a"]).shape == (20, 2)  # nameless arrays are taken by position
 
 
+@pytest.mark.networks
 def test_device():
+    from driftline.fitting import resolve_device
+
     assert resolve_device("cpu").type == "cpu"
     assert resolve_device("auto").type in ("cpu", "cuda")
     with pytest.raises(ValueError, match="device='abacus' is unknown"):

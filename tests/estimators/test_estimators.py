@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
@@ -19,6 +18,12 @@ BOTH = [DensityRatio, ContinualDensityRatio]
 
 def two(rng, n=400, shift=0.4, d=2):
     return rng.normal(size=(n, d)), rng.normal(shift, 1, (n, d))
+
+
+def as_tensor(rows):
+    import torch
+
+    return torch.from_numpy(rows)
 
 
 def fitted(kind, a, b, **params):
@@ -43,7 +48,11 @@ def test_scikit_learn_contract(kind):
 
 
 @pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize("wrap", [np.asarray, torch.from_numpy, pd.DataFrame, lambda x: pl.DataFrame(x)])
+@pytest.mark.parametrize(
+    "wrap",
+    [np.asarray, pytest.param(as_tensor, marks=pytest.mark.networks), pd.DataFrame, lambda x: pl.DataFrame(x)],
+    ids=["numpy", "torch", "pandas", "polars"],
+)
 def test_all_tables_give_the_same_numpy_numbers(kind, wrap, rng):
     a, b = two(rng)
     plain = fitted(kind, a, b).log_ratio(b)
@@ -146,10 +155,12 @@ WRONG = {
     "seed": ({"random_state": "x"}, "random_state='x' must be None or an integer"),
     "hidden": ({"hidden": 64}, "hidden=64 must be widths"),
     "no width": ({"hidden": (0,)}, r"hidden=\(0,\) must be widths"),
-    "instance": ({"model": torch.nn.Linear(2, 1)}, "pass a factory"),
-    "cuda": ({"model": "mlp", "device": "cuda:7"}, "device='cuda:7'"),
     "device number": ({"device": "cuda:"}, "device='cuda:' is unknown"),
     "network device": ({"model": "mlp", "device": "tpu9"}, "device='tpu9' is unknown"),
+    "epochs": ({"training": Training(epochs=0)}, "epochs=0 must be positive"),
+}
+WRONG_FOR_NETWORKS = {
+    "cuda": ({"model": "mlp", "device": "cuda:7"}, "device='cuda:7'"),
     "vector objective": ({"objective": lambda a, b: a}, r"must return a scalar tensor, got shape \(6,\)"),
     "float objective": ({"objective": lambda a, b: 1.0}, "must return a scalar tensor, got float"),
     "one-sided objective": (
@@ -157,15 +168,24 @@ WRONG = {
         "does not depend on the log-ratios of the denominator",
     ),
     "nan objective": ({"objective": lambda a, b: (a.mean() + b.mean()) * float("nan")}, "objective is nan"),
-    "epochs": ({"training": Training(epochs=0)}, "epochs=0 must be positive"),
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize(
+    "name", [*WRONG, *(pytest.param(name, marks=pytest.mark.networks) for name in WRONG_FOR_NETWORKS)]
+)
 def test_wrong_parameters_are_named(name, rng):
-    params, message = WRONG[name]
+    params, message = (WRONG | WRONG_FOR_NETWORKS)[name]
     with pytest.raises(ValueError, match=message):
         ContinualDensityRatio(**params).fit(rng.normal(size=(50, 2)))
+
+
+@pytest.mark.networks
+def test_a_network_is_not_a_factory(rng):
+    from torch import nn
+
+    with pytest.raises(ValueError, match="pass a factory"):
+        ContinualDensityRatio(model=nn.Linear(2, 1)).fit(rng.normal(size=(50, 2)))
 
 
 def test_names_of_originals_are_checked(rng):
@@ -242,6 +262,7 @@ def test_generators_must_return_one_value_per_row(kind, rng):
         DensityRatio(random_state=0).fit(a, b).divergence(kind)
 
 
+@pytest.mark.networks
 def test_kl_of_networks_is_not_averaged_over_the_rows_of_the_fit(seed):
     """Without drift, the mean log-ratio over the rows of the original, which it was fitted to, is about 0.1."""
     a, b = np.random.default_rng(seed).standard_normal((2, 1000, 4))

@@ -68,6 +68,7 @@ def test_rows_that_are_coupled_go_by_lbfgs(rng):
     assert abs(found.mean() - wanted.mean()) < 4 * built_in.divergence("reverse_kl").std_error
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize(("own", "built_in"), [(OWN, "logistic"), (COUPLED, "kliep")], ids=["logistic", "kliep"])
 def test_networks_are_trained_on_it(own, built_in, seed):
     rng = np.random.default_rng(seed)
@@ -85,7 +86,7 @@ def test_networks_are_trained_on_it(own, built_in, seed):
     assert abs(apart.mean()) < 4 * math.sqrt(math.expm1(0.5) / 2000)
 
 
-@pytest.mark.parametrize("model", ["auto", "mlp"])
+@pytest.mark.parametrize("model", ["auto", pytest.param("mlp", marks=pytest.mark.networks)])
 def test_files_do_not_hold_it(model, rng, tmp_path):
     rows = windows(rng)
     params = {"model": model, "hidden": (8,), "training": Training(epochs=1)}

@@ -2,20 +2,8 @@
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
-from driftline.fitting import (
-    MLP,
-    Dense,
-    LogLinear,
-    LogLinearDesign,
-    Network,
-    fit_features,
-    fit_standardizer,
-    gram_of,
-    grow,
-)
+from driftline.fitting import Dense, LogLinear, LogLinearDesign, fit_features, fit_standardizer, gram_of
 
 
 def rows(n=300, d=5, seed=0):
@@ -146,7 +134,12 @@ def test_standardisation_is_frozen():
     np.testing.assert_allclose(moved, np.broadcast_to(1.0 / standardizer.scale, moved.shape))
 
 
+@pytest.mark.networks
 def test_wider_network_computes_the_same():
+    import torch
+
+    from driftline.fitting import MLP, grow
+
     torch.manual_seed(0)
     old, new = MLP(5, 2, (8, 6)), MLP(6, 3, (16, 9))
     assert grow(old, new)
@@ -157,7 +150,12 @@ def test_wider_network_computes_the_same():
     assert not grow(new, old)  # narrower
 
 
+@pytest.mark.networks
 def test_heads_and_tau_input():
+    import torch
+
+    from driftline.fitting import MLP, Network
+
     x = rows(20)
     standardizer = fit_standardizer(x)
     torch.manual_seed(0)
@@ -171,8 +169,14 @@ def test_heads_and_tau_input():
         Network(standardizer, MLP(6, 3, (8,)), 0, 2)(x)
 
 
+@pytest.mark.networks
 def test_a_generator_of_ones_own_draws_the_weights_of_pytorch():
     """The weights of ``nn.Linear`` with the same seed, and nothing is drawn from the global generator."""
+    import torch
+    from torch import nn
+
+    from driftline.fitting import MLP
+
     torch.manual_seed(7)
     layers = nn.Linear(5, 8), nn.Linear(8, 2)
     state = torch.random.get_rng_state()

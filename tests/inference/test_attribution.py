@@ -70,11 +70,15 @@ def test_every_feature_is_shared_out_completely(rng):
     np.testing.assert_allclose(shares(features).sum(0), np.ones(features.size))
 
 
+@pytest.mark.networks
 def test_models_without_parts_say_so(rng):
     net = DensityRatio(model="mlp", hidden=(4,), training=Training(epochs=1), random_state=0)
     net.fit(rng.normal(size=(200, 2)), rng.normal(size=(200, 2)))
     with pytest.raises(ValueError, match="cannot be attributed to columns: this model has no such parts"):
         net.attribution()
+
+
+def test_there_are_no_parts_before_the_first_step(rng):
     with pytest.raises(ValueError, match="no step has been taken yet"):
         ContinualDensityRatio().fit(rng.normal(size=(200, 2))).attribution()
 

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from driftline import ContinualDensityRatio, DensityRatio, Training, UntrustedEstimateWarning
 from driftline.inference import _intervals, effective_sample_size, terms
@@ -82,6 +81,7 @@ def test_fresh_rows_instead_of_the_window(rng):
     assert abs(fresh.value - stream.reverse_kl(3)) < 4 * fresh.std_error
 
 
+@pytest.mark.networks
 def test_networks_have_intervals_from_their_last_layer(rng):
     stream = GaussianStream(dim=2, delta=0.05)
     est = ContinualDensityRatio(model="mlp", hidden=(16, 16), training=Training(epochs=5), random_state=0)
@@ -95,9 +95,12 @@ def test_networks_have_intervals_from_their_last_layer(rng):
     assert (deviations > 0).all()
 
 
+@pytest.mark.networks
 def test_without_a_linear_last_layer_there_is_no_interval(rng):
+    from torch import nn
+
     a, b = rng.normal(size=(200, 2)), rng.normal(size=(200, 2))
-    own = DensityRatio(model=lambda i, o: torch.nn.Linear(i, o), training=Training(epochs=1), random_state=0).fit(a, b)
+    own = DensityRatio(model=lambda i, o: nn.Linear(i, o), training=Training(epochs=1), random_state=0).fit(a, b)
     raw = ContinualDensityRatio(model="mlp", hidden=(8,), polish=False, training=Training(epochs=1), random_state=0)
     for est in (own, raw.fit(a).partial_fit(b)):
         drift = est.divergence()

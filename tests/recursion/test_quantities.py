@@ -76,16 +76,18 @@ def test_unknown_originals_are_refused(windows):
         track_of(state, "summer")
 
 
-def test_attribution_can_be_asked_only_where_there_is_one(windows):
-    network = replace(SETTINGS, model="mlp", hidden=(4,), training=Training(epochs=1))
-    for settings, stepped_has_it in ((SETTINGS, True), (network, False)):
-        state = start(windows[0], settings)
-        after, _ = step(state, {"original": windows[1]}, settings, Policy())
-        for found, has_it in ((state, False), (after, stepped_has_it)):
-            current = track_of(found).current
-            assert has_attribution(current) == has_it
-            if has_it:
-                assert len(attribution(current, SETTINGS.names, 0.95, None).parts) == 3
-            else:
-                with pytest.raises(ValueError, match="cannot be attributed"):
-                    attribution(current, SETTINGS.names, 0.95, None)
+@pytest.mark.parametrize(
+    ("model", "stepped_has_it"), [(SETTINGS.model, True), pytest.param("mlp", False, marks=pytest.mark.networks)]
+)
+def test_attribution_can_be_asked_only_where_there_is_one(model, stepped_has_it, windows):
+    settings = replace(SETTINGS, model=model, hidden=(4,), training=Training(epochs=1))
+    state = start(windows[0], settings)
+    after, _ = step(state, {"original": windows[1]}, settings, Policy())
+    for found, has_it in ((state, False), (after, stepped_has_it)):
+        current = track_of(found).current
+        assert has_attribution(current) == has_it
+        if has_it:
+            assert len(attribution(current, SETTINGS.names, 0.95, None).parts) == 3
+        else:
+            with pytest.raises(ValueError, match="cannot be attributed"):
+                attribution(current, SETTINGS.names, 0.95, None)

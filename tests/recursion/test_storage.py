@@ -6,14 +6,13 @@ import os
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
-from torch import nn
 
 from driftline import ContinualDensityRatio, DensityRatio, StateFileError, Training
 from driftline.fitting import nwj
 from driftline.recursion import _storage as storage
 from driftline.synthetic import CorrelationStream, GaussianStream
 
-MODELS = ["auto", "quadratic", "linear", "quadratic-full", "mlp"]
+MODELS = ["auto", "quadratic", "linear", "quadratic-full", pytest.param("mlp", marks=pytest.mark.networks)]
 
 
 def estimator(model, **params):
@@ -115,10 +114,11 @@ def test_a_resumed_state_is_the_same_bit_by_bit(model, step, rows):
             np.testing.assert_equal(broken.attribution(), straight.attribution())
 
 
-def test_an_original_that_pauses_survives_saving(tmp_path, rng):
-    est = estimator("mlp").fit(rng.normal(size=(200, 2))).add_original(rng.normal(size=(200, 2)), name="b")
+@pytest.mark.parametrize("model", MODELS)
+def test_an_original_that_pauses_survives_saving(model, tmp_path, rng):
+    est = estimator(model).fit(rng.normal(size=(200, 2))).add_original(rng.normal(size=(200, 2)), name="b")
     est.partial_fit({"original": rng.normal(size=(200, 2)), "b": rng.normal(size=(200, 2))})
-    est.partial_fit({"original": rng.normal(size=(200, 2))})  # b stays with the older network
+    est.partial_fit({"original": rng.normal(size=(200, 2))})  # b stays with the older model
     est.save(tmp_path / "run")
     back = ContinualDensityRatio.load(tmp_path / "run")
     probe = rng.normal(size=(10, 2))
@@ -126,7 +126,10 @@ def test_an_original_that_pauses_survives_saving(tmp_path, rng):
         np.testing.assert_array_equal(back.log_ratio(probe, name), est.log_ratio(probe, name))
 
 
+@pytest.mark.networks
 def test_custom_parts_must_be_passed_again(tmp_path, rng):
+    from torch import nn
+
     def factory(n_inputs, n_outputs):
         return nn.Sequential(nn.Linear(n_inputs, 4), nn.Tanh(), nn.Linear(4, n_outputs))
 
@@ -142,17 +145,35 @@ def test_custom_parts_must_be_passed_again(tmp_path, rng):
     np.testing.assert_array_equal(back.log_ratio(probe), est.log_ratio(probe))
 
 
-def test_files_survive_a_change_of_parameters(tmp_path, rng):
-    """The content of a file decides how it is read, not the parameters at the time of saving."""
+@pytest.fixture
+def round_trip(tmp_path, rng):
+    """Function that saves an estimator, and returns what it is when it is loaded again."""
     probe = rng.normal(size=(10, 2))
 
-    def round_trip(est, **given):
+    def saved_and_loaded(est, **given):
         est.save(tmp_path / "run")
         back = ContinualDensityRatio.load(tmp_path / "run", **given)
         for name in est.originals_:
             np.testing.assert_array_equal(back.log_ratio(probe, name), est.log_ratio(probe, name))
         assert back.info_.t == est.t_
         return back
+
+    return saved_and_loaded
+
+
+def test_files_survive_a_change_of_parameters(round_trip, rng):
+    """The content of a file decides how it is read, not the parameters at the time of saving."""
+    est = estimator("linear").fit(rng.normal(size=(200, 2))).add_original(rng.normal(size=(200, 2)), name="b")
+    est.partial_fit({"original": rng.normal(size=(200, 2)), "b": rng.normal(size=(200, 2))})
+    est = round_trip(est.set_params(model="auto", random_state=np.int64(3), ridge=np.float32(1)))
+    est.partial_fit({"original": rng.normal(size=(200, 2))})  # b stays with the linear model
+    est = round_trip(est)
+    round_trip(est.set_params(model="quadratic-full").partial_fit({"b": rng.normal(size=(200, 2))}))
+
+
+@pytest.mark.networks
+def test_files_of_networks_survive_a_change_of_parameters(round_trip, tmp_path, rng):
+    from torch import nn
 
     est = estimator("mlp").fit(rng.normal(size=(200, 2))).add_original(rng.normal(size=(200, 2)), name="b")
     est.partial_fit({"original": rng.normal(size=(200, 2)), "b": rng.normal(size=(200, 2))})
