@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import gammaln, log_ndtr, ndtri
 
-from driftline._inputs import Floats
-
 __all__ = ["ClaytonStream", "CompositionStream", "RushHourStream"]
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
