@@ -37,6 +37,7 @@ _KNOWN_MEAN = 1e-300  # smallest spread of a feature whose mean in the original 
 _CARRIES = 20.0  # times the mean square: a squared score this large means that few rows matter
 _KNOWN = 6000  # enough rows to estimate a variance to two percent, which suffices for a standard error
 _THIN = 3000  # enough rows to estimate a mean curvature
+_SINGLE = 1e-6  # relative error of Gram matrices, which are made in single precision
 _DRAWS = 6  # draws of errors where rows depend on each other and there is no formula
 _PAIRS = 400  # enough rows of each window to estimate the effects of pairs of rows
 
@@ -168,10 +169,10 @@ def _inverse_hessian(num: _Role, den: _Role, fit: ConvexFit, meat: Floats) -> tu
     from scipy.linalg import lapack  # not at the top: whoever only reads Records would wait for SciPy
 
     factor, status = lapack.dpotrf(fit.hessian, lower=1)
-    if status == 0:
+    if status == 0 and fit.weight.min() > 0.0:
         inverse = _mirrored(lapack.dpotri(factor, lower=1)[0])
-    else:
-        inverse = _mirrored(np.linalg.pinv(fit.hessian, hermitian=True))
+    else:  # without a prior, what collinear columns leave undetermined has the rounding errors of a Gram matrix
+        inverse = _mirrored(np.linalg.pinv(fit.hessian, rcond=_SINGLE, hermitian=True))
     slack = _slack(num, den, fit.weight, inverse, meat)
     return inverse / slack, slack
 
