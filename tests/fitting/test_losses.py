@@ -1,6 +1,7 @@
 """Losses: closed-form derivatives are those of the objectives, and a user's pair of functions is checked and taken."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -184,3 +185,20 @@ def test_wrong_pairs_are_refused(name):
     pair, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         resolve_objective(pair)
+
+
+@pytest.mark.networks
+def test_an_objective_need_not_be_hashable():
+    """A dataclass with a parameter is not."""
+
+    @dataclass
+    class Scaled:
+        by: float
+
+        def __call__(self, num, den):
+            return self.by * (den.exp().mean() - num.mean() - 1.0)
+
+    objective = Scaled(2.0)
+    assert resolve_objective(objective) is objective
+    num, den = np.linspace(-0.2, 0.3, 6), np.linspace(-0.3, 0.2, 5)
+    assert loss_of(objective).slopes(num, den)[0] == pytest.approx(2.0 * loss_of(nwj).slopes(num, den)[0])

@@ -61,3 +61,17 @@ def test_truths_are_the_roots_of_the_law(law, reading):
                 assert truth == 0.0
             else:
                 assert truth == pytest.approx(brentq(beyond, 0.0, 100.0, xtol=1e-13), abs=1e-6 * (1.0 + reading))
+
+
+@pytest.mark.parametrize("dof", [2.5, 4.0, 4.9])
+def test_truths_are_found_where_the_tail_turns_from_exact_to_approximate(dof):
+    """The chance jumps there, downwards for some readings: an interval may end on either side, but not at 0."""
+    law, chances, rng = Law(0.0, 1.0, dof), np.array([0.025, 0.975]), np.random.default_rng(0)
+    turn = 5.0 - dof
+    for chance in chances:
+        centre = float(quantiles(np.array([1.0 - chance]), dof, turn)[0])
+        for reading in centre + rng.uniform(-0.05, 0.05, 500):
+            found = law.truths(reading, chances, reading + 12.0 * np.sqrt(2.0 * dof + 4.0 * reading))
+            wanted = law.above(reading, 0.0) < chances
+            assert ((found > 0.0) == wanted).all(), reading
+            assert (np.abs(law.above(reading, found) - chances)[wanted] < 0.01).all(), reading

@@ -208,3 +208,18 @@ def test_nothing_varies(rng):
         assert abs(est.divergence().value) < 1e-12
         est.partial_fit(still + rng.normal(0.0, 0.1, still.shape))
         assert np.isfinite(est.log_ratio(still)).all()
+
+
+@pytest.mark.parametrize("value", [0.1, -1.0 / 3.0, 1.1e25, 3.3e-200])
+def test_a_constant_is_left_out_though_its_mean_is_rounded(value, rng):
+    """The mean of 5000 times 0.1 is not 0.1: what is left of the column must be 0, in any unit."""
+    windows = [rng.normal(0.1 * t, 1.0, (5000, 3)) for t in range(3)]
+    for window in windows:
+        window[:, 1] = value
+    est = ContinualDensityRatio(random_state=0)
+    for window in windows:
+        est.partial_fit(window)
+    features = est._state.tracks["original"].current.psi.features
+    assert 1 not in features.linear
+    assert 1 not in features.squares
+    assert est.divergence("reverse_kl").value < 0.2

@@ -1,7 +1,9 @@
 """State files: constant size, no rows of the original, same numbers after resuming, damaged files refused."""
 
+import copy
 import json
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -319,3 +321,17 @@ def test_contents_say_which_arrays_hold_rows_and_whose(model):
     assert meanings["t"] == meanings["track.1.held"] == "a number of the recursion"
     with pytest.raises(StateFileError, match="these bytes"):
         storage.contents(est.to_bytes()[:-9], "these bytes")
+
+
+def test_pickles_hold_no_more_than_files(rng):
+    """Designs follow from the window: a pickled or copied estimator makes them again, and goes on bit by bit."""
+    windows = [rng.normal(0.1 * t, 1.0, (3000, 6)) for t in range(4)]
+    est = ContinualDensityRatio(random_state=0)
+    for window in windows[:3]:
+        est.partial_fit(window)
+    data = pickle.dumps(est)
+    assert len(data) < 1.1 * len(est.to_bytes())
+    twins = pickle.loads(data), copy.deepcopy(est)
+    est.partial_fit(windows[3])
+    for twin in twins:
+        assert twin.partial_fit(windows[3]).to_bytes() == est.to_bytes()

@@ -177,12 +177,18 @@ def _kliep_slopes(num: Floats, den: Floats) -> tuple[float, Floats, Floats]:
 _BUILT_IN: dict[Any, Loss] = {logistic: _Logistic(), nwj: _Nwj(), lsif: _Lsif(), kliep: _Coupled(_kliep_slopes)}
 
 
+def _built_in(objective: Any) -> Loss | None:
+    """Return the closed forms of a built-in objective; None for a user's own, which need not be hashable."""
+    return next((loss for own, loss in _BUILT_IN.items() if own is objective), None)
+
+
 def loss_of(objective: Objective) -> Loss:
     """Return the loss behind an objective: in closed form, by a user's derivative, or by PyTorch's."""
     if isinstance(objective, tuple):
         return Slopes(_pair_slopes(objective))
-    if objective in _BUILT_IN:
-        return _BUILT_IN[objective]
+    built_in = _built_in(objective)
+    if built_in is not None:
+        return built_in
     needs("torch", "an objective of tensors", advice=_PAIR)
     from driftline.fitting._autograd import AutogradLoss
 
@@ -228,7 +234,7 @@ def resolve_objective(objective: Any) -> Objective:
         _check_pair(objective)
     elif not callable(objective):
         raise ValueError(f"objective={objective!r} must be one of {sorted(OBJECTIVES)}, a function or a pair of them")
-    elif objective not in _BUILT_IN:
+    elif _built_in(objective) is None:
         needs("torch", "an objective of tensors", advice=_PAIR)
         from driftline.fitting._autograd import check_objective
 

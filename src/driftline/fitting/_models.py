@@ -80,8 +80,9 @@ class Standardizer(NamedTuple):
 
 def fit_standardizer(x: Floats) -> Standardizer:
     """Return means and standard deviations; a constant column, and no other, gets scale 1: it is 0 until it moves."""
-    mean = x.mean(0)
-    size = np.maximum(np.abs(x).max(0), 1e-290)  # divided out, so that squares of tiny numbers do not underflow
+    low, high = x.min(0), x.max(0)
+    mean = np.where(low == high, low, x.mean(0))  # a mean is rounded, and a constant column must be 0 to the last bit
+    size = np.maximum(np.maximum(high, -low), 1e-290)  # divided out, so that squares of tiny numbers do not underflow
     spread = np.sqrt(_variance(x, mean, size)) * size
     constant = spread <= 1e-12 * np.abs(mean)
     spread = np.where(spread == 1.0, np.nextafter(1.0, 2.0), spread)

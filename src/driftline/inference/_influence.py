@@ -37,6 +37,7 @@ _KNOWN_MEAN = 1e-300  # smallest spread of a feature whose mean in the original 
 _CARRIES = 20.0  # times the mean square: a squared score this large means that few rows matter
 _KNOWN = 6000  # enough rows to estimate a variance to two percent, which suffices for a standard error
 _THIN = 3000  # enough rows to estimate a mean curvature
+_SINGLE = 1e-6  # relative error of Gram matrices, which are made in single precision
 _DRAWS = 6  # draws of errors where rows depend on each other and there is no formula
 _PAIRS = 400  # enough rows of each window to estimate the effects of pairs of rows
 
@@ -165,8 +166,11 @@ def _meat(left: _Role, right: _Role, every: int) -> Floats:
 
 def _inverse_hessian(num: _Role, den: _Role, fit: ConvexFit, meat: Floats) -> tuple[Floats, float]:
     r"""Return :math:`H^{-1}` divided by the slack, and the slack."""
-    half = half_inverse(fit.hessian)
-    inverse = _mirrored(np.linalg.pinv(fit.hessian, hermitian=True) if half is None else half.T @ half)
+    half = half_inverse(fit.hessian) if fit.weight.min() > 0.0 else None
+    if half is not None:
+        inverse = _mirrored(half.T @ half)
+    else:  # without a prior, what collinear columns leave undetermined has the rounding errors of a Gram matrix
+        inverse = _mirrored(np.linalg.pinv(fit.hessian, rcond=_SINGLE, hermitian=True))
     slack = _slack(num, den, fit.weight, inverse, meat)
     return inverse / slack, slack
 

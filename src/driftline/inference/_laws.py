@@ -51,7 +51,9 @@ class Law:
         for _ in range(_LOOKS):
             points = low[:, None] + (high - low)[:, None] * at
             below = self.above(reading, points) < chances[:, None]
-            first = np.maximum(below.sum(1), 1)  # the first point that is not below
+            below[:, -1] = False  # as it was found; a rounded point may be
+            # the first that is not below: where the tail turns from exact to approximate, later ones may be below again
+            first = np.maximum(below.argmin(1), 1)
             low, high = points[each, first - 1], points[each, first]
         return np.where(below[:, 0], 0.5 * (low + high), 0.0)
 

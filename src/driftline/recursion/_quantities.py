@@ -10,6 +10,7 @@ import numpy as np
 
 from driftline import inference
 from driftline._inputs import Floats
+from driftline._overflow import quiet_overflow
 from driftline._threads import limited_threads
 from driftline.fitting import Design, LogLinear, design_of, log_mean_exp
 from driftline.inference import Attribution, Doubt, DoubtCode, Estimate, Generator, attribute, members
@@ -57,6 +58,7 @@ def _own_design(current: Anchor) -> Design | None:
 
 
 @limited_threads()
+@quiet_overflow()
 def log_ratio(current: Anchor, rows: Floats, return_std: bool) -> Floats | tuple[Floats, Floats]:
     """Return log original/current of rows, (n,), and with ``return_std`` its standard errors, nan if unknown."""
     values = current.log_ratio(rows)
@@ -69,6 +71,7 @@ def log_ratio(current: Anchor, rows: Floats, return_std: bool) -> Floats | tuple
 
 
 @limited_threads()
+@quiet_overflow()
 def weights(current: Anchor, rows: Floats) -> Weights:
     """Return importance weights of rows, with mean 1 on the current window."""
     on_window = current.on_window()
@@ -79,6 +82,7 @@ def weights(current: Anchor, rows: Floats) -> Weights:
 
 
 @limited_threads()
+@quiet_overflow()
 def divergence(
     track: Track,
     kind: str | Generator,
@@ -155,6 +159,7 @@ def has_attribution(current: Anchor) -> bool:
 
 
 @limited_threads()
+@quiet_overflow()
 def attribution(
     current: Anchor,
     columns: Sequence[str | int],

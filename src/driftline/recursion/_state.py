@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,10 @@ class Anchor(NamedTuple):
     forward: Forward = Forward()
     design: Design | None = None
     known: Floats | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave out of pickles, too, what follows from the rest: it takes more room than the window."""
+        return type(self), tuple(self._replace(design=None, known=None))
 
     def log_ratio(self, x: Floats) -> Floats:
         """Return log original/current of raw rows (n, D)."""

@@ -12,6 +12,7 @@ from contextlib import nullcontext
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline._overflow import quiet_overflow
 from driftline._threads import limited_threads
 from driftline.fitting import LogLinear, Stacked, Standardizer, fit_standardizer, softmax
 from driftline.inference import Forward, effective_sample_size, long_run_variance
@@ -30,6 +31,7 @@ def start(samples: Floats, settings: StepSettings, name: str = "original") -> St
 
 
 @limited_threads()
+@quiet_overflow()
 def add_original(state: State, name: str, samples: Floats, settings: StepSettings) -> State:
     """Trace a further original from now on; its standardisation is its own, frozen here."""
     anchor = _first_anchor(samples, fit_standardizer(samples), settings)
@@ -38,6 +40,7 @@ def add_original(state: State, name: str, samples: Floats, settings: StepSetting
 
 
 @limited_threads()
+@quiet_overflow()
 def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, policy: Policy) -> tuple[State, Info]:
     """Advance the named originals to their windows; the others stay where they are."""
     t = state.t + 1
@@ -67,6 +70,7 @@ def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, po
 
 
 @limited_threads()
+@quiet_overflow()
 def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings) -> State:
     """Replace features: each anchor keeps its rows, in the new features stacked beside the previous ones.
 
