@@ -9,6 +9,8 @@ Reference: Hutchinson, *A stochastic estimator of the trace of the influence mat
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from driftline._inputs import Floats
@@ -64,7 +66,7 @@ def probed_optimism(num: Design, den: Design, rows: Rows, weight: Floats) -> flo
     return float(np.mean([_solved(curved, v) @ spread(v) for v in probes]))
 
 
-def _solved(product: object, wanted: Floats) -> Floats:
+def _solved(product: Callable[[Floats], Floats], wanted: Floats) -> Floats:
     """Solve a positive definite system, known by its products, by conjugate gradients."""
     from scipy.sparse.linalg import LinearOperator, cg  # not at the top: only wide tables need it
 

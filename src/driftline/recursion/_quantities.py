@@ -124,7 +124,8 @@ def divergence(
         lag=current.lag if settings is None else reach(psi.standardizer(rows), settings),
         shared=not of_step,
     )
-    if np.isfinite(estimate.std_error) and np.isnan(estimate.noise) and kind != "total_variation":
+    measured = np.isfinite(estimate.std_error) or not np.isfinite(estimate.value)
+    if measured and np.isnan(estimate.noise) and kind != "total_variation":
         sentence = (
             f"the noise of {kind!r} cannot be estimated, so it is not subtracted and the interval is rough: heavy "
             "tails, or too few rows"
