@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from driftline import ContinualDensityRatio, DensityRatio, Training, UntrustedEstimateWarning
-from driftline.inference import _intervals, effective_sample_size, terms
-from driftline.inference._influence import covariance
+from driftline.inference import _intervals, covariance, effective_sample_size, terms
 from driftline.synthetic import GaussianStream
 
 

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting._models import CHUNK, Features, LogLinear, Psi, Stacked, chunks, rows_in_cache, score_rows
+from driftline.fitting._features import CHUNK, Features, chunks, rows_in_cache, score_rows
+from driftline.fitting._models import LogLinear, Psi, Stacked
 
 __all__ = ["Dense", "Design", "LogLinearDesign", "design_of", "gram_of"]
 

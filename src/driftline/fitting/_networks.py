@@ -13,7 +13,8 @@ from torch.nn.utils import skip_init
 
 from driftline._inputs import Floats
 from driftline.fitting._designs import Dense
-from driftline.fitting._models import Standardizer, chunks
+from driftline.fitting._features import chunks
+from driftline.fitting._models import Standardizer
 from driftline.fitting._settings import ModuleFactory
 
 __all__ = ["MLP", "Network", "grow", "last_layer", "mlp_factory", "resolve_device"]

@@ -21,8 +21,8 @@ from driftline._inputs import Floats
 from driftline.fitting import Design, Features, softmax
 from driftline.inference._dependence import long_run
 from driftline.inference._estimates import Estimate
-from driftline.inference._influence import LEAST_SLACK, Uncertainty, covariance, joined_later
 from driftline.inference._intervals import interval, is_noise_known, normal_interval
+from driftline.inference._uncertainty import LEAST_SLACK, Uncertainty, covariance, joined_later
 
 __all__ = ["Attribution", "attribute", "members", "shares"]
 

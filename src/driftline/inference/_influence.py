@@ -8,76 +8,24 @@ the covariance of all closed windows and the last window's share are kept, so me
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import ConvexFit, Design, Integers, Scores, half_inverse
+from driftline.fitting import ConvexFit, Design, Scores, half_inverse
 from driftline.inference._dependence import long_run, positive
+from driftline.inference._uncertainty import KNOWN_MEAN, Uncertainty
 
-__all__ = [
-    "LEAST_SLACK",
-    "Forward",
-    "Uncertainty",
-    "advance",
-    "covariance",
-    "joined_later",
-    "of_step",
-    "optimism",
-    "placed",
-    "projection",
-    "transported",
-]
+__all__ = ["advance"]
 
-LEAST_SLACK = 0.8  # with more parameters than a fifth of the rows, expansions around the truth no longer hold
-_KNOWN_MEAN = 1e-300  # smallest spread of a feature whose mean in the original is known
 _CARRIES = 20.0  # times the mean square: a squared score this large means that few rows matter
 _KNOWN = 6000  # enough rows to estimate a variance to two percent, which suffices for a standard error
 _THIN = 3000  # enough rows to estimate a mean curvature
 _SINGLE = 1e-6  # relative error of Gram matrices, which are made in single precision
 _DRAWS = 6  # draws of errors where rows depend on each other and there is no formula
 _PAIRS = 400  # enough rows of each window to estimate the effects of pairs of rows
-
-
-class Uncertainty(NamedTuple):
-    """Covariance of (coefficients, constant) from the closed windows, and the last window's share as denominator.
-
-    ``meat`` and ``meat_num`` are the scores' covariances in the last step, on its denominator and its numerator.
-    ``bias`` is the mean error of (coefficients, constant), to second order, over all steps; ``step_bias`` that of the
-    last step. ``first`` is the original's part in the covariance, ``origin_spread`` the covariance of its feature
-    means, ``origin`` that of (coefficients, constant) with them. ``slack`` is 1 - parameters/rows, by which
-    inverse_hessian has been divided. Shapes for p features: score (n,), both biases (p+1,), all others
-    (p+1, p+1).
-    """
-
-    covariance: Floats
-    inverse_hessian: Floats
-    meat: Floats
-    meat_num: Floats
-    score: Floats
-    bias: Floats
-    step_bias: Floats
-    first: Floats
-    origin: Floats
-    origin_spread: Floats
-    slack: float
-
-
-class Forward(NamedTuple):
-    """KL(original‖current), summed up along the way.
-
-    Attributes:
-        value: sum, over all steps, of the original's mean of the step's log-ratio.
-        variance: variance of these means, as sums over rows.
-        rows: smallest number of effective rows that one of them rests on.
-    """
-
-    value: float = 0.0
-    variance: float = 0.0
-    rows: float = math.inf
 
 
 def advance(
@@ -237,7 +185,7 @@ def _origin(num: _Role, inverse: Floats) -> tuple[Floats, Floats]:
     one = np.full_like(num.score, 1.0 / num.design.shape[0])
     origin = -inverse @ long_run(num.design, num.score, num.design, one, num.lag)
     spread = long_run(num.design, one, num.design, one, num.lag)
-    np.fill_diagonal(spread, np.maximum(spread.diagonal(), _KNOWN_MEAN))  # even for a column that did not vary
+    np.fill_diagonal(spread, np.maximum(spread.diagonal(), KNOWN_MEAN))  # even for a column that did not vary
     return origin, spread
 
 
@@ -300,71 +248,3 @@ def _pull(side: _Side, inverse: Floats, spread: Floats) -> Floats:
     first, second, third = side.few
     weights = first * second * side.thin.forms(inverse) - 0.5 * third * side.thin.forms(spread)
     return side.thin.pull(weights) * side.every
-
-
-def placed(past: Uncertainty, positions: Integers, size: int, known: Integers) -> Uncertainty:
-    """Return ``past`` with its features at these positions among ``size - 1`` present ones, then the constant.
-
-    ``known`` are features whose mean in the original is known to be 0 although they join only now.
-    """
-    if past.covariance.shape[0] == size:
-        return past
-    at = np.append(positions, size - 1)
-
-    def place(matrix: Floats) -> Floats:
-        out = np.zeros((size, size))
-        out[np.ix_(at, at)] = matrix
-        return out
-
-    bias, spread = np.zeros(size), place(past.origin_spread)
-    bias[at] = past.bias
-    spread[known, known] = np.maximum(spread[known, known], _KNOWN_MEAN)
-    return past._replace(
-        covariance=place(past.covariance),
-        inverse_hessian=place(past.inverse_hessian),
-        bias=bias,
-        first=place(past.first),
-        origin=place(past.origin),
-        origin_spread=spread,
-    )
-
-
-def transported(past: Uncertainty, onto: Floats) -> Uncertainty:
-    """Express ``past`` in present features, which ``onto`` (p+1, q+1) maps to the past ones: T_past ~ T_now @ onto."""
-    return past._replace(
-        covariance=onto @ past.covariance @ onto.T,
-        inverse_hessian=onto @ past.inverse_hessian,
-        bias=onto @ past.bias,
-        first=onto @ past.first @ onto.T,
-        origin=onto @ past.origin,
-    )
-
-
-def projection(now: Floats, before: Floats) -> Floats:
-    """Fit past features as a linear map of present ones, by least squares over rows: ``before ~ now @ onto``."""
-    gram = now.T @ now
-    gram[np.diag_indices_from(gram)] += 1e-6 * float(gram.diagonal().mean()) + 1e-12
-    return np.asarray(np.linalg.solve(gram, now.T @ before), dtype=np.float64)
-
-
-def optimism(uncertainty: Uncertainty) -> float:
-    r"""Return the expected loss on new rows less that on fitted ones, :math:`\operatorname{tr}(H^{-1}J)` (Takeuchi)."""
-    return float((uncertainty.inverse_hessian * (uncertainty.meat_num + uncertainty.meat)).sum())
-
-
-def of_step(uncertainty: Uncertainty) -> Uncertainty:
-    """Return the uncertainty of the last step's ratio alone, with its numerator as the original."""
-    a = uncertainty.inverse_hessian
-    alone = a @ uncertainty.meat_num @ a
-    return uncertainty._replace(covariance=alone, first=alone, bias=uncertainty.step_bias)
-
-
-def joined_later(coef: Floats, uncertainty: Uncertainty) -> npt.NDArray[np.bool_]:
-    """Say which features in use joined after the original, so that its mean of them is unknown; (p,)."""
-    return np.asarray((uncertainty.origin_spread.diagonal()[:-1] <= 0.0) & (coef != 0.0))
-
-
-def covariance(uncertainty: Uncertainty) -> Floats:
-    """Return the covariance of (coefficients, constant) from all windows, (p+1, p+1)."""
-    a = uncertainty.inverse_hessian
-    return uncertainty.covariance + a @ uncertainty.meat @ a

@@ -14,8 +14,8 @@ from driftline.fitting import Design, softmax
 from driftline.inference._dependence import long_run, long_run_variance
 from driftline.inference._divergences import Generator, curvature, slope, terms
 from driftline.inference._estimates import Estimate
-from driftline.inference._influence import LEAST_SLACK, Forward, Uncertainty, covariance, joined_later
 from driftline.inference._laws import law_of
+from driftline.inference._uncertainty import LEAST_SLACK, Forward, Uncertainty, covariance, joined_later
 
 __all__ = [
     "divergence_estimate",

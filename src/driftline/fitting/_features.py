@@ -1,0 +1,262 @@
+"""Features of a log-linear model: the statistics T(x), and how rows are walked through in stretches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from driftline._inputs import Floats
+
+__all__ = ["CHUNK", "Features", "Integers", "chunks", "fit_features", "rows_in_cache", "score_rows"]
+
+Integers = npt.NDArray[np.int64]
+
+_CACHE = 65_536  # numbers in double precision that stay in the cache while they are used again
+CHUNK = 4096  # rows processed at a time: small enough for the cache, large enough for the matrix products
+
+
+def chunks(rows: int, size: int = CHUNK) -> list[slice]:
+    """Return slices of at most ``size`` rows."""
+    return [slice(start, start + size) for start in range(0, rows, size)]
+
+
+def rows_in_cache(columns: int) -> int:
+    """Return the number of rows of this many columns that stay in the cache while they are used again."""
+    return max(256, _CACHE // max(columns, 1))
+
+
+def score_rows(z: Floats, linear: Floats, square: Floats, out: Floats) -> None:
+    """Write ``z @ linear + z[:, :s]**2 @ square`` of rows (n, D) to ``out`` (n,), for D and s weights."""
+    n, s = len(z), len(square)
+    size = rows_in_cache(z.shape[1])
+    work = np.empty((min(size, n), s))
+    for at in chunks(n, size):
+        rows = z[at]
+        np.dot(rows, linear, out=out[at])
+        if s:
+            squared = work[: len(rows)]
+            np.multiply(rows[:, :s], rows[:, :s], out=squared)
+            out[at] += squared @ square
+
+
+class Features(NamedTuple):
+    r"""The statistics :math:`T(x)` of a log-linear model, each centred and scaled once.
+
+    Their order is: columns (``linear``), squares of columns (``squares``), products of ``pairs`` of columns, and ridge
+    units :math:`\max(0, w^\top z + b)`. A column that has been constant so far is not among them, nor the square of one
+    with two values, which says what the column says; ``curved`` says whether squares belong to the model at all.
+
+    Shapes: linear (l,), squares (s,), pairs (k, 2), weight (D, u), bias (u,), center and scale (p,).
+    """
+
+    linear: Integers
+    squares: Integers
+    pairs: Integers
+    weight: Floats
+    bias: Floats
+    center: Floats
+    scale: Floats
+    curved: bool = True
+
+    @property
+    def size(self) -> int:
+        """Number of features p."""
+        return len(self.center)
+
+    @property
+    def columns(self) -> int:
+        """Number of input columns D."""
+        return len(self.weight)
+
+    @property
+    def base(self) -> int:
+        """Number of columns and squares among the features."""
+        return len(self.linear) + len(self.squares)
+
+    def fill(self, z: Floats, out: Floats) -> None:
+        """Write the features of standardised rows (n, D), not yet centred and scaled, to ``out`` (n, p)."""
+        l, base, k = len(self.linear), self.base, len(self.pairs)
+        out[:, :l] = z[:, self.linear]
+        if base > l:
+            squared = z[:, self.squares]
+            np.multiply(squared, squared, out=out[:, l:base])
+        if k:
+            np.multiply(z[:, self.pairs[:, 0]], z[:, self.pairs[:, 1]], out=out[:, base : base + k])
+        if len(self.bias):
+            units = z @ self.weight
+            units += self.bias
+            np.maximum(units, 0.0, out=out[:, base + k :])
+
+    def design(self, z: Floats) -> Floats:
+        """Return the features with a last column of ones, (n, p + 1)."""
+        out = np.empty((z.shape[0], self.size + 1))
+        rate = 1.0 / self.scale
+        for at in chunks(len(z)):
+            part = out[at, :-1]
+            self.fill(z[at], part)
+            part -= self.center
+            part *= rate
+        out[:, -1] = 1.0
+        return out
+
+    def extra(self, z: Floats) -> Floats:
+        """Return the pairs and units alone, centred and scaled, (n, k + u)."""
+        base = self.base
+        out = np.empty((z.shape[0], self.size - base))
+        if out.shape[1] == 0:
+            return out
+        bare = self._replace(linear=self.linear[:0], squares=self.squares[:0])
+        rate = 1.0 / self.scale[base:]
+        for at in chunks(len(z)):
+            bare.fill(z[at], out[at])
+            out[at] -= self.center[base:]
+            out[at] *= rate
+        return out
+
+    def beyond_squares(self, z: Floats, weights: Floats) -> Floats:
+        """Return the part of pairs and units in a score, for weights (p,) of the uncentred features."""
+        base, k = self.base, len(self.pairs)
+        out = np.zeros(z.shape[0])
+        if k > self.columns:  # many pairs: one matrix product beats gathering the columns
+            form = np.zeros((self.columns, self.columns))
+            form[self.pairs[:, 0], self.pairs[:, 1]] = weights[base : base + k]
+            out += np.einsum("ij,ij->i", z @ form, z)
+        elif k:
+            out += (z[:, self.pairs[:, 0]] * z[:, self.pairs[:, 1]]) @ weights[base : base + k]
+        if len(self.bias):
+            units = z @ self.weight
+            units += self.bias
+            out += np.maximum(units, 0.0, out=units) @ weights[base + k :]
+        return out
+
+    def by_column(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return the weights (p,) of columns and of squares as two vectors over all columns, (D,) each."""
+        linear, square = np.zeros(self.columns), np.zeros(self.columns)
+        linear[self.linear] = weights[: len(self.linear)]
+        square[self.squares] = weights[len(self.linear) : self.base]
+        return linear, square
+
+    def extend(
+        self,
+        z: Floats,
+        *,
+        linear: Integers | None = None,
+        squares: Integers | None = None,
+        pairs: Integers | None = None,
+        weight: Floats | None = None,
+        bias: Floats | None = None,
+    ) -> Features:
+        """Add features to these, the new ones centred and scaled on ``z``."""
+        none = np.zeros(0, dtype=np.int64)
+        fresh = _fitted(
+            z,
+            none if linear is None else linear,
+            none if squares is None else squares,
+            none.reshape(0, 2) if pairs is None else pairs,
+            np.zeros((self.columns, 0)) if weight is None else weight,
+            np.zeros(0) if bias is None else bias,
+        )
+        cuts, more = self._cuts(), fresh._cuts()
+
+        def merge(a: Floats, b: Floats) -> Floats:
+            return np.concatenate([side[cut] for at in range(4) for side, cut in ((a, cuts[at]), (b, more[at]))])
+
+        return Features(
+            np.concatenate([self.linear, fresh.linear]),
+            np.concatenate([self.squares, fresh.squares]),
+            np.concatenate([self.pairs, fresh.pairs]),
+            np.concatenate([self.weight, fresh.weight], 1),
+            np.concatenate([self.bias, fresh.bias]),
+            merge(self.center, fresh.center),
+            merge(self.scale, fresh.scale),
+            self.curved,
+        )
+
+    @property
+    def prior(self) -> Floats:
+        """Weight of the prior on each coefficient and on the constant, (p + 1,).
+
+        A column with two values has half of it: the square that is left out would share its coefficient.
+        """
+        out = np.ones(self.size + 1)
+        if self.curved:
+            out[: len(self.linear)] = np.where(np.isin(self.linear, self.squares), 1.0, 0.5)
+        return out
+
+    def awake(self, *windows: Floats) -> tuple[Integers, Integers]:
+        """Return columns that vary in standardised windows, and columns with more than two values, not here yet."""
+        still = np.setdiff1d(np.arange(self.columns), self.linear)
+        moved = still[[any(z[:, j].any() for z in windows) for j in still]] if len(still) else still
+        if not self.curved:
+            return moved, self.squares[:0]
+        known = np.concatenate([self.linear, moved])
+        plain = np.setdiff1d(known, self.squares)
+        return moved, plain[_have_three([z[:, plain] for z in windows])] if len(plain) else plain
+
+    def _cuts(self) -> list[slice]:
+        """Return the places of columns, squares, pairs and units among the features."""
+        ends = np.cumsum([0, len(self.linear), len(self.squares), len(self.pairs), len(self.bias)])
+        return [slice(int(a), int(b)) for a, b in pairwise(ends)]
+
+    def positions(self, into: Features) -> Integers:
+        """Return the indices of these features among those of ``into``, which extends them; (p,)."""
+        pairs = zip(self._cuts(), into._cuts(), strict=True)
+        return np.concatenate([np.arange(b.start, b.start + a.stop - a.start) for a, b in pairs])
+
+
+def fit_features(
+    z: Floats,
+    *,
+    squares: bool = True,
+    pairs: Integers | None = None,
+    weight: Floats | None = None,
+    bias: Floats | None = None,
+    sparing: bool = False,
+) -> Features:
+    """Build features that are centred and scaled on standardised rows ``z``: columns, their squares, and others.
+
+    ``sparing`` leaves out constant columns and squares of two-valued ones, see :meth:`Features.awake`.
+    """
+    every = np.arange(z.shape[1])
+    bare = Features(
+        every[:0] if sparing else every,
+        every if squares and not sparing else every[:0],
+        np.zeros((0, 2), dtype=np.int64) if pairs is None else pairs,
+        np.zeros((z.shape[1], 0)) if weight is None else weight,
+        np.zeros(0) if bias is None else bias,
+        np.zeros(0),
+        np.zeros(0),
+        squares,
+    )
+    if sparing:
+        linear, curved = bare.awake(z)
+        bare = bare._replace(linear=linear, squares=curved)
+    return _fitted(z, *bare[:5])._replace(curved=squares)
+
+
+def _fitted(z: Floats, linear: Integers, squares: Integers, pairs: Integers, weight: Floats, bias: Floats) -> Features:
+    bare = Features(linear, squares, pairs, weight, bias, np.zeros(0), np.zeros(0))
+    size = len(linear) + len(squares) + len(pairs) + len(bias)
+    total, square = np.zeros(size), np.zeros(size)
+    if size:
+        raw = np.empty((min(CHUNK, len(z)), size))
+        for at in chunks(len(z)):
+            rows = z[at]
+            part = raw[: len(rows)]
+            bare.fill(rows, part)
+            total += part.sum(0)
+            square += np.einsum("ij,ij->j", part, part)
+    center = total / z.shape[0]
+    spread = np.sqrt(np.maximum(square / z.shape[0] - center * center, 0.0))
+    scale = np.where(spread <= 1e-7 * (1.0 + np.abs(center)), 1.0, spread)
+    return bare._replace(center=center, scale=scale)
+
+
+def _have_three(parts: Sequence[Floats]) -> npt.NDArray[np.bool_]:
+    """Say which columns hold at least three values in all parts (n, k) together, (k,)."""
+    low, high = np.min([part.min(0) for part in parts], axis=0), np.max([part.max(0) for part in parts], axis=0)
+    return np.asarray(np.any([((part != low) & (part != high)).any(0) for part in parts], axis=0))
