@@ -39,6 +39,10 @@ class Design(Protocol):
         """Return a vector (n,) times the matrix, a vector (p,)."""
         ...
 
+    def tally(self, values: Floats) -> Floats:
+        """Return what :meth:`pull` does, with the precision that a covariance needs, (p,)."""
+        ...
+
     def gram(self, weights: Floats) -> Floats:
         """Return the weighted sum of outer products of the rows, (p, p)."""
         ...
@@ -121,6 +125,10 @@ class Dense(NamedTuple):
         """Return a vector (n,) times the matrix."""
         return values @ self.matrix
 
+    def tally(self, values: Floats) -> Floats:
+        """Return a vector (n,) times the matrix."""
+        return self.pull(values)
+
     def gram(self, weights: Floats) -> Floats:
         """Return the weighted sum of outer products of the rows."""
         return gram_of(self.matrix, weights)
@@ -167,7 +175,7 @@ class LogLinearDesign:
         return self.features.extra(self.z)
 
     @cached_property
-    def _single(self) -> Singles:
+    def single(self) -> Singles:
         """The whole matrix in single precision, (n, p + 1)."""
         features, (n, p), base, s = self.features, self.shape, self._base, self._curved
         out, l = np.empty((n, p), dtype=np.float32), len(features.linear)
@@ -217,17 +225,22 @@ class LogLinearDesign:
         rest = values @ self._extra if self.shape[1] - 1 > base else np.zeros(0)
         return np.concatenate([sums, rest, [total]])
 
+    def tally(self, values: Floats) -> Floats:
+        """Return a vector (n,) times the matrix, in single precision."""
+        size = max(float(np.abs(values).max()), 1e-300)
+        return np.asarray(((values / size).astype(np.float32) @ self.single).astype(np.float64) * size)
+
     def gram(self, weights: Floats) -> Floats:
         """Return the weighted sum of outer products of the rows."""
-        return gram_of(self._single, weights)
+        return gram_of(self.single, weights)
 
     def sums(self, values: Floats, size: int) -> Floats:
         """Return sums over blocks of rows."""
-        return sums_of(self._single, values, size)
+        return sums_of(self.single, values, size)
 
     def forms(self, matrix: Floats) -> Floats:
         """Return the quadratic form of each row."""
-        return forms_of(self._single, matrix)
+        return forms_of(self.single, matrix)
 
     def thin(self, every: int) -> LogLinearDesign:
         """Keep every ``every``-th row; the same is not made twice."""
@@ -237,7 +250,7 @@ class LogLinearDesign:
         out = copy.copy(self)
         out.z, out.shape = z, (len(z), self.shape[1])
         out.live = z if self.live is self.z else np.ascontiguousarray(self.live[::every])
-        for made in ("_extra", "_single"):  # no need to make these again
+        for made in ("_extra", "single"):  # no need to make these again
             if made in self.__dict__:
                 out.__dict__[made] = np.ascontiguousarray(self.__dict__[made][::every])
         out._thinned = {}

@@ -62,9 +62,9 @@ def long_run(left: Design, left_values: Floats, right: Design, right_values: Flo
     n = left.shape[0]
     if lag == 0:
         product = left_values * right_values
-        mean = left.pull(left_values)
+        mean = left.tally(left_values)
         same = right is left and right_values is left_values
-        means = np.outer(mean, mean if same else right.pull(right_values)) / n
+        means = np.outer(mean, mean if same else right.tally(right_values)) / n
         if left is right:
             return left.gram(product) - means
         total = np.zeros_like(means)

@@ -21,8 +21,8 @@ from driftline._inputs import Floats
 __all__ = ["Law", "law_of", "quantiles", "tail"]
 
 _EXACT = 5.0  # sum of degrees of freedom and noncentrality above which a power of the variable is nearly normal
-_POINTS = 9  # points at which the law is evaluated at once when it is inverted
-_LOOKS = 8  # times that the stretch between two of them is divided again
+_POINTS = 17  # points at which the law is evaluated at once when it is inverted
+_LOOKS = 4  # times that the stretch between two of them is divided again, before a straight line is drawn in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,15 @@ class Law:
         at, each = np.linspace(0.0, 1.0, _POINTS), np.arange(len(chances))
         for _ in range(_LOOKS):
             points = low[:, None] + (high - low)[:, None] * at
-            below = self.above(reading, points) < chances[:, None]
+            found = self.above(reading, points)
+            below = found < chances[:, None]
             below[:, -1] = False  # as it was found; a rounded point may be
             # the first that is not below: where the tail turns from exact to approximate, later ones may be below again
             first = np.maximum(below.argmin(1), 1)
             low, high = points[each, first - 1], points[each, first]
-        return np.where(below[:, 0], 0.5 * (low + high), 0.0)
+        left, right = found[each, first - 1], found[each, first]
+        share = np.clip((chances - left) / np.maximum(right - left, 1e-300), 0.0, 1.0)
+        return np.where(below[:, 0], low + share * (high - low), 0.0)
 
 
 def tail(x: npt.ArrayLike, dof: float, noncentrality: npt.ArrayLike) -> Floats:

@@ -20,7 +20,14 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.fitting import Features, Integers, LogLinearDesign
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, collect, forget
-from driftline.recursion._subspace import UNITS, ridge_units, score_directions, spread_directions, spread_helps
+from driftline.recursion._subspace import (
+    UNITS,
+    ridge_units,
+    score_directions,
+    spread_directions,
+    spread_helps,
+    spread_of,
+)
 
 __all__ = ["Proposal", "capacity", "propose"]
 
@@ -84,8 +91,9 @@ def propose(
 
     if min(room.units, room.features) < UNITS:
         return none
-    directions = spread_directions(z_num, z_den)
-    if directions.shape[1] and not spread_helps(features, z_num, z_den, s_num, s_den, level=_LEVEL, seed=seed):
+    spread = spread_of(z_num, z_den)
+    directions = spread_directions(spread.covariance())
+    if directions.shape[1] and not spread_helps(spread, num, den, s_num, s_den, level=_LEVEL, seed=seed):
         directions = directions[:, :0]
     if directions.shape[1] == 0:
         directions = score_directions(features, total)

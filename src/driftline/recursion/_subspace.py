@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import Dense, Features, chunks, rows_in_cache
+from driftline.fitting import Features, LogLinearDesign, chunks, gram_of, rows_in_cache
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, coarse
 
-__all__ = ["UNITS", "ridge_units", "score_directions", "spread_directions", "spread_helps"]
+__all__ = ["UNITS", "Spread", "ridge_units", "score_directions", "spread_directions", "spread_helps", "spread_of"]
 
 UNITS = 64  # ridge units in a block, at most
 _UNITS_PER_DIRECTION = 16
@@ -40,28 +41,49 @@ def _whitener(covariance: Floats) -> tuple[Floats, Floats]:
     return vectors[:, keep] / np.sqrt(values[keep]), values[keep]
 
 
-def spread_directions(one: Floats, other: Floats) -> Floats:
-    """Directions (D, k) in which columns vary together over two windows, scaled to unit variance: clusters live there.
+class Spread(NamedTuple):
+    """Sums over every other row of two windows, from the first and from the second row on, and over all of them.
+
+    Rows are taken from a point among them, so that single precision loses nothing. Shapes: counts (2,), sums (2, D),
+    squares (2, D, D).
+    """
+
+    counts: Floats
+    sums: Floats
+    squares: Floats
+
+    def covariance(self, half: int | None = None) -> Floats:
+        """Return the covariance of the rows of both windows, or of one half of them, (D, D)."""
+        at = slice(None) if half is None else slice(half, half + 1)
+        count, mean = float(self.counts[at].sum()), self.sums[at].sum(0) / float(self.counts[at].sum())
+        return np.asarray(self.squares[at].sum(0) / count - np.outer(mean, mean))
+
+
+def spread_of(one: Floats, other: Floats) -> Spread:
+    """Return the sums of two windows (n, D) and (m, D)."""
+    d = one.shape[1]
+    center = other[: rows_in_cache(d)].mean(0)
+    counts, sums, squares = np.zeros(2), np.zeros((2, d)), np.zeros((2, d, d))
+    for half in (0, 1):
+        for window in (one[half::2], other[half::2]):
+            counts[half] += len(window)
+            for at in chunks(len(window), rows_in_cache(d)):
+                rows = (window[at] - center).astype(np.float32)
+                sums[half] += rows.sum(0)
+                squares[half] += rows.T @ rows
+    return Spread(counts, sums, squares)
+
+
+def spread_directions(covariance: Floats) -> Floats:
+    """Directions (D, k) in which columns vary together, scaled to unit variance: clusters live there.
 
     All directions for few columns; otherwise the largest principal components that stand out from the bulk.
     """
-    whitener, values = _whitener(_covariance(one, other))
-    if one.shape[1] <= _DIRECTIONS:
+    whitener, values = _whitener(covariance)
+    if len(covariance) <= _DIRECTIONS:
         return whitener
     order = np.argsort(-values, kind="stable")
     return whitener[:, order[values[order] > 1.3 * np.median(values)][:_DIRECTIONS]]
-
-
-def _covariance(one: Floats, other: Floats) -> Floats:
-    """Return the covariance of the rows of two windows together, (D, D)."""
-    total = len(one) + len(other)
-    mean = (one.sum(0) + other.sum(0)) / total
-    out = np.zeros((len(mean), len(mean)))
-    for window in (one, other):
-        for at in chunks(len(window), rows_in_cache(len(mean))):
-            centred = (window[at] - mean).astype(np.float32)
-            out += centred.T @ centred
-    return out / total
 
 
 def score_directions(features: Features, total: Evidence) -> Floats:
@@ -95,7 +117,7 @@ def score_directions(features: Features, total: Evidence) -> Floats:
 
 
 def spread_helps(
-    features: Features, z_num: Floats, z_den: Floats, s_num: Floats, s_den: Floats, *, level: float, seed: int
+    spread: Spread, num: LogLinearDesign, den: LogLinearDesign, s_num: Floats, s_den: Floats, *, level: float, seed: int
 ) -> bool:
     """Test units in the spread's directions jointly, by their scores, against the chi-square law.
 
@@ -104,13 +126,13 @@ def spread_helps(
     """
     statistic, freedom = 0.0, 0
     for half in (0, 1):
-        pool = z_num[half::2], z_den[half::2]
-        directions = spread_directions(*pool)
+        pool = num.z[half::2], den.z[half::2]
+        directions = spread_directions(spread.covariance(half))
         if directions.shape[1] == 0:
             continue
         weight, bias = ridge_units(directions, *pool, seed)
         other = slice(1 - half, None, 2)
-        value, count = _score_test(features, weight, bias, ((z_num[other], s_num[other]), (z_den[other], s_den[other])))
+        value, count = _score_test(weight, bias, ((num, s_num), (den, s_den)), other)
         statistic, freedom = statistic + value, freedom + count
     if freedom == 0:
         return False
@@ -120,16 +142,20 @@ def spread_helps(
 
 
 def _score_test(
-    features: Features, weight: Floats, bias: Floats, sides: tuple[tuple[Floats, Floats], ...]
+    weight: Floats, bias: Floats, sides: tuple[tuple[LogLinearDesign, Floats], ...], rows: slice
 ) -> tuple[float, int]:
-    """Statistic and degrees of freedom of units given the features already there, on (rows, scores) of both windows."""
-    size = features.size + 1 + len(bias)
+    """Statistic and degrees of freedom of units given the features already there, on some rows of both windows."""
+    p, units = sides[0][0].shape[1], weight.astype(np.float32)
+    size = p + len(bias)
     moments, score = np.zeros((size, size)), np.zeros(size)
-    for rows, s in sides:
-        stacked = np.concatenate([features.design(rows), np.maximum(rows @ weight + bias, 0.0)], 1)
-        moments = moments + Dense(stacked).gram(s * s)
-        score = score + s @ stacked
-    p = features.size + 1
+    for design, scores in sides:
+        known, s = design.single[rows], scores[rows]
+        stacked = np.empty((len(known), size), dtype=np.float32)
+        stacked[:, :p] = known
+        np.maximum(design.z[rows].astype(np.float32) @ units + bias.astype(np.float32), 0.0, out=stacked[:, p:])
+        moments += gram_of(stacked, s * s)
+        top = max(float(np.abs(s).max()), 1e-300)
+        score += ((s / top).astype(np.float32) @ stacked) * top
     slope = moments[p:, :p] @ np.linalg.pinv(moments[:p, :p], hermitian=True)
     outside, score = moments[p:, p:] - slope @ moments[:p, p:], score[p:] - slope @ score[:p]
     values, vectors = np.linalg.eigh(outside)
