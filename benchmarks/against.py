@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -86,22 +87,28 @@ def _watch(folder: Path, names: Names, measure: Measure) -> Iterator[Result]:
     table = folder / "rows.parquet"
     _write(table, np.random.default_rng(0))
 
-    def call(version: Version) -> dict[str, float]:
+    def call(version: Version, kept: bool) -> dict[str, float]:
         tracker = _tracker(folder, version)
         tracker.unlink(missing_ok=True)
-        watching = ("-m", "driftline", "watch", table, "--window", WINDOW, "--tracker", tracker)
-        cost, again = version.run(*watching, folder=folder), version.ask("read", table, folder=folder)
+        where = ("--tracker", tracker) if kept else ()
+        cost = version.run("-m", "driftline", "watch", table, "--window", WINDOW, *where, folder=folder)
+        again = version.ask("read", table, folder=folder)
         reading = version.run("-c", f"import pyarrow.parquet as pq; pq.read_table({str(table)!r})", folder=folder)
         return {"cpu": cost.cpu, "wall": cost.wall, "bare": reading.cpu, "again": again["cpu"]}
 
-    what, costs = "watch, 300,000 x 20 Parquet", measure("watch", call)
-    yield from _compared(what, costs, names, 2.7)
-    # a process that only reads the file, which the system holds in memory; and a second read within a process
-    for kind, label, bar in (("bare", "a process that only reads it", 36.0), ("again", "reading it once more", None)):
-        bare = median(cost[kind] for each in costs.values() for cost in each)
-        yield Result(f"{label}: CPU seconds", -1, bare, None)
-        for name, most in zip(names, (bar, None), strict=True):
-            yield Result(f"{what}: CPU / {label}, {name}", -1, _middle(costs, name, "cpu") / bare, most)
+    for kept in (False, True):
+        what = f"watch, 300,000 x 20 Parquet, {'a tracker on disk' if kept else 'no tracker'}"
+        costs = measure(what, partial(call, kept=kept))
+        yield from _compared(what, costs, names, 2.7)
+        # a process that only reads the file, which the system holds in memory; and a second read within a process
+        for kind, label, bar in (
+            ("bare", "a process that only reads it", 36.0),
+            ("again", "reading it once more", None),
+        ):
+            bare = median(cost[kind] for each in costs.values() for cost in each)
+            yield Result(f"{label}: CPU seconds", -1, bare, None)
+            for name, most in zip(names, (bar, None), strict=True):
+                yield Result(f"{what}: CPU / {label}, {name}", -1, _middle(costs, name, "cpu") / bare, most)
 
 
 def _tracker(folder: Path, version: Version) -> Path:
