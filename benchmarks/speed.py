@@ -57,7 +57,7 @@ def error_bars(seeds: int) -> Iterator[Result]:
     def switch(on: bool) -> None:
         inference.advance = real["advance"] if on else lambda *parts: None
         inference.optimism = real["optimism"] if on else lambda uncertainty: 0.0
-        log_linear.reach = real["reach"] if on else lambda z, settings: 0
+        log_linear.reach = real["reach"] if on else lambda z, settings, curved=None: 0
         loss.third = real["third"] if on else lambda *parts: (empty, empty)
 
     for seed in range(seeds):
