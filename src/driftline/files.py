@@ -18,6 +18,9 @@ __all__ = ["Array", "StateFileError", "pack", "read_arrays", "replacing", "unpac
 
 Array = npt.NDArray[Any]
 
+_UMASK = os.umask(0)  # it can only be read by setting it: once, while no other thread saves a file
+os.umask(_UMASK)
+
 
 class StateFileError(ValueError):
     """Error raised for a file that is not a driftline state, is damaged, or belongs to another version."""
@@ -39,7 +42,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), 0o666 & ~_umask())  # the permissions open() would have set
+            os.fchmod(file.fileno(), 0o666 & ~_UMASK)  # the permissions open() would have set
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -116,12 +119,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "item"):
         return value.item()
     raise TypeError(f"{type(value).__name__} cannot be written to a state file")
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def _digest(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> str:
