@@ -33,14 +33,21 @@ _WIDTH = 1e-4  # of central differences of first derivatives
 _PRODUCT = 256  # numbers between 1 and 2 whose product still fits in double precision, with room to spare
 
 
-class _Logistic:
-    """Closed forms of :func:`~driftline.fitting.logistic`."""
+class _Closed:
+    """A sum over rows whose derivatives are known in closed form: first ones come with the second ones."""
 
     separable = True
+
+    def rows(self, num: Floats, den: Floats) -> Rows:
+        raise NotImplementedError
 
     def slopes(self, num: Floats, den: Floats) -> tuple[float, Floats, Floats]:
         found = self.rows(num, den)
         return found.loss, found.first_num, found.first_den
+
+
+class _Logistic(_Closed):
+    """Closed forms of :func:`~driftline.fitting.logistic`."""
 
     def rows(self, num: Floats, den: Floats) -> Rows:
         n, m = len(num), len(den)
@@ -84,14 +91,8 @@ def _log_product(values: Floats) -> float:
     return float(np.log(products).sum() + np.log(values[whole:]).sum())
 
 
-class _Nwj:
+class _Nwj(_Closed):
     """Closed forms of :func:`~driftline.fitting.nwj`."""
-
-    separable = True
-
-    def slopes(self, num: Floats, den: Floats) -> tuple[float, Floats, Floats]:
-        found = self.rows(num, den)
-        return found.loss, found.first_num, found.first_den
 
     def rows(self, num: Floats, den: Floats) -> Rows:
         with np.errstate(over="ignore"):
@@ -103,14 +104,8 @@ class _Nwj:
         return np.zeros(len(num)), self.rows(num, den).second_den
 
 
-class _Lsif:
+class _Lsif(_Closed):
     """Closed forms of :func:`~driftline.fitting.lsif`."""
-
-    separable = True
-
-    def slopes(self, num: Floats, den: Floats) -> tuple[float, Floats, Floats]:
-        found = self.rows(num, den)
-        return found.loss, found.first_num, found.first_den
 
     def rows(self, num: Floats, den: Floats) -> Rows:
         with np.errstate(over="ignore", invalid="ignore"):
