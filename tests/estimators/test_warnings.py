@@ -72,7 +72,7 @@ def test_a_monitor_warns_only_where_weights_are_asked_for():
 
 
 def test_warnings_are_the_doubts_in_words(rng):
-    a, far = rng.normal(size=(300, 4)), rng.normal(2.0, 0.5, (300, 4))
+    a, far = rng.normal(size=(300, 4)), rng.normal(2.0, 1.0, (300, 4))
     est = ContinualDensityRatio(model="quadratic", random_state=0).fit(a)
     with pytest.warns(UntrustedEstimateWarning) as caught:
         est.partial_fit(far)

@@ -15,7 +15,16 @@ from driftline._inputs import MIN_ROWS, Floats, as_rows, resolve_seed
 from driftline.features._adapters import row_noise
 from driftline.features._base import FeatureNetwork, apart, check_widths
 from driftline.features._modules import VAE, Encoder, pulled_loss
-from driftline.fitting import FitInfo, Progress, Standardizer, Training, fit_standardizer, resolve_device, seeded
+from driftline.fitting import (
+    FitInfo,
+    Progress,
+    Standardizer,
+    Training,
+    fit_standardizer,
+    plain_standardizer,
+    resolve_device,
+    seeded,
+)
 
 __all__ = ["ContinualVAE"]
 
@@ -222,7 +231,7 @@ class ContinualVAE(FeatureNetwork):
         if self._before is not None:
             tensors |= {f"before.{key}": value for key, value in self._before.state_dict().items()}
         if self._standardizer is not None:
-            tensors |= {f"standardizer.{k}": torch.from_numpy(v) for k, v in self._standardizer._asdict().items()}
+            tensors |= {f"standardizer.{k}": torch.from_numpy(getattr(self._standardizer, k)) for k in ("mean", "scale")}
         return tensors, {"net": self._net.sizes, "likelihood": self.likelihood_, "t": self.t_}
 
     def _restore(self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], device: torch.device) -> None:
@@ -237,7 +246,7 @@ class ContinualVAE(FeatureNetwork):
             before = copy.deepcopy(net.encoder)
             before.load_state_dict(part("before."))
         scales = {key: value.numpy() for key, value in part("standardizer.").items()}
-        self._standardizer = Standardizer(**scales) if scales else None
+        self._standardizer = plain_standardizer(**scales) if scales else None
         self._net, self._before = net.to(device).eval(), None if before is None else before.to(device).eval()
         self._device, self.likelihood_, self.t_ = device, meta["likelihood"], meta["t"]
 

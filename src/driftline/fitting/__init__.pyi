@@ -26,6 +26,7 @@ from ._models import Psi as Psi
 from ._models import Stacked as Stacked
 from ._models import Standardizer as Standardizer
 from ._models import fit_standardizer as fit_standardizer
+from ._models import plain_standardizer as plain_standardizer
 from ._networks import MLP as MLP
 from ._networks import Network as Network
 from ._networks import grow as grow

@@ -202,6 +202,37 @@ class Features(NamedTuple):
         ends = np.cumsum([0, len(self.linear), len(self.squares), len(self.pairs), len(self.bias)])
         return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
+    def framed(self, shift: Floats, rate: Floats, rows: Floats) -> Features:
+        """Return the same features for the frame around ``shift`` with spread ``rate``, centred and scaled on its rows."""
+        moved = self._replace(weight=self.weight * rate[:, None], bias=self.bias + shift @ self.weight)
+        return _fitted(rows, *moved[:5])._replace(curved=self.curved)
+
+    def express(self, coef: Floats, into: Features, shift: Floats, rate: Floats) -> Floats:
+        """Return coefficients (p + 1, k), the constant's last, of these features in terms of others: the same functions.
+
+        ``into`` are the same features in the frame around ``shift`` with spread ``rate``, see :meth:`framed`; rows are
+        ``z = shift + rate * z_into``.
+        """
+        raw, constant = coef[:-1] / self.scale[:, None], coef[-1].copy()
+        constant -= self.center @ raw
+        lines, squares, pairs, units = (raw[cut].copy() for cut in self._cuts())
+        at = np.zeros(self.columns, dtype=np.int64)
+        at[self.linear] = np.arange(len(self.linear))
+        m, s = shift, rate
+        constant += m[self.linear] @ lines + m[self.squares] ** 2 @ squares
+        lines *= s[self.linear, None]
+        np.add.at(lines, at[self.squares], (2.0 * m * s)[self.squares, None] * squares)
+        squares *= (s**2)[self.squares, None]
+        if len(pairs):
+            a, b = self.pairs.T
+            constant += (m[a] * m[b]) @ pairs
+            np.add.at(lines, at[a], (s[a] * m[b])[:, None] * pairs)
+            np.add.at(lines, at[b], (s[b] * m[a])[:, None] * pairs)
+            pairs *= (s[a] * s[b])[:, None]
+        raw = np.concatenate([lines, squares, pairs, units])
+        constant += into.center @ raw
+        return np.concatenate([raw * into.scale[:, None], constant[None]])
+
     def positions(self, into: Features) -> Integers:
         """Return the indices of these features among those of ``into``, which extends them; (p,)."""
         pairs = zip(self._cuts(), into._cuts(), strict=True)

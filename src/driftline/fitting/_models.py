@@ -1,7 +1,7 @@
 """Models of psi, the log-ratio up to a constant: the log-linear one, and psi of columns that have been replaced.
 
-A model is a frozen value: it maps raw rows to psi and is replaced, never changed. Its standardisation stays as it was
-when tracing began, so that psi refers to the same coordinates in every step.
+A model is a frozen value: it maps raw rows to psi and is replaced, never changed. A log-linear psi may be expressed in
+any frame of its columns; it stays the same function.
 """
 
 from __future__ import annotations
@@ -14,20 +14,37 @@ import numpy.typing as npt
 from driftline._inputs import Floats
 from driftline.fitting._features import Features, chunks, rows_in_cache, score_rows
 
-__all__ = ["LogLinear", "Psi", "Stacked", "Standardizer", "fit_standardizer"]
+__all__ = ["LogLinear", "Psi", "Stacked", "Standardizer", "fit_standardizer", "plain_standardizer"]
 
 
 class Standardizer(NamedTuple):
-    """Column means and scales of the first window of an original. Further columns are ignored, see :class:`Stacked`."""
+    """Coordinates of a model: columns in units of the original, then in the frame of the latest windows.
+
+    ``mean`` and ``scale`` are those of the first window of an original and stay. ``shift`` and ``rate`` are the place
+    and spread, in these units, around which a model is expressed now: they follow the stream, so that a fit is as well
+    conditioned far from the original as near it. Further columns of rows are ignored, see :class:`Stacked`.
+
+    Shapes: all (D,).
+    """
 
     mean: Floats
     scale: Floats
+    shift: Floats
+    rate: Floats
 
     def __call__(self, x: Floats) -> Floats:
-        """Return standardised rows, (n, D)."""
-        z = x[:, : self.mean.shape[0]] - self.mean
-        z /= self.scale
+        """Return rows in the present frame, (n, D)."""
+        z = x[:, : self.mean.shape[0]] - (self.mean + self.scale * self.shift)
+        z /= self.scale * self.rate
         return z
+
+    def original(self, z: Floats) -> Floats:
+        """Return rows of the present frame in units of the original, (n, D)."""
+        return z * self.rate + self.shift
+
+    def moved(self, shift: Floats, rate: Floats) -> Standardizer:
+        """Return the frame around ``shift`` with spread ``rate``, both in units of the present one."""
+        return self._replace(shift=self.shift + self.rate * shift, rate=self.rate * rate)
 
     @property
     def still(self) -> npt.NDArray[np.bool_]:
@@ -43,7 +60,12 @@ def fit_standardizer(x: Floats) -> Standardizer:
     spread = np.sqrt(_variance(x, mean, size)) * size
     constant = spread <= 1e-12 * np.abs(mean)
     spread = np.where(spread == 1.0, np.nextafter(1.0, 2.0), spread)
-    return Standardizer(mean, np.where(constant, 1.0, spread))
+    return plain_standardizer(mean, np.where(constant, 1.0, spread))
+
+
+def plain_standardizer(mean: Floats, scale: Floats) -> Standardizer:
+    """Return a standardisation whose frame is still that of the original."""
+    return Standardizer(mean, scale, np.zeros_like(mean), np.ones_like(mean))
 
 
 def _variance(x: Floats, mean: Floats, size: Floats) -> Floats:

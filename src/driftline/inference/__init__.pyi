@@ -36,4 +36,5 @@ from ._uncertainty import of_step as of_step
 from ._uncertainty import optimism as optimism
 from ._uncertainty import placed as placed
 from ._uncertainty import projection as projection
+from ._uncertainty import reframed as reframed
 from ._uncertainty import transported as transported

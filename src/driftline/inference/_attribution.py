@@ -4,10 +4,9 @@ For :math:`\log r = \theta^\top T - c` the sum of both Kullback-Leibler divergen
 
 .. math:: \mathrm{KL}(p\|q) + \mathrm{KL}(q\|p) = \sum_j \theta_j \big(E_p T_j - E_q T_j\big),
 
-with :math:`E_p T_j` known from the start, since features are centred on the original; for features that joined later
-(``auto``) it is estimated by importance weights, whose error the bars do not include. A column gets the contributions
-of its features; a product of two columns is split evenly between them, a ridge unit in proportion to its squared
-weights.
+with :math:`E_p T_j` known from the first step; for features that joined later (``auto``) it is estimated by importance
+weights, whose error the bars do not include. A column gets the contributions of its features; a product of two columns
+is split evenly between them, a ridge unit in proportion to its squared weights.
 """
 
 from __future__ import annotations
@@ -77,10 +76,10 @@ def attribute(
     """
     n = design.shape[0]
     means = design.pull(np.full(n, 1.0 / n))[:-1]
-    # E_p T - E_q T; the former is 0, or estimated by importance weights for features that joined later
-    late, moved = joined_later(coef, uncertainty), -means
+    # E_p T - E_q T; the former is known, or estimated by importance weights for features that joined later
+    late, moved = joined_later(coef, uncertainty), uncertainty.mean - means
     if late.any():
-        moved[late] += design.pull(softmax(log_r))[:-1][late]
+        moved[late] = design.pull(softmax(log_r))[:-1][late] - means[late]
     every = 1 if lag else max(1, n // max(_THIN, 10 * design.shape[1]))
     part = design.thin(every) if every > 1 else design
     score, one = uncertainty.score[::every], np.full_like(uncertainty.score[::every], 1.0 / n)

@@ -8,15 +8,14 @@ the covariance of all closed windows and the last window's share are kept, so me
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from driftline._inputs import Floats
 from driftline.fitting import ConvexFit, Design, Scores, half_inverse
 from driftline.inference._dependence import long_run, positive
-from driftline.inference._uncertainty import KNOWN_MEAN, Uncertainty
+from driftline.inference._uncertainty import Uncertainty, mirrored
 
 __all__ = ["advance"]
 
@@ -58,28 +57,27 @@ def advance(
     if past is None:
         closed = first = step.num.spread
         origin, origin_spread = _origin(num, inverse)
+        mean = num.design.pull(np.full_like(num.score, 1.0 / num.design.shape[0]))[:-1]
+        known = np.ones(len(mean), dtype=np.bool_)
     else:
         closed = _closed(past, before, num, step, every)
         first, origin, origin_spread = past.first, past.origin, past.origin_spread
+        mean, known = past.mean, past.known
     return Uncertainty(
-        covariance=_mirrored(closed),
+        covariance=mirrored(closed),
         inverse_hessian=inverse,
-        meat=_mirrored(meat),
-        meat_num=_mirrored(meat_num),
+        meat=mirrored(meat),
+        meat_num=mirrored(meat_num),
         score=fit.score_den,
         bias=bias if past is None else bias + past.bias,
         step_bias=bias,
-        first=_mirrored(first),
+        first=mirrored(first),
         origin=origin,
-        origin_spread=_mirrored(origin_spread),
+        origin_spread=mirrored(origin_spread),
+        mean=mean,
+        known=known,
         slack=slack,
     )
-
-
-def _mirrored(matrix: npt.NDArray[Any]) -> Floats:
-    """Return a symmetric matrix whose halves agree to the last digit: files hold one of them."""
-    lower = np.tril(matrix)
-    return np.asarray(lower + np.tril(lower, -1).T)
 
 
 class _Role(NamedTuple):
@@ -116,9 +114,9 @@ def _inverse_hessian(num: _Role, den: _Role, fit: ConvexFit, meat: Floats) -> tu
     r"""Return :math:`H^{-1}` divided by the slack, and the slack."""
     half = half_inverse(fit.hessian) if fit.weight.min() > 0.0 else None
     if half is not None:
-        inverse = _mirrored(half.T @ half)
+        inverse = mirrored(half.T @ half)
     else:  # without a prior, what collinear columns leave undetermined has the rounding errors of a Gram matrix
-        inverse = _mirrored(np.linalg.pinv(fit.hessian, rcond=_SINGLE, hermitian=True))
+        inverse = mirrored(np.linalg.pinv(fit.hessian, rcond=_SINGLE, hermitian=True))
     slack = _slack(num, den, fit.weight, inverse, meat)
     return inverse / slack, slack
 
@@ -185,7 +183,6 @@ def _origin(num: _Role, inverse: Floats) -> tuple[Floats, Floats]:
     one = np.full_like(num.score, 1.0 / num.design.shape[0])
     origin = -inverse @ long_run(num.design, num.score, num.design, one, num.lag)
     spread = long_run(num.design, one, num.design, one, num.lag)
-    np.fill_diagonal(spread, np.maximum(spread.diagonal(), KNOWN_MEAN))  # even for a column that did not vary
     return origin, spread
 
 

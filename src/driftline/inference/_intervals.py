@@ -133,9 +133,10 @@ def forward_kl(
     design: Design,
     lag: int,
 ) -> Estimate | None:
-    r"""Estimate KL(original‖current) of a log-linear ratio from its constant, without importance weights.
+    r"""Estimate KL(original‖current) of a log-linear ratio, without importance weights.
 
-    :math:`E_p[\theta^\top T + c] = c`, as features are centred on the original; None if some joined later.
+    It is :math:`E_p[\theta^\top T + c] = \theta^\top E_p T + c`, with the original's means known from the first step;
+    None if some features joined later.
 
     Arguments:
         coef, constant: theta (p,) and c.
@@ -146,10 +147,11 @@ def forward_kl(
     means = uncertainty.origin_spread[:-1, :-1]
     if float(uncertainty.slack) < LEAST_SLACK or bool(joined_later(coef, uncertainty).any()):
         return None
-    variance = covariance(uncertainty)[-1, -1] + coef @ means @ coef + 2.0 * (uncertainty.origin[-1, :-1] @ coef)
+    at = np.append(uncertainty.mean, 1.0)
+    variance = at @ covariance(uncertainty) @ at + coef @ means @ coef + 2.0 * (at @ uncertainty.origin[:, :-1] @ coef)
     quadratic = _second_order(log_r, "reverse_kl", uncertainty, design, True, lag)
-    bias = float(uncertainty.bias[-1] + uncertainty.origin[:-1, :-1].trace())
-    reading = constant - bias + quadratic.noise
+    bias = float(at @ uncertainty.bias + uncertainty.origin[:-1, :-1].trace())
+    reading = float(coef @ uncertainty.mean) + constant - bias + quadratic.noise
     found = interval(reading, float(variance), quadratic.noise, quadratic.variance, quadratic.shared, level)
     return None if np.isnan(found.noise) else found
 
@@ -205,7 +207,9 @@ def _second_order(
         pulled = long_run(part, slope(log_r[::step], kind), part, uncertainty.score[::step], lag)
         bias -= float(uncertainty.slack * (uncertainty.inverse_hessian * pulled).sum()) / part.shape[0]
     flat = -float(slope(np.zeros(1), kind)[0])
-    tilted = bend + flat * np.exp(np.minimum(calm, 30.0))
+    # 2r / (1 + r) instead of r: the same near no drift, which is what the noise is about, and bounded far from it, where
+    # a mean of r rests on a few rows and would make the noise jump from window to window
+    tilted = bend + flat * 2.0 / (1.0 + np.exp(-np.maximum(calm, -30.0)))
     matrix = thin.gram(tilted) / len(tilted)
     last = matrix @ (spread - uncertainty.covariance)
     ends = matrix @ uncertainty.first + last

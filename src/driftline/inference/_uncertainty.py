@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,21 +12,21 @@ from driftline._inputs import Floats
 from driftline.fitting import Integers
 
 __all__ = [
-    "KNOWN_MEAN",
     "LEAST_SLACK",
     "Forward",
     "Uncertainty",
     "covariance",
     "joined_later",
+    "mirrored",
     "of_step",
     "optimism",
     "placed",
     "projection",
+    "reframed",
     "transported",
 ]
 
 LEAST_SLACK = 0.8  # with more parameters than a fifth of the rows, expansions around the truth no longer hold
-KNOWN_MEAN = 1e-300  # smallest spread of a feature whose mean in the original is known
 
 
 class Uncertainty(NamedTuple):
@@ -35,9 +35,10 @@ class Uncertainty(NamedTuple):
     ``meat`` and ``meat_num`` are the scores' covariances in the last step, on its denominator and its numerator.
     ``bias`` is the mean error of (coefficients, constant), to second order, over all steps; ``step_bias`` that of the
     last step. ``first`` is the original's part in the covariance, ``origin_spread`` the covariance of its feature
-    means, ``origin`` that of (coefficients, constant) with them. ``slack`` is 1 - parameters/rows, by which
-    inverse_hessian has been divided. Shapes for p features: score (n,), both biases (p+1,), all others
-    (p+1, p+1).
+    means, ``origin`` that of (coefficients, constant) with them, ``mean`` these means and ``known`` whether they are
+    known, which they are not for features that joined later. ``slack`` is 1 - parameters/rows, by which
+    inverse_hessian has been divided. Shapes for p features: score (n,), both biases (p+1,), mean and known (p,), all
+    others (p+1, p+1).
     """
 
     covariance: Floats
@@ -50,6 +51,8 @@ class Uncertainty(NamedTuple):
     first: Floats
     origin: Floats
     origin_spread: Floats
+    mean: Floats
+    known: npt.NDArray[np.bool_]
     slack: float
 
 
@@ -67,10 +70,12 @@ class Forward(NamedTuple):
     rows: float = math.inf
 
 
-def placed(past: Uncertainty, positions: Integers, size: int, known: Integers) -> Uncertainty:
+def placed(
+    past: Uncertainty, positions: Integers, size: int, means: tuple[Integers, Floats] | None = None
+) -> Uncertainty:
     """Return ``past`` with its features at these positions among ``size - 1`` present ones, then the constant.
 
-    ``known`` are features whose mean in the original is known to be 0 although they join only now.
+    ``means`` are features whose mean in the original is known although they join only now, and these means.
     """
     if past.covariance.shape[0] == size:
         return past
@@ -81,17 +86,50 @@ def placed(past: Uncertainty, positions: Integers, size: int, known: Integers) -
         out[np.ix_(at, at)] = matrix
         return out
 
-    bias, spread = np.zeros(size), place(past.origin_spread)
+    bias, mean, known = np.zeros(size), np.zeros(size - 1), np.zeros(size - 1, dtype=np.bool_)
     bias[at] = past.bias
-    spread[known, known] = np.maximum(spread[known, known], KNOWN_MEAN)
+    mean[positions], known[positions] = past.mean, past.known
+    if means is not None:
+        mean[means[0]], known[means[0]] = means[1], True
     return past._replace(
         covariance=place(past.covariance),
         inverse_hessian=place(past.inverse_hessian),
         bias=bias,
         first=place(past.first),
         origin=place(past.origin),
-        origin_spread=spread,
+        origin_spread=place(past.origin_spread),
+        mean=mean,
+        known=known,
     )
+
+
+def reframed(past: Uncertainty, onto: Floats, back: Floats) -> Uncertainty:
+    """Return the same uncertainty in other features that span the same functions, for a step to start from.
+
+    What belongs to the last step alone stays as it was: the next step replaces it. ``onto`` (p+1, p+1) maps coefficients to the new features, so ``T_past = T_now @ onto``; ``back`` is its inverse.
+    """
+
+    def of_coefficients(matrix: Floats) -> Floats:
+        return mirrored(onto @ matrix @ onto.T)
+
+    def of_features(matrix: Floats) -> Floats:
+        return mirrored(back.T @ matrix @ back)
+
+    return past._replace(
+        covariance=of_coefficients(past.covariance),
+        inverse_hessian=of_coefficients(past.inverse_hessian),
+        bias=onto @ past.bias,
+        first=of_coefficients(past.first),
+        origin=onto @ past.origin @ back,
+        origin_spread=of_features(past.origin_spread),
+        mean=(np.append(past.mean, 1.0) @ back)[:-1],
+    )
+
+
+def mirrored(matrix: npt.NDArray[Any]) -> Floats:
+    """Return a symmetric matrix whose halves agree to the last digit: files hold one of them."""
+    lower = np.tril(matrix)
+    return np.asarray(lower + np.tril(lower, -1).T)
 
 
 def transported(past: Uncertainty, onto: Floats) -> Uncertainty:
@@ -126,7 +164,7 @@ def of_step(uncertainty: Uncertainty) -> Uncertainty:
 
 def joined_later(coef: Floats, uncertainty: Uncertainty) -> npt.NDArray[np.bool_]:
     """Say which features in use joined after the original, so that its mean of them is unknown; (p,)."""
-    return np.asarray((uncertainty.origin_spread.diagonal()[:-1] <= 0.0) & (coef != 0.0))
+    return np.asarray(~uncertainty.known & (coef != 0.0))
 
 
 def covariance(uncertainty: Uncertainty) -> Floats:

@@ -64,8 +64,7 @@ def diagnose(anchor: Anchor, taken: Step, advanced: bool, reason: str, names: Se
     overlap = _overlap(taken.log_num, taken.log_den)
     # Psi_t / (Phi_t Psi_{t-1}); psi and phi are known up to constants, which cancel against the normalisers
     step_mean = log_mean_exp(taken.log_den)
-    telescoped = anchor.log_normalizer - taken.constant
-    log_psi_now = log_mean_exp(log_r) + taken.anchor.log_normalizer - telescoped
+    log_psi_now = log_mean_exp(log_r) + taken.anchor.log_normalizer - taken.telescoped
     log_psi_before = log_mean_exp(anchor.on_window())
     residual = _exp(log_psi_now - step_mean - log_psi_before)
     return OriginalInfo(
@@ -147,7 +146,8 @@ def _outlier(anchor: Anchor, taken: Step, names: Sequence[str] | None) -> list[D
     if len(size) < 50 or float(size.max()) <= 0.1 * float(size.sum()):  # <=: both are 0 for a repeated window
         return []
     row = int(size.argmax())
-    z = np.abs(anchor.psi.standardizer(taken.anchor.window[row : row + 1])[0])
+    standardizer = anchor.psi.standardizer
+    z = np.abs(standardizer.original(standardizer(taken.anchor.window[row : row + 1]))[0])
     j = int(z.argmax())
     sentence = (
         f"row {row} alone carries {float(size[row] / size.sum()):.0%} of the step: column {_label(j, names)} lies "

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from driftline._inputs import Floats
 from driftline.fitting import Integers, LogLinearDesign, chunks, rows_in_cache
 
-__all__ = ["PAIR_COLUMNS", "Evidence", "coarse", "collect", "forget", "start_evidence"]
+__all__ = ["PAIR_COLUMNS", "Evidence", "coarse", "collect", "forget", "reframed", "start_evidence"]
 
 Singles = npt.NDArray[np.float32]
 
@@ -69,6 +69,22 @@ def forget(evidence: Evidence) -> Evidence:
     """Drop all sums: the scores of a model that was too small say nothing about the larger one."""
     pairs, hinges = np.zeros_like(evidence.pair_score), np.zeros_like(evidence.hinge_score)
     return Evidence(evidence.knots, evidence.trend, pairs, pairs, hinges, hinges, 0.0, pairs, False)
+
+
+def reframed(evidence: Evidence, shift: Floats, rate: Floats) -> Evidence:
+    """Return the same evidence for columns in the frame around ``shift`` with spread ``rate``."""
+    m, s, both = shift[:, None], rate[:, None], np.outer(rate, rate)
+    level, slope, bend = np.moveaxis(evidence.trend, -1, 0)
+    trend = np.stack([(level + slope * m + bend * m**2) / s, slope + 2.0 * bend * m, bend * s], -1)
+    return evidence._replace(
+        knots=(evidence.knots - m) / s,
+        trend=trend,
+        pair_score=evidence.pair_score / both,
+        pair_variance=evidence.pair_variance / both**2,
+        hinge_score=evidence.hinge_score / s,
+        hinge_variance=evidence.hinge_variance / s**2,
+        row_spread=evidence.row_spread / both,
+    )
 
 
 def coarse(values: Floats) -> Floats:

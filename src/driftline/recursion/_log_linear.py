@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from driftline import inference
 from driftline._inputs import Floats
@@ -13,12 +12,12 @@ from driftline.fitting import (
     ConvexFit,
     Design,
     Features,
-    Integers,
     LogLinear,
     LogLinearDesign,
     Loss,
     ModuleFactory,
     Stacked,
+    Standardizer,
     bridge_constant,
     design_of,
     fit_convex,
@@ -29,6 +28,7 @@ from driftline.fitting import (
     unnormalised,
 )
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, start_evidence
+from driftline.recursion._frames import awakened, follow
 from driftline.recursion._screening import Proposal, propose
 from driftline.recursion._settings import StepSettings, is_network, penalty_for
 from driftline.recursion._state import Anchor, Step, arrive, has_past, reach
@@ -57,7 +57,7 @@ def start_features(z: Floats, model: str | ModuleFactory) -> Features:
 
 def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed: int) -> Step:
     """Fit the increment from an anchor's window to the next one."""
-    problem = _problem(anchor, window, settings)
+    anchor, problem = _problem(anchor, window, settings)
     loss, small = loss_of(unnormalised(settings.objective)), problem.features.size < NEWTON_FEATURES
     if _is_penalised(anchor, window, settings) or not small or not loss.separable:
         return _lbfgs_step(anchor, window, problem, settings)
@@ -73,7 +73,7 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     lag = reach(den.live, settings, len(features.squares) if features.curved else None)
     before: Design = num
     if past is not None:
-        past = inference.placed(past, at, features.size + 1, _known_means(anchor, features))
+        past = inference.placed(past, at, features.size + 1)
     elif isinstance(anchor.psi, Stacked) and anchor.uncertainty is not None:
         past, before = _carried(anchor, num)
     uncertainty = inference.advance(past, before, num, den, fit, anchor.lag, lag)
@@ -85,13 +85,8 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     if settings.normalizer == "telescoped" and (problem.first or past is not None):
         arrived = arrived._replace(uncertainty=uncertainty)  # complete: it covers all windows since the original
     arrived = arrived._replace(evidence=evidence, design=den)
-    return Step(arrived, fit.info, fit.log_num, fit.log_den, float(fit.coef[-1]), _informed(fit), note)
-
-
-def _known_means(anchor: Anchor, features: Features) -> Integers:
-    """Return the features that are 0 on all rows of the original: columns that were constant there, and squares."""
-    still = anchor.psi.standardizer.still
-    return np.flatnonzero(np.concatenate([still[features.linear], still[features.squares]]))
+    telescoped = anchor.log_normalizer - float(fit.coef[-1])
+    return Step(arrived, fit.info, fit.log_num, fit.log_den, telescoped, _informed(fit), note)
 
 
 def _carried(anchor: Anchor, now: Design) -> tuple[inference.Uncertainty, Design]:
@@ -106,7 +101,8 @@ def _carried(anchor: Anchor, now: Design) -> tuple[inference.Uncertainty, Design
     onto = inference.projection(now.take(0, rows, every), before.take(0, rows, every))
     past = inference.transported(anchor.uncertainty, onto)
     unknown = np.zeros((now.shape[1], now.shape[1]))
-    return past._replace(origin=unknown, origin_spread=unknown), before
+    mean = np.zeros(now.shape[1] - 1)
+    return past._replace(origin=unknown, origin_spread=unknown, mean=mean, known=mean > 0.0), before
 
 
 class _Problem(NamedTuple):
@@ -127,46 +123,34 @@ class _Problem(NamedTuple):
     first: bool
 
 
-def _problem(anchor: Anchor, window: Floats, settings: StepSettings) -> _Problem:
+def _problem(anchor: Anchor, window: Floats, settings: StepSettings) -> tuple[Anchor, _Problem]:
+    """Return the step to be fitted, and its anchor in the frame of that step."""
     psi = anchor.psi
-    known = anchor.design
-    z_num = known.z if isinstance(known, LogLinearDesign) else psi.standardizer(anchor.window)
-    z_den = psi.standardizer(window)
-    _check_extremes(z_den, window)
     first = not has_past(psi)
+    _check_extremes(psi.standardizer, window)
     if isinstance(psi, LogLinear) and _same_kind(psi.features, settings.model):
-        features = _awakened(psi.features, psi.standardizer.still, z_num, z_den)
-        return _Problem(features, psi.features, psi.coef, z_num, z_den, None, None, True, first)
+        framed = follow(anchor, window)
+        psi = framed.anchor.psi
+        assert isinstance(psi, LogLinear)
+        features, z_num, z_den = psi.features, framed.z_num, framed.z_den
+        return framed.anchor, _Problem(features, features, psi.coef, z_num, z_den, None, None, True, first)
+    z_num, z_den = psi.standardizer(anchor.window), psi.standardizer(window)
     start = start_features(z_num, settings.model)
-    features, coef = _awakened(start, psi.standardizer.still, z_num, z_den), np.zeros(start.size)
+    features, coef = awakened(start, psi.standardizer.still, z_num, z_den), np.zeros(start.size)
     if first:
-        return _Problem(features, start, coef, z_num, z_den, None, None, False, True)
-    return _Problem(features, start, coef, z_num, z_den, -psi(anchor.window), -psi(window), False, False)
+        return anchor, _Problem(features, start, coef, z_num, z_den, None, None, False, True)
+    return anchor, _Problem(features, start, coef, z_num, z_den, -psi(anchor.window), -psi(window), False, False)
 
 
-def _awakened(features: Features, still: npt.NDArray[np.bool_], z_num: Floats, z_den: Floats) -> Features:
-    """Take in columns that have been constant until now, and squares of columns that have had two values.
-
-    A column that was constant in the original (``still``) is 0 there. Its features are centred on that, as they would
-    have been from the start; else the original's mean of a square that joins later would be unknown.
-    """
-    linear, squares = features.awake(z_num, z_den)
-    if len(linear) + len(squares) == 0:
-        return features
-    wider = features.extend(z_num, linear=linear, squares=squares)
-    joined = np.concatenate([np.isin(wider.linear, linear), np.isin(wider.squares, squares)])
-    known = joined & still[np.concatenate([wider.linear, wider.squares])]
-    center = wider.center.copy()
-    center[: wider.base][known] = 0.0
-    return wider._replace(center=center)
-
-
-def _check_extremes(z: Floats, window: Floats) -> None:
+def _check_extremes(standardizer: Standardizer, window: Floats) -> None:
     """Refuse values that single-precision Gram matrices cannot hold, naming column and row."""
-    if max(float(z.max()), -float(z.min())) > _EXTREME:
-        i, j = (int(v) for v in np.unravel_index(np.abs(z).argmax(), z.shape))
+    rows = window[:, : len(standardizer.mean)]
+    far = np.maximum(rows.max(0) - standardizer.mean, standardizer.mean - rows.min(0)) / standardizer.scale
+    if float(far.max()) > _EXTREME:
+        j = int(far.argmax())
+        i = int(np.abs(rows[:, j] - standardizer.mean[j]).argmax())
         raise ValueError(
-            f"window: column {j} holds {window[i, j]:.3g} in row {i}, {abs(z[i, j]):.1g} standard "
+            f"window: column {j} holds {rows[i, j]:.3g} in row {i}, {far[j]:.1g} standard "
             "deviations away from the original: check its unit, or remove the outlier"
         )
 
@@ -253,7 +237,7 @@ def _lbfgs_step(anchor: Anchor, window: Floats, problem: _Problem, settings: Ste
         rows = loss.rows(log_num, log_den)
         optimism = inference.probed_optimism(num, den, rows, ridge / (len(log_num) + len(log_den)))
         info = info._replace(held_out=rows.loss + optimism)
-    return Step(arrived, info, log_num, log_den, constant, features.size + 1)
+    return Step(arrived, info, log_num, log_den, anchor.log_normalizer - constant, features.size + 1)
 
 
 def _is_penalised(anchor: Anchor, window: Floats, settings: StepSettings) -> bool:

@@ -78,7 +78,9 @@ def network_step(
         if fit is not None and settings.normalizer == "telescoped":
             arrived = arrived._replace(uncertainty=_uncertainty(anchors[n], nets[n], pairs[n], fit, lag))
         parameters = sum(p.numel() for p in module.parameters())
-        steps[n] = Step(arrived, info, log_num + constant, log_den + constant, constant, parameters)
+        steps[n] = Step(
+            arrived, info, log_num + constant, log_den + constant, anchors[n].log_normalizer - constant, parameters
+        )
     return steps
 
 

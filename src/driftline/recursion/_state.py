@@ -58,14 +58,14 @@ class Anchor(NamedTuple):
 class Step(NamedTuple):
     """Result of a step: the anchor it arrives at, the fit, and the normalised log step ratio on both windows.
 
-    ``constant`` is what normalised it.
+    ``telescoped`` is the normaliser of psi that the step before it and this step's constant add up to.
     """
 
     anchor: Anchor
     fit: FitInfo
     log_num: Floats
     log_den: Floats
-    constant: float
+    telescoped: float
     parameters: int
     note: str = ""
 

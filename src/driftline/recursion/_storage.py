@@ -17,10 +17,11 @@ from driftline.recursion._state import Anchor, State, Track
 
 __all__ = ["FORMAT", "VERSION", "StateFileError", "StoredArray", "contents", "dump", "parse"]
 
-VERSION = 4
+VERSION = 5
 FORMAT = "driftline-state"
 _SYMMETRIC = ("covariance", "inverse_hessian", "meat", "meat_num", "first", "origin_spread")
 _VECTORS = ("bias", "step_bias")
+_BY_FEATURE = ("mean", "known")  # without an entry for the constant
 _ROWS = "window"  # the only part that holds rows
 _MEANINGS = {
     _ROWS: "rows, for the next step",
@@ -31,9 +32,11 @@ _MEANINGS = {
     "module": "weights of the network",
     "mean": "means of the encoded columns in the original",
     "scale": "standard deviations of the encoded columns in the original",
+    "shift": "place of the latest windows, in units of the original",
+    "rate": "spread of the latest windows, in units of the original",
     "coef": "coefficients of the log-ratio",
-    "center": "means of the features in the original",
-    "unit": "scales of the features in the original",
+    "center": "centres of the features",
+    "unit": "scales of the features",
     **dict.fromkeys(("linear", "squares", "pairs", "weight", "bias"), "features of the log-ratio"),
 }
 
@@ -126,7 +129,8 @@ def _flatten_anchor(
     arrays[f"{key}.lag"] = np.array(anchor.lag)
     arrays[f"{key}.forward"] = np.array(anchor.forward, dtype=np.float64)
     psi: Any = anchor.psi
-    arrays[f"{key}.mean"], arrays[f"{key}.scale"] = psi.standardizer
+    for part, value in psi.standardizer._asdict().items():
+        arrays[f"{key}.{part}"] = value
     entry: dict[str, Any] = {"uncertainty": anchor.uncertainty is not None, "evidence": anchor.evidence is not None}
     if not isinstance(psi, LogLinear):
         if not any(psi.module is m for m in modules):
@@ -192,6 +196,8 @@ def _flatten_uncertainty(uncertainty: Uncertainty, at: Integers, size: int, key:
             value = _scatter(value, at, size)[lower]
         elif part in (*_VECTORS, "origin"):
             value = _scatter(value, at, size)
+        elif part in _BY_FEATURE:
+            value = _scatter(value, at[:-1], size - 1)
         arrays[f"{key}.uncertainty.{part}"] = np.asarray(value)
 
 
@@ -206,6 +212,9 @@ def _restore_uncertainty(arrays: Mapping[str, Array], at: Integers, size: int, k
     parts["origin"] = parts["origin"][np.ix_(at, at)]
     for part in _VECTORS:
         parts[part] = parts[part][at]
+    for part in _BY_FEATURE:
+        parts[part] = parts[part][at[:-1]]
+    parts["known"] = parts["known"] > 0.0
     return Uncertainty(**parts | {"slack": float(parts["slack"])})
 
 
@@ -273,7 +282,7 @@ def _restore_anchor(
     arrays: Mapping[str, Array], key: str, entry: Mapping[str, Any], module: Callable[[Mapping[str, Any], int], Any]
 ) -> Anchor:
     window: Floats = arrays[f"{key}.window"]
-    standardizer = Standardizer(arrays[f"{key}.mean"], arrays[f"{key}.scale"])
+    standardizer = Standardizer(*(arrays[f"{key}.{part}"] for part in Standardizer._fields))
     normalizer, lag = float(arrays[f"{key}.log_normalizer"]), int(arrays[f"{key}.lag"])
     forward = Forward(*arrays[f"{key}.forward"].tolist())
     if entry["kind"] == "network":

@@ -1,0 +1,144 @@
+"""Frames: an anchor expressed in coordinates that suit its window and the next one.
+
+A log-linear psi stays the same function when its columns are shifted and scaled, if its coefficients, their errors and
+the sums of scores are carried over. So a step is fitted in features that are centred and scaled near its own two
+windows: the prior has no preferred scale, and Gram matrices in single precision are as good far from the original as
+near it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from driftline import inference
+from driftline._inputs import Floats
+from driftline.fitting import Features, Integers, LogLinear, LogLinearDesign
+from driftline.recursion._evidence import reframed
+from driftline.recursion._state import Anchor
+
+__all__ = ["Framed", "awakened", "follow"]
+
+_ROWS = 2048  # rows of a window that suffice to place a frame
+_TAIL = 0.005  # share of rows at each end of a column that do not count for its place and spread
+# A frame stays while both windows lie within: then designs can be used again, and the prior is off by little.
+_FAR = 0.5  # standard deviations
+_WIDE = 1.4  # factor of a standard deviation
+
+
+class Framed(NamedTuple):
+    """An anchor in the frame of a step, and both windows in that frame, (n, D) and (m, D)."""
+
+    anchor: Anchor
+    z_num: Floats
+    z_den: Floats
+
+
+def follow(anchor: Anchor, window: Floats) -> Framed:
+    """Take in columns that come alive, and move the frame if the windows have left it; psi stays the same function."""
+    psi, known = anchor.psi, anchor.design
+    assert isinstance(psi, LogLinear)
+    z_num = known.z if isinstance(known, LogLinearDesign) else psi.standardizer(anchor.window)
+    z_den = psi.standardizer(window)
+    anchor = _wakened(anchor, psi, z_num, z_den)
+    psi = anchor.psi
+    assert isinstance(psi, LogLinear)
+    sample = _sample(z_num, z_den)
+    place = _frame(psi.features.linear, sample)
+    if place is None:
+        return Framed(anchor, z_num, z_den)
+    anchor = _moved(anchor, psi, *place, sample.rows)
+    return Framed(anchor, anchor.psi.standardizer(anchor.window), anchor.psi.standardizer(window))
+
+
+def awakened(features: Features, still: npt.NDArray[np.bool_], z_num: Floats, z_den: Floats) -> Features:
+    """Take in columns that have been constant until now, and squares of columns that have had two values.
+
+    A column that was constant in the original (``still``) is 0 there. Its features are centred on that, as they would
+    have been from the start; else the original's mean of a square that joins later would be unknown.
+    """
+    linear, squares = features.awake(z_num, z_den)
+    if len(linear) + len(squares) == 0:
+        return features
+    wider = features.extend(z_num, linear=linear, squares=squares)
+    joined = np.concatenate([np.isin(wider.linear, linear), np.isin(wider.squares, squares)])
+    known = joined & still[np.concatenate([wider.linear, wider.squares])]
+    center = wider.center.copy()
+    center[: wider.base][known] = 0.0
+    return wider._replace(center=center)
+
+
+def _wakened(anchor: Anchor, psi: LogLinear, z_num: Floats, z_den: Floats) -> Anchor:
+    still = psi.standardizer.still
+    features = awakened(psi.features, still, z_num, z_den)
+    if features is psi.features:
+        return anchor
+    at, coef = psi.features.positions(features), np.zeros(features.size)
+    coef[at] = psi.coef
+    uncertainty = anchor.uncertainty
+    if uncertainty is not None:
+        known = np.flatnonzero(np.concatenate([still[features.linear], still[features.squares]]))
+        there = -psi.standardizer.shift / psi.standardizer.rate  # where all of the original's rows were
+        means = features.design(there[None])[0, known]
+        uncertainty = inference.placed(uncertainty, at, features.size + 1, (known, means))
+    wider = psi._replace(features=features, coef=coef)
+    return anchor._replace(psi=wider, uncertainty=uncertainty, design=None)
+
+
+class _Sample(NamedTuple):
+    """Some rows of both windows, with values beyond the outermost quantiles brought back to them: (n, D).
+
+    A stray value far away must not set the scale of a column, which would hide all else in it.
+    """
+
+    rows: Floats
+
+    @property
+    def place(self) -> tuple[Floats, Floats]:
+        """Centre and spread of each column, (D,)."""
+        center = self.rows.mean(0)
+        return center, np.sqrt(np.square(self.rows - center).mean(0))
+
+
+def _sample(*windows: Floats) -> _Sample:
+    """Draw as many rows from each window."""
+    size = min(_ROWS, *(len(z) for z in windows))
+    rows = np.concatenate([z[np.linspace(0, len(z) - 1, size).astype(np.int64)] for z in windows])
+    low, high = np.quantile(rows, (_TAIL, 1.0 - _TAIL), axis=0)
+    rare = low == high  # a column with a rare second value
+    low[rare], high[rare] = -np.inf, np.inf
+    return _Sample(np.clip(rows, low, high))
+
+
+def _frame(columns: Integers, sample: _Sample) -> tuple[Floats, Floats] | None:
+    """Return centre and spread of both windows together, (D,) each, if one of these columns has left its frame."""
+    center, spread = sample.place
+    real = np.zeros(len(center), dtype=np.bool_)
+    real[columns] = True
+    real &= spread > 1e-12 * (1.0 + np.abs(center))
+    center, spread = np.where(real, center, 0.0), np.where(real, spread, 1.0)
+    if not ((np.abs(center) > _FAR * spread) | (spread > _WIDE) | (spread < 1.0 / _WIDE)).any():
+        return None
+    return center, spread
+
+
+def _moved(anchor: Anchor, psi: LogLinear, shift: Floats, rate: Floats, rows: Floats) -> Anchor:
+    """Express an anchor in the frame around ``shift`` with spread ``rate``, features scaled on rows of the one so far."""
+    features = psi.features
+    into = features.framed(shift, rate, (rows - shift) / rate)
+    coef = features.express(np.append(psi.coef, 0.0)[:, None], into, shift, rate)[:, 0]
+    uncertainty = anchor.uncertainty
+    if uncertainty is not None:
+        one = np.eye(features.size + 1)
+        onto, back = features.express(one, into, shift, rate), into.express(one, features, -shift / rate, 1.0 / rate)
+        uncertainty = inference.reframed(uncertainty, onto, back)
+    evidence = anchor.evidence
+    return anchor._replace(
+        psi=LogLinear(psi.standardizer.moved(shift, rate), into, coef[:-1]),
+        log_normalizer=anchor.log_normalizer - float(coef[-1]),
+        uncertainty=uncertainty,
+        evidence=None if evidence is None else reframed(evidence, shift, rate),
+        design=None,
+    )
