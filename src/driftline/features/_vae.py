@@ -231,7 +231,9 @@ class ContinualVAE(FeatureNetwork):
         if self._before is not None:
             tensors |= {f"before.{key}": value for key, value in self._before.state_dict().items()}
         if self._standardizer is not None:
-            tensors |= {f"standardizer.{k}": torch.from_numpy(getattr(self._standardizer, k)) for k in ("mean", "scale")}
+            tensors |= {
+                f"standardizer.{k}": torch.from_numpy(getattr(self._standardizer, k)) for k in ("mean", "scale")
+            }
         return tensors, {"net": self._net.sizes, "likelihood": self.likelihood_, "t": self.t_}
 
     def _restore(self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], device: torch.device) -> None:

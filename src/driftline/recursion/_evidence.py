@@ -28,7 +28,8 @@ class Evidence(NamedTuple):
     Attributes:
         knots: knots of the hinges on each column, (D, 5).
         trend: coefficients of each hinge on 1, z, z^2, (D, 5, 3).
-        pair_score, pair_variance: sums for the products of two columns, (D, D).
+        pair_scores: sums for the products of two columns, over the first and the second halves of windows, (2, D, D).
+        pair_variance: the same for variances, over whole windows, (D, D).
         hinge_score, hinge_variance: sums for the hinges, (D, 5).
         row_variance: sum of the rows' squared scores.
         row_spread: second moments of the rows, weighted by their squared scores, (D, D).
@@ -37,13 +38,18 @@ class Evidence(NamedTuple):
 
     knots: Floats
     trend: Floats
-    pair_score: Floats
+    pair_scores: Floats
     pair_variance: Floats
     hinge_score: Floats
     hinge_variance: Floats
     row_variance: float
     row_spread: Floats
     shared: bool
+
+    @property
+    def pair_score(self) -> Floats:
+        """Sums for the products of two columns, over whole windows, (D, D)."""
+        return np.asarray(self.pair_scores.sum(0))
 
 
 def start_evidence(z: Floats) -> Evidence:
@@ -55,7 +61,7 @@ def start_evidence(z: Floats) -> Evidence:
     return Evidence(
         knots=knots,
         trend=_trend(rows, knots),
-        pair_score=square,
+        pair_scores=np.zeros((2, d, d)),
         pair_variance=square,
         hinge_score=hinge,
         hinge_variance=hinge,
@@ -67,8 +73,9 @@ def start_evidence(z: Floats) -> Evidence:
 
 def forget(evidence: Evidence) -> Evidence:
     """Drop all sums: the scores of a model that was too small say nothing about the larger one."""
-    pairs, hinges = np.zeros_like(evidence.pair_score), np.zeros_like(evidence.hinge_score)
-    return Evidence(evidence.knots, evidence.trend, pairs, pairs, hinges, hinges, 0.0, pairs, False)
+    pairs, hinges = np.zeros_like(evidence.pair_variance), np.zeros_like(evidence.hinge_score)
+    halves = np.zeros_like(evidence.pair_scores)
+    return Evidence(evidence.knots, evidence.trend, halves, pairs, hinges, hinges, 0.0, pairs, False)
 
 
 def reframed(evidence: Evidence, shift: Floats, rate: Floats) -> Evidence:
@@ -79,7 +86,7 @@ def reframed(evidence: Evidence, shift: Floats, rate: Floats) -> Evidence:
     return evidence._replace(
         knots=(evidence.knots - m) / s,
         trend=trend,
-        pair_score=evidence.pair_score / both,
+        pair_scores=evidence.pair_scores / both,
         pair_variance=evidence.pair_variance / both**2,
         hinge_score=evidence.hinge_score / s,
         hinge_variance=evidence.hinge_variance / s**2,
@@ -105,7 +112,7 @@ def _trend(z: Floats, knots: Floats) -> Floats:
 class _Sums(NamedTuple):
     """Scores of the candidates on one window and the variances of those scores."""
 
-    pair_score: Floats
+    pair_scores: Floats
     pair_variance: Floats
     hinge_score: Floats
     hinge_variance: Floats
@@ -127,30 +134,37 @@ def _sums(evidence: Evidence, design: LogLinearDesign, center: Floats, score: Fl
     light, heavy = (score / size).astype(np.float32), (total / spread).astype(np.float32)
     root = np.abs(heavy)
     heavy *= heavy
-    pairs, middle = np.zeros((3, len(order), len(order))), center[order].astype(np.float32)
+    pairs, middle = np.zeros((4, len(order), len(order))), center[order].astype(np.float32)
     hinges = _Hinges(evidence, order[:s])
-    for at in chunks(len(live), rows_in_cache(len(order))):
+    for half, at in _halves(len(live), rows_in_cache(len(order))):
         rows, g, h = live[at].astype(np.float32), light[at], heavy[at]
         if d <= PAIR_COLUMNS:
             # centring changes a product by terms the model has, whose score is zero: only the variance gets smaller
             c = rows - middle
-            pairs[0] += c.T @ (c * g[:, None])
+            pairs[half] += c.T @ (c * g[:, None])
             weighted = c * root[at, None]
-            pairs[1] += weighted.T @ weighted
-            weighted *= c
             pairs[2] += weighted.T @ weighted
+            weighted *= c
+            pairs[3] += weighted.T @ weighted
         hinges.add(np.ascontiguousarray(rows[:, :s].T), g, h)
-    placed, wide = np.zeros((3, d, d)), np.zeros((2, *evidence.knots.shape))
+    placed, wide = np.zeros((4, d, d)), np.zeros((2, *evidence.knots.shape))
     placed[:, order[:, None], order] = pairs
     wide[:, order[:s]] = hinges.sums
     return _Sums(
-        pair_score=placed[0] * size,
-        pair_variance=placed[2] * spread**2,
+        pair_scores=placed[:2] * size,
+        pair_variance=placed[3] * spread**2,
         hinge_score=wide[0] * size,
         hinge_variance=wide[1] * spread**2,
         row_variance=float(total @ total),
-        row_spread=placed[1] * spread**2,
+        row_spread=placed[2] * spread**2,
     )
+
+
+def _halves(rows: int, size: int) -> list[tuple[int, slice]]:
+    """Return slices of at most ``size`` rows, each with the half of the rows that it lies in, 0 or 1."""
+    middle = rows // 2
+    first = [(0, slice(at.start, min(at.stop, middle))) for at in chunks(middle, size)]
+    return first + [(1, slice(middle + at.start, middle + at.stop)) for at in chunks(rows - middle, size)]
 
 
 class _Hinges:
@@ -196,7 +210,7 @@ def collect(
     first = _sums(evidence, num, center, s_num, both)
     last = _sums(evidence, den, center, s_den, s_den)
     kept = evidence._replace(
-        pair_score=evidence.pair_score + first.pair_score + last.pair_score,
+        pair_scores=evidence.pair_scores + first.pair_scores + last.pair_scores,
         hinge_score=evidence.hinge_score + first.hinge_score + last.hinge_score,
         shared=True,
         **{name: getattr(evidence, name) + getattr(first, name) for name in _VARIANCES},

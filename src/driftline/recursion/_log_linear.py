@@ -30,12 +30,11 @@ from driftline.fitting import (
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, start_evidence
 from driftline.recursion._frames import awakened, follow
 from driftline.recursion._screening import Proposal, propose
-from driftline.recursion._settings import StepSettings, is_network, penalty_for
+from driftline.recursion._settings import NEWTON_FEATURES, StepSettings, is_network, penalty_for
 from driftline.recursion._state import Anchor, Step, arrive, has_past, reach
 
-__all__ = ["NEWTON_FEATURES", "log_linear_step", "start_features"]
+__all__ = ["log_linear_step", "start_features"]
 
-NEWTON_FEATURES = 1500  # with more, a factorisation costs more than L-BFGS
 _ROUNDS = 4  # rounds of adding features in one step
 _KNOWN = 6000  # rows that suffice to relate previous and new features
 _EXTREME = 1e8  # standard deviations whose fourth power still fits in single precision

@@ -3,7 +3,7 @@
 A feature joins when its sum of scores (:class:`Evidence`) leaves the noise by more than repeated looks at all
 candidates explain. Candidates are:
 
-* products of two columns (drift of a correlation),
+* products of two columns (drift of a correlation), each by itself or, where many move a little, all of them,
 * hinges on one column (drift in the shape of a marginal),
 * random ridge units in a subspace (drift of mixtures, of clusters, of anything that lives in few directions).
 
@@ -12,6 +12,7 @@ Once joined, features are frozen: the fit stays convex, and sampling errors keep
 
 from __future__ import annotations
 
+import math
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.fitting import Features, Integers, LogLinearDesign
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, collect, forget
+from driftline.recursion._settings import NEWTON_FEATURES
 from driftline.recursion._subspace import (
     UNITS,
     ridge_units,
@@ -27,6 +29,7 @@ from driftline.recursion._subspace import (
     spread_directions,
     spread_helps,
     spread_of,
+    whitened,
 )
 
 __all__ = ["Proposal", "capacity", "propose"]
@@ -34,6 +37,9 @@ __all__ = ["Proposal", "capacity", "propose"]
 _LEVEL = 1e-4  # chance of a false feature per window, over all candidates
 _BLOCKS = 3
 _ROWS_PER_FEATURE = 20
+_ROWS_PER_PRODUCT = 5  # fewer will do for all products at once, which are there or not by one test
+_FEW = 4  # columns; with fewer, products are tested one by one
+_DENSE = 4.5  # standard deviations; the F distribution is only near, so the level is stricter than for one feature
 
 
 class Proposal(NamedTuple):
@@ -82,7 +88,11 @@ def propose(
     candidates = d * (d - 1) // 2 * (d <= PAIR_COLUMNS) + total.knots.size
     threshold = NormalDist().inv_cdf(1.0 - 0.5 * _LEVEL / candidates)
 
-    pairs = _top_pairs(features, total, threshold, min(room.pairs, room.features))
+    strong = _strong_pairs(features, total, threshold)
+    if _is_dense(features, total, strong) and _all_fit(features, z_num, z_den):
+        pairs = _other_pairs(features)
+        return none._replace(pairs=pairs, evidence=kept, reason=f"all {len(pairs)} other products")
+    pairs = strong[: max(0, min(room.pairs, room.features))]
     # the last blocks are reserved for ridge units
     hinges = min(room.units - UNITS * _BLOCKS, room.features - len(pairs))
     weight, bias = _top_hinges(features, total, threshold, hinges)
@@ -130,17 +140,57 @@ def _z(score: Floats, variance: Floats, rows: float) -> Floats:
     return z if bulk.size < 100 else z / max(float(np.median(bulk)) / 0.6745, 1.0)
 
 
-def _top_pairs(features: Features, total: Evidence, threshold: float, most: int) -> Integers:
-    d = total.pair_score.shape[0]
-    if d > PAIR_COLUMNS or most <= 0:
+def _strong_pairs(features: Features, total: Evidence, threshold: float) -> Integers:
+    """Return the products that stand out each by itself, strongest first, (k, 2)."""
+    d = len(total.pair_variance)
+    if d > PAIR_COLUMNS:
         return features.pairs[:0]
     z = _z(total.pair_score, total.pair_variance, total.row_variance)
     z = np.triu(z, 1)
     z[features.pairs[:, 0], features.pairs[:, 1]] = 0.0
     flat = z.ravel()
-    order = np.argsort(-flat, kind="stable")[:most]
-    chosen = order[flat[order] > threshold]
-    return np.stack([chosen // d, chosen % d], 1)
+    order = np.argsort(-flat, kind="stable")[: np.count_nonzero(flat > threshold)]
+    return np.stack([order // d, order % d], 1)
+
+
+def _is_dense(features: Features, total: Evidence, strong: Integers) -> bool:
+    """Say whether products move that do not stand out each by itself, such as correlations in no column's direction.
+
+    The scores of both halves of the rows agree then: the sum of the two matrices is larger than their difference, which
+    is noise alone and has the same size whatever the law of the columns. In coordinates in which that noise has no
+    preferred direction, the ratio of squared norms has an F distribution.
+    """
+    live = features.squares
+    if not _FEW <= len(live) <= PAIR_COLUMNS:
+        return False
+    halves = total.pair_scores.copy()
+    for pairs in (features.pairs, strong):
+        halves[:, pairs[:, 0], pairs[:, 1]] = halves[:, pairs[:, 1], pairs[:, 0]] = 0.0
+    halves[:, np.arange(len(halves[0])), np.arange(len(halves[0]))] = 0.0
+    at = np.ix_(live, live)
+    whitener, _ = whitened(total.row_spread[at] / max(total.row_variance, 1e-300))
+    one, other = (whitener.T @ half[at] @ whitener for half in halves)
+    freedom = len(live) * (len(live) - 1) // 2 - len(strong)
+    above, below = float(np.square(one + other).sum()), float(np.square(one - other).sum())
+    if freedom < 1 or below <= 0.0:
+        return False
+    return math.log(max(above, 1e-300) / below) * math.sqrt(freedom) / 2.0 > _DENSE
+
+
+def _all_fit(features: Features, z_num: Floats, z_den: Floats) -> bool:
+    """Say whether the windows have rows enough for all products of columns, and a factorisation time."""
+    d, rows = len(features.squares), min(len(z_num), len(z_den))
+    size = features.size + d * (d - 1) // 2
+    return size <= rows // _ROWS_PER_PRODUCT and size < NEWTON_FEATURES
+
+
+def _other_pairs(features: Features) -> Integers:
+    """Return all products of columns with more than two values that are not features yet, (k, 2)."""
+    live = np.sort(features.squares)
+    i, j = np.triu_indices(len(live), 1)
+    pairs = np.stack([live[i], live[j]], 1)
+    here = {tuple(pair) for pair in features.pairs.tolist()}
+    return pairs[[tuple(pair) not in here for pair in pairs.tolist()]]
 
 
 def _top_hinges(features: Features, total: Evidence, threshold: float, most: int) -> tuple[Floats, Floats]:

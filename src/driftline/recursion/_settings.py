@@ -9,7 +9,9 @@ from driftline._errors import Option
 from driftline._extras import needs
 from driftline.fitting import ModuleFactory, Objective, Progress, Training, logistic
 
-__all__ = ["Policy", "StepSettings", "is_network", "penalty_for"]
+__all__ = ["NEWTON_FEATURES", "Policy", "StepSettings", "is_network", "penalty_for"]
+
+NEWTON_FEATURES = 1500  # with more, a factorisation costs more than L-BFGS
 
 
 @dataclass(frozen=True)

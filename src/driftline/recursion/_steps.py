@@ -18,8 +18,8 @@ from driftline.fitting import LogLinear, Stacked, Standardizer, fit_standardizer
 from driftline.inference import Forward, effective_sample_size, long_run_variance
 from driftline.recursion._diagnostics import Info, diagnose
 from driftline.recursion._evidence import start_evidence
-from driftline.recursion._log_linear import NEWTON_FEATURES, log_linear_step, start_features
-from driftline.recursion._settings import Policy, StepSettings, is_network
+from driftline.recursion._log_linear import log_linear_step, start_features
+from driftline.recursion._settings import NEWTON_FEATURES, Policy, StepSettings, is_network
 from driftline.recursion._state import Anchor, State, Step, Track, has_past, reach
 
 __all__ = ["add_original", "restart", "start", "step"]

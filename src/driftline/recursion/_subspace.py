@@ -16,7 +16,16 @@ from driftline._inputs import Floats
 from driftline.fitting import Features, LogLinearDesign, chunks, gram_of, rows_in_cache
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, coarse
 
-__all__ = ["UNITS", "Spread", "ridge_units", "score_directions", "spread_directions", "spread_helps", "spread_of"]
+__all__ = [
+    "UNITS",
+    "Spread",
+    "ridge_units",
+    "score_directions",
+    "spread_directions",
+    "spread_helps",
+    "spread_of",
+    "whitened",
+]
 
 UNITS = 64  # ridge units in a block, at most
 _UNITS_PER_DIRECTION = 16
@@ -34,7 +43,7 @@ def ridge_units(directions: Floats, one: Floats, other: Floats, seed: int) -> tu
     return weight, coarse(-(picked * weight.T).sum(1))
 
 
-def _whitener(covariance: Floats) -> tuple[Floats, Floats]:
+def whitened(covariance: Floats) -> tuple[Floats, Floats]:
     """Principal directions (D, k) scaled to unit variance, and the variances along them; none for zero variance."""
     values, vectors = np.linalg.eigh(covariance)
     keep = values > 1e-4 * max(float(values.max()), 1e-300)  # anything smaller is rounding of single-precision sums
@@ -79,7 +88,7 @@ def spread_directions(covariance: Floats) -> Floats:
 
     All directions for few columns; otherwise the largest principal components that stand out from the bulk.
     """
-    whitener, values = _whitener(covariance)
+    whitener, values = whitened(covariance)
     if len(covariance) <= _DIRECTIONS:
         return whitener
     order = np.argsort(-values, kind="stable")
@@ -89,7 +98,7 @@ def spread_directions(covariance: Floats) -> Floats:
 def score_directions(features: Features, total: Evidence) -> Floats:
     """Directions (D, k) in which the fit leaves structure, scaled to unit variance; none where it leaves only noise."""
     # in the metric of the scores' own noise, so that noise alone has no preferred direction
-    whitener, _ = _whitener(total.row_spread / max(total.row_variance, 1e-300))
+    whitener, _ = whitened(total.row_spread / max(total.row_variance, 1e-300))
     k, none = whitener.shape[1], whitener[:, :0]
     if not _DIRECTIONS < features.columns <= PAIR_COLUMNS or k <= _DIRECTIONS:
         return none
