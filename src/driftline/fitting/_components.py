@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting._covariances import diagonal_covariance
+from driftline.fitting._covariances import diagonal_covariance, independent_columns
 from driftline.fitting._expectation import (
     LEAST,
     Columns,
@@ -49,6 +49,10 @@ def fit_mixture(z: Floats, *, seed: int) -> Mixture:
     """
     columns = describe_columns(z) if len(z) else Columns(*(np.zeros(0, dtype=np.int64),) * 3, np.zeros((0, 2)))
     sample, rng = make_sample(z, columns), np.random.default_rng(seed)
+    kept = independent_columns(sample.scatter)
+    if len(kept) < len(columns.gaussian):  # a plane has no density
+        columns = columns._replace(gaussian=columns.gaussian[kept])
+        sample = make_sample(z, columns)
     size = max(1, len(columns.gaussian) + len(columns.binary))
     rows = min(_ROWS, max(1_000, _NUMBERS // size))
     order = rng.permutation(len(z))
@@ -89,13 +93,16 @@ def _best_of(sample: Sample, k: int, previous: Fit, rng: np.random.Generator) ->
     def worth(fit: Fit) -> float:
         return bic(n * fit.log_likelihood, fit.parameters(), n)
 
-    found = []
-    for free in (False, True):
+    def tried(free: bool) -> Fit:
         starts = [_split(previous), *(_seeded(sample, k, previous, free, rng) for _ in range(2))]
-        tried = [iterate(sample, start, iterations=_SHORT, free=free, tolerance=1e-4) for start in starts]
-        found.append(iterate(sample, max(tried, key=worth), iterations=_LONG, free=free))
+        short = [iterate(sample, start, iterations=_SHORT, free=free, tolerance=1e-4) for start in starts]
+        return iterate(sample, max(short, key=worth), iterations=_LONG, free=free)
+
+    found = [tried(free=False)]
     # clusters that a diagonal covariance has found may turn out to be correlated inside
     found.append(iterate(sample, found[0], iterations=_LONG, free=True))
+    if len(previous.covariance.stretch) or len(found[1].covariance.stretch):
+        found.append(tried(free=True))
     return max(found, key=worth)
 
 

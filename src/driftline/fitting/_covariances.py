@@ -10,10 +10,19 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.fitting._features import Integers
 
-__all__ = ["WIDEST", "Covariance", "choose_covariance", "diagonal_covariance", "update_covariance"]
+__all__ = [
+    "WIDEST",
+    "Covariance",
+    "choose_covariance",
+    "diagonal_covariance",
+    "independent_columns",
+    "update_covariance",
+]
 
 WIDEST = 256  # columns; beyond, an eigendecomposition would cost more than the rest of a step: diagonal only
-_FLOOR = 1e-4  # smallest variance and eigenvalue, relative to the window's own: no component is a point or a plane
+_FLOOR = 1e-4  # smallest variance inside components, relative to the window's own: no component is a point
+_FLATTEST = 1e-7  # smallest eigenvalue of correlations; single precision tells rows apart down to about there
+_COLLINEAR = 1e-5  # share of a column's variance that other columns do not determine, at least
 _ROUNDS = 12  # diagonal and factors, one after the other, have settled by then
 
 
@@ -106,10 +115,30 @@ def choose_covariance(scatter: Floats, rows: float) -> Covariance:
     return max(found, key=lambda form: rows * form.log_likelihood(scatter) - 0.5 * form.parameters * math.log(rows))
 
 
+def independent_columns(scatter: Floats) -> Integers:
+    """Return the columns, in order, that are left when those that others determine are dropped.
+
+    ``scatter`` is (G, G) in units of the window's variances; with a diagonal one, (G,), all columns are left.
+    """
+    if scatter.ndim == 1:
+        return np.arange(len(scatter))
+    left = np.array(scatter)
+    kept: list[int] = []
+    while len(kept) < len(left):
+        rest = np.diag(left)
+        at = int(np.argmax(rest))
+        if rest[at] < _COLLINEAR:
+            break
+        kept.append(at)
+        left -= np.outer(left[:, at], left[at] / rest[at])
+        left[at] = left[:, at] = 0.0
+    return np.array(sorted(kept), dtype=np.int64)
+
+
 def _full(scatter: Floats) -> Covariance:
     variance = diagonal_covariance(scatter).variance
     values, vectors = np.linalg.eigh(_correlation(scatter, variance))
-    return Covariance(variance, vectors.T, np.maximum(values, _FLOOR))
+    return Covariance(variance, vectors.T, np.maximum(values, _FLATTEST))
 
 
 def _correlation(scatter: Floats, variance: Floats) -> Floats:
@@ -142,7 +171,7 @@ def _spikes(values: Floats, rows: float) -> tuple[Integers, Floats]:
     columns = len(values)
     ratio = columns / rows
     root, width = math.sqrt(ratio), 3.0 * ratio ** (-1.0 / 6.0) * rows ** (-2.0 / 3.0)
-    values = np.maximum(values, _FLOOR)
+    values = np.maximum(values, _FLATTEST)
     above = values > (1.0 + root) ** 2 + (1.0 + root) ** (4.0 / 3.0) * width
     below = np.zeros(columns, dtype=bool)
     if root < 1.0:
@@ -156,4 +185,4 @@ def _spikes(values: Floats, rows: float) -> tuple[Integers, Floats]:
     spike = 0.5 * np.where(seen > 1.0, middle + gap, middle - gap)
     far = np.maximum((spike - 1.0) ** 2, 1e-12)
     aligned = np.clip((1.0 - ratio / far) / (1.0 + ratio / (spike - 1.0)), 0.0, 1.0)
-    return kept, np.maximum(spike / (aligned + (1.0 - aligned) * spike), _FLOOR)
+    return kept, np.maximum(spike / (aligned + (1.0 - aligned) * spike), _FLATTEST)

@@ -22,7 +22,8 @@ class Mixture(NamedTuple):
 
     ``W`` is one for all components, in the form of :class:`Covariance`. Two-valued columns are independent of the
     others given the component; those that exclude each other (the indicators of one categorical column) share a
-    ``group`` and are one draw. Columns that were constant are not covered.
+    ``group`` and are one draw. Columns that were constant are not covered, nor those that
+    others determine.
 
     Shapes: gaussian (G,), binary (B,), group (B,), levels (B, 2), weights (K,), means (K, G), chances (K, B),
     variance (G,), axes (r, G), stretch (r,).

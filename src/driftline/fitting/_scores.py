@@ -11,7 +11,7 @@ from driftline._inputs import Floats
 from driftline.fitting._features import Integers
 from driftline.fitting._mixtures import Mixture
 
-__all__ = ["NormalScores", "far_from_normal", "fit_scores"]
+__all__ = ["NormalScores", "far_from_normal", "fit_scores", "spread_scores"]
 
 KNOTS = 33
 _BLOCK = 8  # rows behind a knot, at least: it is the mean of the middle half of them, so never a row
@@ -78,6 +78,20 @@ def fit_scores(z: Floats, columns: Integers) -> NormalScores | None:
     maps = [_map(z[:, j]) for j in columns]
     knots, values, slopes = (np.stack(part) for part in zip(*maps, strict=True))
     return NormalScores(np.asarray(columns, dtype=np.int64), knots, values, slopes)
+
+
+def spread_scores(z: Floats, columns: Integers, *, seed: int) -> Floats:
+    """Return rows (n, D) with normal scores of the given columns whose ties are broken at random, (n, D).
+
+    What is left in them is dependence: a heap next to a continuum is not taken for a cluster.
+    """
+    from scipy.special import ndtri
+
+    rng, n, out = np.random.default_rng(seed), len(z), np.array(z)
+    places = ndtri((np.arange(n) + 0.5) / n)
+    for j in columns:
+        out[np.lexsort((rng.random(n), z[:, j])), j] = places
+    return out
 
 
 def far_from_normal(z: Floats, mixture: Mixture) -> Integers:

@@ -10,7 +10,7 @@ from driftline._inputs import Floats
 from driftline.fitting._components import bic, fit_mixture
 from driftline.fitting._expectation import refit_mixture
 from driftline.fitting._mixtures import Mixture
-from driftline.fitting._scores import NormalScores, far_from_normal, fit_scores
+from driftline.fitting._scores import NormalScores, far_from_normal, fit_scores, spread_scores
 
 __all__ = ["Summary", "first_summary"]
 
@@ -65,7 +65,8 @@ def first_summary(z: Floats, *, seed: int) -> Summary:
         scores = fit_scores(z, columns)
         if scores is not None and tuple(columns) not in tried:
             tried.add(tuple(columns))
-            found.append(Summary(scores, fit_mixture(scores(z), seed=seed)))
+            mixture = fit_mixture(spread_scores(z, columns, seed=seed), seed=seed)
+            found.append(Summary(scores, refit_mixture(mixture, scores(z))))
     return max(found, key=lambda summary: _evidence(summary, part))
 
 
