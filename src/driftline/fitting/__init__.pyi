@@ -1,5 +1,7 @@
 from ._autograd import bregman as bregman
 from ._autograd import f_gan as f_gan
+from ._components import fit_mixture as fit_mixture
+from ._covariances import Covariance as Covariance
 from ._derivatives import Loss as Loss
 from ._derivatives import Rows as Rows
 from ._designs import Dense as Dense
@@ -7,6 +9,7 @@ from ._designs import Design as Design
 from ._designs import LogLinearDesign as LogLinearDesign
 from ._designs import design_of as design_of
 from ._designs import gram_of as gram_of
+from ._expectation import refit_mixture as refit_mixture
 from ._features import Features as Features
 from ._features import Integers as Integers
 from ._features import chunks as chunks
@@ -21,6 +24,8 @@ from ._losses import loss_of as loss_of
 from ._losses import penalised as penalised
 from ._losses import resolve_objective as resolve_objective
 from ._losses import softmax as softmax
+from ._mixtures import Mixture as Mixture
+from ._mixtures import Tangents as Tangents
 from ._models import LogLinear as LogLinear
 from ._models import Psi as Psi
 from ._models import Stacked as Stacked
@@ -45,6 +50,9 @@ from ._objectives import logistic as logistic
 from ._objectives import lsif as lsif
 from ._objectives import nwj as nwj
 from ._objectives import unnormalised as unnormalised
+from ._scores import NormalScores as NormalScores
+from ._scores import far_from_normal as far_from_normal
+from ._scores import fit_scores as fit_scores
 from ._seeding import seeded as seeded
 from ._settings import MODELS as MODELS
 from ._settings import ModuleFactory as ModuleFactory
@@ -52,6 +60,8 @@ from ._settings import Progress as Progress
 from ._settings import Training as Training
 from ._settings import check_device as check_device
 from ._settings import check_training as check_training
+from ._summaries import Summary as Summary
+from ._summaries import first_summary as first_summary
 from ._training import Pair as Pair
 from ._training import fit_network as fit_network
 from ._training import row_batches as row_batches

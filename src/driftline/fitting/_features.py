@@ -203,12 +203,12 @@ class Features(NamedTuple):
         return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
     def framed(self, shift: Floats, rate: Floats, rows: Floats) -> Features:
-        """Return the same features for the frame around ``shift`` with spread ``rate``, centred and scaled on its rows."""
+        """Return the same features for the frame around ``shift`` with spread ``rate``, fitted on rows in it."""
         moved = self._replace(weight=self.weight * rate[:, None], bias=self.bias + shift @ self.weight)
         return _fitted(rows, *moved[:5])._replace(curved=self.curved)
 
     def express(self, coef: Floats, into: Features, shift: Floats, rate: Floats) -> Floats:
-        """Return coefficients (p + 1, k), the constant's last, of these features in terms of others: the same functions.
+        """Return coefficients (p + 1, k), the constant's last, of the same functions in terms of other features.
 
         ``into`` are the same features in the frame around ``shift`` with spread ``rate``, see :meth:`framed`; rows are
         ``z = shift + rate * z_into``.

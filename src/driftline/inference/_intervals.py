@@ -207,8 +207,8 @@ def _second_order(
         pulled = long_run(part, slope(log_r[::step], kind), part, uncertainty.score[::step], lag)
         bias -= float(uncertainty.slack * (uncertainty.inverse_hessian * pulled).sum()) / part.shape[0]
     flat = -float(slope(np.zeros(1), kind)[0])
-    # 2r / (1 + r) instead of r: the same near no drift, which is what the noise is about, and bounded far from it, where
-    # a mean of r rests on a few rows and would make the noise jump from window to window
+    # 2r / (1 + r) instead of r: the same near no drift, which is what the noise is about, and bounded far from it,
+    # where a mean of r rests on a few rows and would make the noise jump from window to window
     tilted = bend + flat * 2.0 / (1.0 + np.exp(-np.maximum(calm, -30.0)))
     matrix = thin.gram(tilted) / len(tilted)
     last = matrix @ (spread - uncertainty.covariance)

@@ -106,7 +106,8 @@ def placed(
 def reframed(past: Uncertainty, onto: Floats, back: Floats) -> Uncertainty:
     """Return the same uncertainty in other features that span the same functions, for a step to start from.
 
-    What belongs to the last step alone stays as it was: the next step replaces it. ``onto`` (p+1, p+1) maps coefficients to the new features, so ``T_past = T_now @ onto``; ``back`` is its inverse.
+    What belongs to the last step alone stays as it was: the next step replaces it. ``onto`` (p+1, p+1) maps
+    coefficients to the new features, so ``T_past = T_now @ onto``; ``back`` is its inverse.
     """
 
     def of_coefficients(matrix: Floats) -> Floats:

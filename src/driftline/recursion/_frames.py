@@ -125,7 +125,7 @@ def _frame(columns: Integers, sample: _Sample) -> tuple[Floats, Floats] | None:
 
 
 def _moved(anchor: Anchor, psi: LogLinear, shift: Floats, rate: Floats, rows: Floats) -> Anchor:
-    """Express an anchor in the frame around ``shift`` with spread ``rate``, features scaled on rows of the one so far."""
+    """Express an anchor in the frame around ``shift`` with spread ``rate``; ``rows`` are in the frame so far."""
     features = psi.features
     into = features.framed(shift, rate, (rows - shift) / rate)
     coef = features.express(np.append(psi.coef, 0.0)[:, None], into, shift, rate)[:, 0]

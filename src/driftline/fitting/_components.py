@@ -1,0 +1,167 @@
+"""How many components the summary of a first window has: BIC proposes, held-out rows confirm."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from driftline._inputs import Floats
+from driftline.fitting._covariances import diagonal_covariance, independent_columns
+from driftline.fitting._expectation import (
+    LEAST,
+    Columns,
+    Fit,
+    Sample,
+    describe_columns,
+    iterate,
+    make_sample,
+    one,
+)
+from driftline.fitting._mixtures import Mixture
+
+__all__ = ["bic", "fit_mixture"]
+
+_MOST = 6  # components
+_ROWS, _NUMBERS = 5_000, 1_280_000  # of the search: rows, and numbers in them (5,000 rows of 256 columns)
+_SHORT, _LONG = 12, 60  # iterations for each start; for the best of them
+_ERRORS = 3.0  # standard errors by which held-out rows must prefer more than one component
+
+
+def bic(log_likelihood: float, parameters: int, rows: int) -> float:
+    """Return the evidence for a model in nats: its log-likelihood less half a log(rows) for each parameter."""
+    return log_likelihood - 0.5 * parameters * math.log(rows)
+
+
+def fit_mixture(z: Floats, *, seed: int) -> Mixture:
+    """Return the summary density of a first window of standardised rows (n, D).
+
+    The number of components and the form of their covariance are those with the best BIC, on at most 5,000 rows; more
+    than one component must also predict rows better that they were not fitted to.
+
+    >>> rng = np.random.default_rng(0)
+    >>> rows = rng.normal(size=(1000, 3))
+    >>> fit_mixture(rows, seed=0).components
+    1
+    >>> rows[:300, 0] += 6.0
+    >>> fit_mixture(rows, seed=0).components
+    2
+    """
+    columns = describe_columns(z) if len(z) else Columns(*(np.zeros(0, dtype=np.int64),) * 3, np.zeros((0, 2)))
+    sample, rng = make_sample(z, columns), np.random.default_rng(seed)
+    kept = independent_columns(sample.scatter)
+    if len(kept) < len(columns.gaussian):  # a plane has no density
+        columns = columns._replace(gaussian=columns.gaussian[kept])
+        sample = make_sample(z, columns)
+    size = max(1, len(columns.gaussian) + len(columns.binary))
+    rows = min(_ROWS, max(1_000, _NUMBERS // size))
+    order = rng.permutation(len(z))
+    part = make_sample(z[order[:rows]], columns) if len(z) > rows else sample
+    found = _search(part, rng)
+    if len(found.weights) == 1 or not _confirmed(z[order[: 2 * rows]], columns, len(found.weights), rng):
+        return one(sample).mixture(sample)
+    free = len(found.covariance.stretch) > 0
+    if part is not sample:
+        shift, rate = (part.center - sample.center) / sample.scale, part.scale / sample.scale
+        found = found._replace(means=found.means * rate + shift, covariance=found.covariance.scaled(rate))
+        found = iterate(sample, found, iterations=_LONG, free=free)
+    return found.mixture(sample)
+
+
+def _search(sample: Sample, rng: np.random.Generator) -> Fit:
+    """Return the fit with the best BIC, from one component on until two more in a row have not helped."""
+    n = len(sample.rows)
+    best = previous = one(sample)
+    score, worse = bic(n * best.log_likelihood, best.parameters(), n), 0
+    for k in range(2, min(_MOST, int(n // (2.0 * LEAST))) + 1):
+        fit = _best_of(sample, k, previous, rng)
+        value = bic(n * fit.log_likelihood, fit.parameters(), n)
+        if value > score and fit.least >= LEAST:
+            best, score, worse = fit, value, 0
+        else:
+            worse += 1
+        if worse == 2:
+            break
+        previous = fit
+    return best
+
+
+def _best_of(sample: Sample, k: int, previous: Fit, rng: np.random.Generator) -> Fit:
+    """Return the best fit with k components: three starts, with a diagonal covariance and with a free one."""
+    n = len(sample.rows)
+
+    def worth(fit: Fit) -> float:
+        return bic(n * fit.log_likelihood, fit.parameters(), n)
+
+    def tried(free: bool) -> Fit:
+        starts = [_split(previous), *(_seeded(sample, k, previous, free, rng) for _ in range(2))]
+        short = [iterate(sample, start, iterations=_SHORT, free=free, tolerance=1e-4) for start in starts]
+        return iterate(sample, max(short, key=worth), iterations=_LONG, free=free)
+
+    found = [tried(free=False)]
+    # clusters that a diagonal covariance has found may turn out to be correlated inside
+    found.append(iterate(sample, found[0], iterations=_LONG, free=True))
+    if len(previous.covariance.stretch) or len(found[1].covariance.stretch):
+        found.append(tried(free=True))
+    return max(found, key=worth)
+
+
+def _split(fit: Fit) -> Fit:
+    """Return a start with one component more: the heaviest in two halves along the widest direction inside it."""
+    at = int(np.argmax(fit.weights))
+    covariance = fit.covariance
+    if len(covariance.stretch) and covariance.stretch.max() > 1.0:
+        step = covariance.axes[int(np.argmax(covariance.stretch))] * math.sqrt(covariance.stretch.max())
+    else:
+        step = np.zeros(fit.means.shape[1])
+        if len(step):
+            step[int(np.argmax(covariance.variance))] = 1.0
+    step = step * np.sqrt(covariance.variance)
+    means = np.concatenate([fit.means, fit.means[at : at + 1] - step])
+    means[at] += step
+    weights = np.append(fit.weights, fit.weights[at] / 2.0)
+    weights[at] /= 2.0
+    half = fit.chances[at] * np.linspace(0.8, 1.0, fit.chances.shape[1])  # halves must differ in something
+    chances = np.concatenate([fit.chances, half[None]])
+    return Fit(weights, means, chances, diagonal_covariance(covariance.variance))
+
+
+def _seeded(sample: Sample, k: int, previous: Fit, free: bool, rng: np.random.Generator) -> Fit:
+    """Return a start from k rows far from each other: the averages of the rows nearest to each, never a row."""
+    g = len(sample.columns.gaussian)
+    rows = sample.rows.astype(np.float64)
+    rows[:, g:] -= sample.on
+    rows[:, g:] /= np.sqrt(sample.on * (1.0 - sample.on))
+    if free and len(previous.covariance.stretch):
+        root = np.sqrt(previous.covariance.variance)
+        along = (rows[:, :g] / root) @ previous.covariance.axes.T
+        rows[:, :g] = rows[:, :g] / root + along * (previous.covariance.stretch**-0.5 - 1.0) @ previous.covariance.axes
+    seeds = rows[rng.integers(len(rows))][None]
+    distance = np.full(len(rows), np.inf)
+    while len(seeds) < k:
+        distance = np.minimum(distance, ((rows - seeds[-1]) ** 2).sum(1))
+        seeds = np.concatenate([seeds, rows[rng.choice(len(rows), p=distance / distance.sum())][None]])
+    for _ in range(3):
+        nearest = np.argmax(rows @ seeds.T - 0.5 * (seeds * seeds).sum(1), 1)
+        member = np.eye(k)[nearest]
+        sizes = member.sum(0)
+        seeds = (member.T @ rows) / np.maximum(sizes, 1.0)[:, None]
+    # with few rows of its own a component starts nearer to the middle
+    share = member / np.maximum(sizes, LEAST)
+    means, on = share.T @ sample.rows[:, :g].astype(np.float64), share.T @ sample.rows[:, g:].astype(np.float64)
+    chances = 0.9 * on + (1.0 - 0.9 * share.sum(0)[:, None]) * sample.on
+    weights = np.maximum(sizes, LEAST) / np.maximum(sizes, LEAST).sum()
+    scatter = np.diag(sample.scatter) if sample.scatter.ndim == 2 else sample.scatter
+    inside = np.maximum(scatter - (weights[:, None] * means * means).sum(0), 0.1)
+    return Fit(weights, means, chances, diagonal_covariance(inside))
+
+
+def _confirmed(z: Floats, columns: Columns, k: int, rng: np.random.Generator) -> bool:
+    """Say whether k components fitted to one half of rows in random order predict the other better than one does."""
+    half = len(z) // 2
+    sample, others = make_sample(z[:half], columns), z[half:]
+    fit, single = one(sample), one(sample)
+    for components in range(2, k + 1):
+        fit = _best_of(sample, components, fit, rng)
+    gain = fit.mixture(sample).log_density(others) - single.mixture(sample).log_density(others)
+    return bool(gain.mean() > _ERRORS * gain.std() / math.sqrt(len(gain)))

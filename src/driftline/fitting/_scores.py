@@ -1,0 +1,208 @@
+"""Normal scores: frozen increasing maps for columns whose shape is far from normal."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from driftline._inputs import Floats
+from driftline.fitting._features import Integers
+from driftline.fitting._mixtures import Mixture
+
+__all__ = ["NormalScores", "far_from_normal", "fit_scores", "spread_scores"]
+
+KNOTS = 33
+_BLOCK = 8  # rows behind a knot, at least: it is the mean of the middle half of them, so never a row
+_QUANTILES = (0.05, 0.2, 0.4, 0.6, 0.8, 0.95)
+_ERRORS, _EFFECT = 4.0, 0.05  # of a hinge: standard errors; standard deviations, as a feature worth about 0.001 nats
+_STEEPEST = 2.0  # slope beyond the ends, in normal slopes of the middle half of the column
+
+
+class NormalScores(NamedTuple):
+    """Piecewise linear maps of columns to the normal scores of the first window; other columns stay as they are.
+
+    Beyond its ends a map goes on linearly, so that it can be inverted and no value is lost.
+
+    Shapes: columns (m,), knots and values (m, 33), slopes (m, 2) before the first knot and after the last.
+    """
+
+    columns: Integers
+    knots: Floats
+    values: Floats
+    slopes: Floats
+
+    @property
+    def parameters(self) -> int:
+        """Number of free parameters: the knots that were fitted, less location and scale."""
+        inner = np.diff(self.values, axis=1) / np.diff(self.knots, axis=1)
+        return int((np.abs(np.diff(inner, axis=1)) > 1e-9 * np.abs(inner[:, 1:])).sum())
+
+    def __call__(self, z: Floats) -> Floats:
+        """Return standardised rows (n, D) with their scores in place of the mapped columns, (n, D)."""
+        out = np.array(z)
+        for i, j in enumerate(self.columns):
+            column, knots, values = z[:, j], self.knots[i], self.values[i]
+            mapped = np.interp(column, knots, values)
+            mapped += self.slopes[i, 0] * np.minimum(column - knots[0], 0.0)
+            mapped += self.slopes[i, 1] * np.maximum(column - knots[-1], 0.0)
+            out[:, j] = mapped
+        return out
+
+    def log_slopes(self, z: Floats) -> Floats:
+        """Return the logarithm of the product of the maps' slopes at rows (n, D), (n,): scores' density to columns'.
+
+        At a knot the slope is the geometric mean of those beside it: for counts, the width of a value's cell.
+        """
+        out = np.zeros(len(z))
+        for i, j in enumerate(self.columns):
+            inner = np.diff(self.values[i]) / np.diff(self.knots[i])
+            logs = np.log(np.concatenate([self.slopes[i, :1], inner, self.slopes[i, 1:]]))
+            before = np.searchsorted(self.knots[i], z[:, j], side="left")
+            after = np.searchsorted(self.knots[i], z[:, j], side="right")
+            out += 0.5 * (logs[before] + logs[after])
+        return out
+
+
+def fit_scores(z: Floats, columns: Integers) -> NormalScores | None:
+    """Return maps of the given columns of standardised rows (n, D); None without columns.
+
+    >>> rows = np.random.default_rng(0).lognormal(0.0, 2.0, size=(2000, 1))
+    >>> scores = fit_scores(rows, np.array([0]))
+    >>> bool(np.abs(scores(rows).mean()) < 0.05 and abs(scores(rows).std() - 1.0) < 0.05)
+    True
+    """
+    if not len(columns):
+        return None
+    maps = [_map(z[:, j]) for j in columns]
+    knots, values, slopes = (np.stack(part) for part in zip(*maps, strict=True))
+    return NormalScores(np.asarray(columns, dtype=np.int64), knots, values, slopes)
+
+
+def spread_scores(z: Floats, columns: Integers, *, seed: int) -> Floats:
+    """Return rows (n, D) with normal scores of the given columns whose ties are broken at random, (n, D).
+
+    What is left in them is dependence: a heap next to a continuum is not taken for a cluster.
+    """
+    from scipy.special import ndtri
+
+    rng, n, out = np.random.default_rng(seed), len(z), np.array(z)
+    places = ndtri((np.arange(n) + 0.5) / n)
+    for j in columns:
+        out[np.lexsort((rng.random(n), z[:, j])), j] = places
+    return out
+
+
+def far_from_normal(z: Floats, mixture: Mixture) -> Integers:
+    r"""Return the columns (m,) of standardised rows whose shape the mixture misses.
+
+    It misses one if the mean of a hinge :math:`(z-q)_+` at one of six quantiles q, regressed on 1, z and z², differs
+    from the mixture's by 4 standard errors and by 0.05 standard deviations of the residual. Columns with three values
+    or fewer are left: z and z² say all there is.
+    """
+    missed = [
+        j
+        for at, j in enumerate(mixture.gaussian)
+        if not _matches(z[:, j], mixture.weights, mixture.means[:, at], _spread(mixture, at))
+    ]
+    return np.array(missed, dtype=np.int64)
+
+
+def _spread(mixture: Mixture, at: int) -> float:
+    """Return the standard deviation of a Gaussian column inside the components."""
+    inner = 1.0 + float((mixture.stretch - 1.0) @ mixture.axes[:, at] ** 2)
+    return float(np.sqrt(mixture.variance[at] * inner))
+
+
+def _matches(column: Floats, weights: Floats, means: Floats, spread: float) -> bool:
+    """Say whether the hinges of a column have the means that a mixture of normals gives them."""
+    from scipy.special import ndtr
+
+    if len(np.unique(column)) <= 3:
+        return True
+    n, places = len(column), np.quantile(column, _QUANTILES)
+    center, scale = column.mean(), column.std()
+    unit = (column - center) / scale
+    powers = np.stack([np.ones(n), unit, unit * unit], 1)
+    hinges = np.maximum(column[:, None] - places, 0.0)
+    coef = np.linalg.lstsq(powers, hinges, rcond=None)[0]
+    residual = (hinges - powers @ coef).std(0)
+    lift = (means[:, None] - places) / spread
+    expected = weights @ (spread * (lift * ndtr(lift) + np.exp(-0.5 * lift * lift) / np.sqrt(2.0 * np.pi)))
+    about = (means - center) / scale
+    moments = np.array([1.0, weights @ about, weights @ (about * about + (spread / scale) ** 2)])
+    differs = np.abs(expected - moments @ coef)
+    return bool((differs <= np.maximum(_ERRORS / np.sqrt(n), _EFFECT) * np.maximum(residual, 1e-9)).all())
+
+
+def _map(column: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return knots (33,), values (33,) and end slopes (2,) of one column."""
+    from scipy.special import ndtri
+
+    ordered = np.sort(column)
+    n = len(ordered)
+    _, first, counts = np.unique(ordered, return_index=True, return_counts=True)
+    score = np.repeat(ndtri((first + 0.5 * counts) / n), counts)
+    knots, values = [], []
+    for part in _blocks(n, first, counts):
+        rows = ordered[part]
+        trim = 0 if rows[0] == rows[-1] else len(rows) // 4
+        middle = slice(part.start + trim, part.stop - trim)
+        knots.append(float(ordered[middle].mean()) if trim else float(rows[0]))
+        values.append(float(score[middle].mean()))
+    return _finished(np.array(knots), np.array(values), ordered)
+
+
+def _blocks(n: int, first: Integers, counts: Integers) -> list[slice]:
+    """Cut sorted rows into blocks about even in normal scores; a value that many rows share is a block of its own."""
+    from scipy.special import ndtr
+
+    most = min(KNOTS, max(2, n // _BLOCK))
+    heaps = np.flatnonzero(counts > max(2 * _BLOCK, n // 64))
+    heaps = heaps[np.argsort(-counts[heaps], kind="stable")][: most - 2]
+    own = {int(first[i]): int(first[i] + counts[i]) for i in heaps}
+    grid = np.unique(np.round(n * ndtr(np.linspace(-4.0, 4.0, most + 1 - len(own)))).astype(np.int64))
+    edges = sorted({0, n, *own, *own.values(), *(int(e) for e in grid if not _within(int(e), own))})
+    out: list[slice] = []
+    for start, stop in pairwise(edges):
+        small = out and start not in own and out[-1].start not in own and _short(out[-1])
+        if small:
+            out[-1] = slice(out[-1].start, stop)
+        else:
+            out.append(slice(start, stop))
+    return _merged(out, own)
+
+
+def _within(edge: int, own: dict[int, int]) -> bool:
+    return any(start < edge < stop for start, stop in own.items())
+
+
+def _short(part: slice) -> bool:
+    return bool(part.stop - part.start < _BLOCK)
+
+
+def _merged(parts: list[slice], own: dict[int, int]) -> list[slice]:
+    """Join blocks of too few rows to a neighbour that is not a heap; between heaps they are dropped."""
+    out: list[slice] = []
+    for part in parts:
+        if _short(part) and out and out[-1].start not in own and part.start not in own:
+            out[-1] = slice(out[-1].start, part.stop)
+        elif not _short(part):
+            out.append(part)
+    return out
+
+
+def _finished(knots: Floats, values: Floats, ordered: Floats) -> tuple[Floats, Floats, Floats]:
+    """Make a map strictly increasing, give it slopes beyond its ends, and fill it up to 33 knots along the last one."""
+    least = 1e-9 * (ordered[-1] - ordered[0])
+    kept = np.concatenate([[True], np.diff(knots) > least])
+    knots, values = knots[kept], values[kept]
+    low, high = np.quantile(ordered, [0.25, 0.75])
+    if len(knots) < 2:  # one heap and next to nothing else
+        knots, values = np.array([knots[0], knots[0] + 1.0]), np.array([values[0], values[0] + 1.0])
+    steps = np.diff(values) / np.diff(knots)
+    usual = 1.349 / (high - low) if high > low else (values[-1] - values[0]) / (knots[-1] - knots[0])
+    slopes = np.minimum(steps[[0, -1]], _STEEPEST * usual)
+    extra = np.arange(1.0, KNOTS - len(knots) + 1.0)
+    return np.append(knots, knots[-1] + extra / slopes[1]), np.append(values, values[-1] + extra), slopes
