@@ -30,7 +30,7 @@ def reloaded(est):
 def all_from_the_start(monkeypatch):
     """Make models begin with all columns and squares, whether they vary or not."""
 
-    def full(z, model):
+    def full(z, model, summary=None):
         return fit_features(z, squares=model != "linear")
 
     def switch():

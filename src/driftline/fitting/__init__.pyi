@@ -12,6 +12,7 @@ from ._designs import gram_of as gram_of
 from ._expectation import refit_mixture as refit_mixture
 from ._features import Features as Features
 from ._features import Integers as Integers
+from ._features import Learned as Learned
 from ._features import chunks as chunks
 from ._features import fit_features as fit_features
 from ._features import rows_in_cache as rows_in_cache
@@ -25,7 +26,9 @@ from ._losses import penalised as penalised
 from ._losses import resolve_objective as resolve_objective
 from ._losses import softmax as softmax
 from ._mixtures import Mixture as Mixture
+from ._mixtures import Summaries as Summaries
 from ._mixtures import Tangents as Tangents
+from ._mixtures import tangents as tangents
 from ._models import LogLinear as LogLinear
 from ._models import Psi as Psi
 from ._models import Stacked as Stacked

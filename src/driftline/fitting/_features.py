@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
 
-__all__ = ["CHUNK", "Features", "Integers", "chunks", "fit_features", "rows_in_cache", "score_rows"]
+__all__ = ["CHUNK", "Features", "Integers", "Learned", "chunks", "fit_features", "rows_in_cache", "score_rows"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -43,12 +43,34 @@ def score_rows(z: Floats, linear: Floats, square: Floats, out: Floats) -> None:
             out[at] += squared @ square
 
 
+class Learned(Protocol):
+    """Features that were learned from rows, all at once, and are frozen: a function of rows."""
+
+    @property
+    def size(self) -> int:
+        """Number of features."""
+        ...
+
+    def __call__(self, z: Floats) -> Floats:
+        """Return the features of rows (n, D), (n, size)."""
+        ...
+
+    def framed(self, shift: Floats, rate: Floats) -> Learned:
+        """Return the same features for rows in the frame around ``shift`` with spread ``rate``."""
+        ...
+
+    def shares(self, columns: int) -> Floats:
+        """Return the share of each column in each feature, (D, size); the shares in a feature sum to 1."""
+        ...
+
+
 class Features(NamedTuple):
     r"""The statistics :math:`T(x)` of a log-linear model, each centred and scaled once.
 
-    Their order is: columns (``linear``), squares of columns (``squares``), products of ``pairs`` of columns, and ridge
-    units :math:`\max(0, w^\top z + b)`. A column that has been constant so far is not among them, nor the square of one
-    with two values, which says what the column says; ``curved`` says whether squares belong to the model at all.
+    Their order is: columns (``linear``), squares of columns (``squares``), products of ``pairs`` of columns, ridge
+    units :math:`\max(0, w^\top z + b)`, and ``others`` that were learned. A column that has been constant so far is not
+    among them, nor the square of one with two values, which says what the column says; ``curved`` says whether squares
+    belong to the model at all.
 
     Shapes: linear (l,), squares (s,), pairs (k, 2), weight (D, u), bias (u,), center and scale (p,).
     """
@@ -61,6 +83,7 @@ class Features(NamedTuple):
     center: Floats
     scale: Floats
     curved: bool = True
+    others: tuple[Learned, ...] = ()
 
     @property
     def size(self) -> int:
@@ -89,7 +112,11 @@ class Features(NamedTuple):
         if len(self.bias):
             units = z @ self.weight
             units += self.bias
-            np.maximum(units, 0.0, out=out[:, base + k :])
+            np.maximum(units, 0.0, out=out[:, base + k : base + k + len(self.bias)])
+        at = base + k + len(self.bias)
+        for other in self.others:
+            out[:, at : at + other.size] = other(z)
+            at += other.size
 
     def design(self, z: Floats) -> Floats:
         """Return the features with a last column of ones, (n, p + 1)."""
@@ -119,7 +146,7 @@ class Features(NamedTuple):
 
     def beyond_squares(self, z: Floats, weights: Floats) -> Floats:
         """Return the part of pairs and units in a score, for weights (p,) of the uncentred features."""
-        base, k = self.base, len(self.pairs)
+        base, k, u = self.base, len(self.pairs), len(self.bias)
         out = np.zeros(z.shape[0])
         if k > self.columns:  # many pairs: one matrix product beats gathering the columns
             form = np.zeros((self.columns, self.columns))
@@ -127,10 +154,14 @@ class Features(NamedTuple):
             out += np.einsum("ij,ij->i", z @ form, z)
         elif k:
             out += (z[:, self.pairs[:, 0]] * z[:, self.pairs[:, 1]]) @ weights[base : base + k]
-        if len(self.bias):
+        if u:
             units = z @ self.weight
             units += self.bias
-            out += np.maximum(units, 0.0, out=units) @ weights[base + k :]
+            out += np.maximum(units, 0.0, out=units) @ weights[base + k : base + k + u]
+        at = base + k + u
+        for other in self.others:
+            out += other(z) @ weights[at : at + other.size]
+            at += other.size
         return out
 
     def by_column(self, weights: Floats) -> tuple[Floats, Floats]:
@@ -149,6 +180,7 @@ class Features(NamedTuple):
         pairs: Integers | None = None,
         weight: Floats | None = None,
         bias: Floats | None = None,
+        others: tuple[Learned, ...] = (),
     ) -> Features:
         """Add features to these, the new ones centred and scaled on ``z``."""
         none = np.zeros(0, dtype=np.int64)
@@ -159,11 +191,12 @@ class Features(NamedTuple):
             none.reshape(0, 2) if pairs is None else pairs,
             np.zeros((self.columns, 0)) if weight is None else weight,
             np.zeros(0) if bias is None else bias,
+            others,
         )
         cuts, more = self._cuts(), fresh._cuts()
 
         def merge(a: Floats, b: Floats) -> Floats:
-            return np.concatenate([side[cut] for at in range(4) for side, cut in ((a, cuts[at]), (b, more[at]))])
+            return np.concatenate([side[cut] for at in range(5) for side, cut in ((a, cuts[at]), (b, more[at]))])
 
         return Features(
             np.concatenate([self.linear, fresh.linear]),
@@ -174,6 +207,7 @@ class Features(NamedTuple):
             merge(self.center, fresh.center),
             merge(self.scale, fresh.scale),
             self.curved,
+            self.others + others,
         )
 
     @property
@@ -198,14 +232,16 @@ class Features(NamedTuple):
         return moved, plain[_have_three([z[:, plain] for z in windows])] if len(plain) else plain
 
     def _cuts(self) -> list[slice]:
-        """Return the places of columns, squares, pairs and units among the features."""
-        ends = np.cumsum([0, len(self.linear), len(self.squares), len(self.pairs), len(self.bias)])
+        """Return the places of columns, squares, pairs, units and others among the features."""
+        learned = sum(other.size for other in self.others)
+        ends = np.cumsum([0, len(self.linear), len(self.squares), len(self.pairs), len(self.bias), learned])
         return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
     def framed(self, shift: Floats, rate: Floats, rows: Floats) -> Features:
         """Return the same features for the frame around ``shift`` with spread ``rate``, fitted on rows in it."""
         moved = self._replace(weight=self.weight * rate[:, None], bias=self.bias + shift @ self.weight)
-        return _fitted(rows, *moved[:5])._replace(curved=self.curved)
+        others = tuple(other.framed(shift, rate) for other in self.others)
+        return _fitted(rows, *moved[:5], others)._replace(curved=self.curved)
 
     def express(self, coef: Floats, into: Features, shift: Floats, rate: Floats) -> Floats:
         """Return coefficients (p + 1, k), the constant's last, of the same functions in terms of other features.
@@ -215,7 +251,7 @@ class Features(NamedTuple):
         """
         raw, constant = coef[:-1] / self.scale[:, None], coef[-1].copy()
         constant -= self.center @ raw
-        lines, squares, pairs, units = (raw[cut].copy() for cut in self._cuts())
+        lines, squares, pairs, units, others = (raw[cut].copy() for cut in self._cuts())
         at = np.zeros(self.columns, dtype=np.int64)
         at[self.linear] = np.arange(len(self.linear))
         m, s = shift, rate
@@ -229,7 +265,7 @@ class Features(NamedTuple):
             np.add.at(lines, at[a], (s[a] * m[b])[:, None] * pairs)
             np.add.at(lines, at[b], (s[b] * m[a])[:, None] * pairs)
             pairs *= (s[a] * s[b])[:, None]
-        raw = np.concatenate([lines, squares, pairs, units])
+        raw = np.concatenate([lines, squares, pairs, units, others])
         constant += into.center @ raw
         return np.concatenate([raw * into.scale[:, None], constant[None]])
 
@@ -269,9 +305,17 @@ def fit_features(
     return _fitted(z, *bare[:5])._replace(curved=squares)
 
 
-def _fitted(z: Floats, linear: Integers, squares: Integers, pairs: Integers, weight: Floats, bias: Floats) -> Features:
-    bare = Features(linear, squares, pairs, weight, bias, np.zeros(0), np.zeros(0))
-    size = len(linear) + len(squares) + len(pairs) + len(bias)
+def _fitted(
+    z: Floats,
+    linear: Integers,
+    squares: Integers,
+    pairs: Integers,
+    weight: Floats,
+    bias: Floats,
+    others: tuple[Learned, ...] = (),
+) -> Features:
+    bare = Features(linear, squares, pairs, weight, bias, np.zeros(0), np.zeros(0), others=others)
+    size = bare._cuts()[-1].stop
     total, square = np.zeros(size), np.zeros(size)
     if size:
         raw = np.empty((min(CHUNK, len(z)), size))

@@ -14,7 +14,7 @@ from driftline._inputs import Floats
 from driftline.fitting._covariances import Covariance
 from driftline.fitting._features import Integers, chunks, rows_in_cache
 
-__all__ = ["Mixture", "Tangents"]
+__all__ = ["Mixture", "Summaries", "Tangents", "tangents"]
 
 
 class Mixture(NamedTuple):
@@ -130,10 +130,13 @@ def chances_of_none(chances: Floats, group: Integers) -> Floats:
 class Tangents(NamedTuple):
     r"""Features :math:`\gamma_k(z)` and :math:`\gamma_k(z) z_j`, k = 2…K, of the first summary density.
 
-    Errors of a later summary lie, to first order, in their span, so that error bars know of them.
+    Errors of a later summary lie, to first order, in their span, so that error bars know of them. Rows are given in a
+    frame, and are ``shift + rate * z`` in the coordinates of the mixture.
     """
 
     mixture: Mixture
+    shift: Floats
+    rate: Floats
 
     @property
     def size(self) -> int:
@@ -146,6 +149,7 @@ class Tangents(NamedTuple):
         out = np.empty((len(z), self.size))
         if not self.size:
             return out
+        z = z * self.rate + self.shift
         gamma, columns = self.mixture.responsibilities(z), self.mixture.columns
         for at in chunks(len(z)):
             rows = z[at][:, columns]
@@ -154,3 +158,38 @@ class Tangents(NamedTuple):
                 out[at, first] = share[:, 0]
                 np.multiply(rows, share, out=out[at, first + 1 : first + parts])
         return out
+
+    def framed(self, shift: Floats, rate: Floats) -> Tangents:
+        """Return the same features for rows in the frame around ``shift`` with spread ``rate``."""
+        return self._replace(shift=self.shift + self.rate * shift, rate=self.rate * rate)
+
+    def shares(self, columns: int) -> Floats:
+        """Return the share of each column in each feature, (D, size): that of a responsibility by distance of means."""
+        mixture, k = self.mixture, self.mixture.components
+        out, own = np.zeros((columns, self.size)), mixture.columns
+        apart = np.concatenate([mixture.means / np.sqrt(mixture.variance), mixture.chances], 1)
+        parts = 1 + len(own)
+        for c in range(1, k):
+            distance = np.square(apart[c] - apart[0])
+            alone = distance / max(float(distance.sum()), 1e-300)
+            out[own, (c - 1) * parts] = alone
+            # half of a product with a column is the column's own
+            out[own, (c - 1) * parts + 1 : c * parts] = 0.5 * alone[:, None]
+            out[own, (c - 1) * parts + 1 + np.arange(len(own))] += 0.5
+        return out
+
+
+def tangents(mixture: Mixture, columns: int) -> Tangents:
+    """Return the tangent features of a mixture, for rows in its own coordinates."""
+    return Tangents(mixture, np.zeros(columns), np.ones(columns))
+
+
+class Summaries(NamedTuple):
+    """Summary densities of the original and of the current window: their log-ratio is a first guess of the ratio's."""
+
+    start: Mixture
+    now: Mixture
+
+    def __call__(self, z: Floats) -> Floats:
+        """Return the log-ratio of rows in the coordinates of the mixtures, (n,)."""
+        return self.start.log_density(z) - self.now.log_density(z)

@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from driftline._inputs import Floats
 from driftline.fitting._features import Features, chunks, rows_in_cache, score_rows
+from driftline.fitting._mixtures import Summaries
+from driftline.fitting._scores import NormalScores
 
 __all__ = ["LogLinear", "Psi", "Stacked", "Standardizer", "fit_standardizer", "plain_standardizer"]
 
@@ -22,24 +24,37 @@ class Standardizer(NamedTuple):
 
     ``mean`` and ``scale`` are those of the first window of an original and stay. ``shift`` and ``rate`` are the place
     and spread, in these units, around which a model is expressed now: they follow the stream, so that a fit is as well
-    conditioned far from the original as near it. Further columns of rows are ignored, see :class:`Stacked`.
+    conditioned far from the original as near it. With ``scores``, some columns are replaced by normal scores of the
+    original before that. Further columns of rows are ignored, see :class:`Stacked`.
 
-    Shapes: all (D,).
+    Shapes: mean, scale, shift and rate (D,).
     """
 
     mean: Floats
     scale: Floats
     shift: Floats
     rate: Floats
+    scores: NormalScores | None = None
 
     def __call__(self, x: Floats) -> Floats:
         """Return rows in the present frame, (n, D)."""
+        if self.scores is not None:
+            z = self.scores(self.plain(x))
+            z -= self.shift
+            z /= self.rate
+            return z
         z = x[:, : self.mean.shape[0]] - (self.mean + self.scale * self.shift)
         z /= self.scale * self.rate
         return z
 
+    def plain(self, x: Floats) -> Floats:
+        """Return rows in standard deviations from the original's means, (n, D)."""
+        z = x[:, : self.mean.shape[0]] - self.mean
+        z /= self.scale
+        return z
+
     def original(self, z: Floats) -> Floats:
-        """Return rows of the present frame in units of the original, (n, D)."""
+        """Return rows of the present frame in the coordinates of the original, (n, D)."""
         return z * self.rate + self.shift
 
     def moved(self, shift: Floats, rate: Floats) -> Standardizer:
@@ -92,11 +107,12 @@ class Psi(Protocol):
 
 
 class LogLinear(NamedTuple):
-    r"""The log-linear model :math:`\psi(x) = \theta^\top T(x)`."""
+    r"""The log-linear model :math:`\psi(x) = \theta^\top T(x)`, with summary densities plus their log-ratio."""
 
     standardizer: Standardizer
     features: Features
     coef: Floats
+    summaries: Summaries | None = None
 
     def __call__(self, x: Floats) -> Floats:
         """Return psi of raw rows, (n,)."""
@@ -109,6 +125,8 @@ class LogLinear(NamedTuple):
             score_rows(z, linear, square if len(features.squares) else square[:0], out[at])
             if features.size > features.base:
                 out[at] += features.beyond_squares(z, weights)
+            if self.summaries is not None:
+                out[at] += self.summaries(self.standardizer.original(z))
         out -= float((features.center * weights).sum())
         return out
 

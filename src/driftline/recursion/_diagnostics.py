@@ -146,8 +146,7 @@ def _outlier(anchor: Anchor, taken: Step, names: Sequence[str] | None) -> list[D
     if len(size) < 50 or float(size.max()) <= 0.1 * float(size.sum()):  # <=: both are 0 for a repeated window
         return []
     row = int(size.argmax())
-    standardizer = anchor.psi.standardizer
-    z = np.abs(standardizer.original(standardizer(taken.anchor.window[row : row + 1]))[0])
+    z = np.abs(anchor.psi.standardizer.plain(taken.anchor.window[row : row + 1])[0])
     j = int(z.argmax())
     sentence = (
         f"row {row} alone carries {float(size[row] / size.sum()):.0%} of the step: column {_label(j, names)} lies "

@@ -136,7 +136,7 @@ def _moved(anchor: Anchor, psi: LogLinear, shift: Floats, rate: Floats, rows: Fl
         uncertainty = inference.reframed(uncertainty, onto, back)
     evidence = anchor.evidence
     return anchor._replace(
-        psi=LogLinear(psi.standardizer.moved(shift, rate), into, coef[:-1]),
+        psi=psi._replace(standardizer=psi.standardizer.moved(shift, rate), features=into, coef=coef[:-1]),
         log_normalizer=anchor.log_normalizer - float(coef[-1]),
         uncertainty=uncertainty,
         evidence=None if evidence is None else reframed(evidence, shift, rate),

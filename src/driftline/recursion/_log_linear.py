@@ -18,6 +18,8 @@ from driftline.fitting import (
     ModuleFactory,
     Stacked,
     Standardizer,
+    Summaries,
+    Summary,
     bridge_constant,
     design_of,
     fit_convex,
@@ -25,6 +27,8 @@ from driftline.fitting import (
     fit_lbfgs,
     loss_of,
     penalised,
+    refit_mixture,
+    tangents,
     unnormalised,
 )
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, start_evidence
@@ -35,17 +39,30 @@ from driftline.recursion._state import Anchor, Step, arrive, has_past, reach
 
 __all__ = ["log_linear_step", "start_features"]
 
+_HINGES = (-1.3, 0.0, 1.3)  # knots on a column with normal scores
 _ROUNDS = 4  # rounds of adding features in one step
 _KNOWN = 6000  # rows that suffice to relate previous and new features
 _EXTREME = 1e8  # standard deviations whose fourth power still fits in single precision
 
 
-def start_features(z: Floats, model: str | ModuleFactory) -> Features:
-    """Return the features a model begins with, centred and scaled on standardised rows (n, D)."""
+def start_features(z: Floats, model: str | ModuleFactory, summary: Summary | None = None) -> Features:
+    """Return the features a model begins with, centred and scaled on standardised rows (n, D).
+
+    A column with normal scores has hinges from the start: what it looked like at first says little of how it moves.
+    With clusters, features of each of them belong to the model.
+    """
     if is_network(model) or model == "linear":
         return fit_features(z, squares=False, sparing=True)
     if model != "quadratic-full":
-        return fit_features(z, sparing=True)
+        plain = fit_features(z, sparing=True)
+        if summary is None:
+            return plain
+        mapped = summary.scores.columns if summary.scores is not None else plain.linear[:0]
+        columns = np.repeat(mapped, len(_HINGES))
+        weight = np.zeros((z.shape[1], len(columns)))
+        weight[columns, np.arange(len(columns))] = 1.0
+        others = (tangents(summary.mixture, z.shape[1]),) if summary.mixture.components > 1 else ()
+        return plain.extend(z, weight=weight, bias=-np.tile(_HINGES, len(mapped)), others=others)
     if z.shape[1] > PAIR_COLUMNS:
         raise ValueError(
             f"model='quadratic-full' holds all products of columns, too many for {z.shape[1]} columns "
@@ -79,7 +96,7 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     fit = fit._replace(info=fit.info._replace(held_out=fit.info.loss + inference.optimism(uncertainty)))
     coef = fit.coef[:-1].copy()
     coef[at] += problem.coef
-    psi = LogLinear(anchor.psi.standardizer, features, coef)
+    psi = LogLinear(anchor.psi.standardizer, features, coef, problem.summaries)
     arrived = arrive(anchor, window, psi, float(fit.coef[-1]), settings, lag)
     if settings.normalizer == "telescoped" and (problem.first or past is not None):
         arrived = arrived._replace(uncertainty=uncertainty)  # complete: it covers all windows since the original
@@ -120,6 +137,7 @@ class _Problem(NamedTuple):
     offset_den: Floats | None
     continues: bool
     first: bool
+    summaries: Summaries | None = None
 
 
 def _problem(anchor: Anchor, window: Floats, settings: StepSettings) -> tuple[Anchor, _Problem]:
@@ -132,13 +150,24 @@ def _problem(anchor: Anchor, window: Floats, settings: StepSettings) -> tuple[An
         psi = framed.anchor.psi
         assert isinstance(psi, LogLinear)
         features, z_num, z_den = psi.features, framed.z_num, framed.z_den
-        return framed.anchor, _Problem(features, features, psi.coef, z_num, z_den, None, None, True, first)
+        problem = _Problem(features, features, psi.coef, z_num, z_den, None, None, True, first)
+        return framed.anchor, problem if psi.summaries is None else _offset(problem, psi)
     z_num, z_den = psi.standardizer(anchor.window), psi.standardizer(window)
     start = start_features(z_num, settings.model)
     features, coef = awakened(start, psi.standardizer.still, z_num, z_den), np.zeros(start.size)
     if first:
         return anchor, _Problem(features, start, coef, z_num, z_den, None, None, False, True)
     return anchor, _Problem(features, start, coef, z_num, z_den, -psi(anchor.window), -psi(window), False, False)
+
+
+def _offset(problem: _Problem, psi: LogLinear) -> _Problem:
+    """Summarise the new window; the summaries' log-ratio is where the fit of the step starts from."""
+    assert psi.summaries is not None
+    before = psi.summaries.now
+    num, den = psi.standardizer.original(problem.z_num), psi.standardizer.original(problem.z_den)
+    step = Summaries(before, refit_mixture(before, den))
+    summaries = psi.summaries._replace(now=step.now)
+    return problem._replace(offset_num=step(num), offset_den=step(den), summaries=summaries)
 
 
 def _check_extremes(standardizer: Standardizer, window: Floats) -> None:
@@ -160,7 +189,8 @@ def _same_kind(features: Features, model: str | ModuleFactory) -> bool:
         return features.curved
     pairs, d = len(features.pairs), features.columns
     wanted = d * (d - 1) // 2 if model == "quadratic-full" else 0
-    return features.curved == (model != "linear") and pairs == wanted and len(features.bias) == 0
+    plain = len(features.bias) == 0 and not features.others
+    return features.curved == (model != "linear") and pairs == wanted and plain
 
 
 def _informed(fit: ConvexFit) -> int:
@@ -228,7 +258,7 @@ def _lbfgs_step(anchor: Anchor, window: Floats, problem: _Problem, settings: Ste
     constant = bridge_constant(log_num, log_den, settings.objective)
     coef = fit.coef[:-1].copy()
     coef[problem.before.positions(features)] += problem.coef
-    psi = LogLinear(anchor.psi.standardizer, features, coef)
+    psi = LogLinear(anchor.psi.standardizer, features, coef, problem.summaries)
     arrived = arrive(anchor, window, psi, constant, settings)._replace(design=den)
     log_num, log_den = log_num + constant, log_den + constant
     info, loss = fit.info, loss_of(unnormalised(settings.objective))

@@ -138,7 +138,7 @@ def _forward_kl(current: Anchor, log_r: Floats, design: Design | None, level: fl
     """Return KL(original‖current) of a log-linear ratio: from its constant if it can be, else summed over the steps."""
     psi, uncertainty, forward = current.psi, current.uncertainty, current.forward
     assert isinstance(psi, LogLinear)
-    if uncertainty is not None and design is not None:
+    if uncertainty is not None and design is not None and psi.summaries is None:
         constant = -current.log_normalizer
         exact = inference.forward_kl(psi.coef, constant, log_r, level, uncertainty, design, current.lag)
         if exact is not None:

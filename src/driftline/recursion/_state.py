@@ -52,7 +52,11 @@ class Anchor(NamedTuple):
             if self.design is not None
             else LogLinearDesign(self.psi.features, self.psi.standardizer(self.window))
         )
-        return design.dot(np.append(self.psi.coef, -self.log_normalizer))
+        out = design.dot(np.append(self.psi.coef, -self.log_normalizer))
+        if self.psi.summaries is not None:
+            assert isinstance(design, LogLinearDesign)
+            out += self.psi.summaries(self.psi.standardizer.original(design.z))
+        return out
 
 
 class Step(NamedTuple):

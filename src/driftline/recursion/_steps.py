@@ -14,7 +14,16 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline._overflow import quiet_overflow
 from driftline._threads import limited_threads
-from driftline.fitting import LogLinear, Stacked, Standardizer, fit_standardizer, softmax
+from driftline.fitting import (
+    LogLinear,
+    Stacked,
+    Standardizer,
+    Summaries,
+    Summary,
+    first_summary,
+    fit_standardizer,
+    softmax,
+)
 from driftline.inference import Forward, effective_sample_size, long_run_variance
 from driftline.recursion._diagnostics import Info, diagnose
 from driftline.recursion._evidence import start_evidence
@@ -23,6 +32,8 @@ from driftline.recursion._settings import NEWTON_FEATURES, Policy, StepSettings,
 from driftline.recursion._state import Anchor, State, Step, Track, has_past, reach
 
 __all__ = ["add_original", "restart", "start", "step"]
+
+_SUMMARISED = 200  # rows; with fewer, shapes and clusters are guesses
 
 
 def start(samples: Floats, settings: StepSettings, name: str = "original") -> State:
@@ -94,11 +105,26 @@ def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings)
 def _first_anchor(window: Floats, standardizer: Standardizer, settings: StepSettings) -> Anchor:
     """Return the anchor where tracing begins: psi = 0 on the original's own samples."""
     z = standardizer(window)
-    features = start_features(z, settings.model)
+    summary = _summary(z, settings)
+    if summary is not None and summary.scores is not None:
+        standardizer = standardizer._replace(scores=summary.scores)
+        z = standardizer(window)
+    features = start_features(z, settings.model, summary)
     screened = settings.model == "auto" and features.size < NEWTON_FEATURES
     evidence = start_evidence(z) if screened else None
     lag = reach(z, settings)
-    return Anchor(LogLinear(standardizer, features, np.zeros(features.size)), 0.0, window, None, evidence, lag)
+    summaries = None
+    if summary is not None and summary.mixture.components > 1:
+        summaries = Summaries(summary.mixture, summary.mixture)
+    psi = LogLinear(standardizer, features, np.zeros(features.size), summaries)
+    return Anchor(psi, 0.0, window, None, evidence, lag)
+
+
+def _summary(z: Floats, settings: StepSettings) -> Summary | None:
+    """Return the summary of the original's standardised rows for models that learn from it, if there is one."""
+    if settings.model != "auto" or 2 * z.shape[1] >= NEWTON_FEATURES or len(z) < _SUMMARISED:
+        return None
+    return first_summary(z, seed=settings.seed)
 
 
 def _take(
