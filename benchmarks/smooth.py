@@ -136,8 +136,8 @@ class Look(NamedTuple):
 
 
 def run(case: Case, seeds: int, *, first_seed: int = 0, replicates: int = 0) -> Iterator[Result]:
-    """Measure a case on seeds from ``first_seed`` on; with ``replicates``, the coverage over so many of them too."""
-    for result in _measured(case, seeds, first_seed, replicates):
+    """Measure a case on seeds from ``first_seed`` on and, if it has a bar, the coverage over ``replicates`` of them."""
+    for result in _measured(case, seeds, first_seed, replicates if case.covered else 0):
         yield result._replace(first=first_edition().get(result.what))
 
 
