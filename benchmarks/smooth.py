@@ -176,15 +176,15 @@ def follow(case: Case, seed: int) -> dict[int, Look]:
 
 
 @lru_cache
-def truth(stream: Any, t: int, million: int = 2) -> float:
-    """Return reverse_kl at time t: its closed form if there is one, otherwise from two million true rows.
+def truth(stream: Any, t: int, rows: int = 2_000_000) -> float:
+    """Return reverse_kl at time t: its closed form if there is one, otherwise from true rows.
 
     The mean of the ratio is known to be 1, so what it is off by corrects the mean of its logarithm.
     """
     if hasattr(stream, "reverse_kl"):
         return float(stream.reverse_kl(t))
     rng = np.random.default_rng(0)
-    log_r = np.concatenate([stream.log_ratio(stream.sample(t, 50_000, rng), t) for _ in range(20 * million)])
+    log_r = np.concatenate([stream.log_ratio(stream.sample(t, 50_000, rng), t) for _ in range(rows // 50_000)])
     ratio = np.exp(log_r)
     covariance = np.cov(-log_r, ratio)
     return float(-log_r.mean() - covariance[0, 1] / covariance[1, 1] * (ratio.mean() - 1.0))
