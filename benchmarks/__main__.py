@@ -1,6 +1,8 @@
 """``python -m benchmarks [NAME ...] [--seeds N]``: measure, print, compare with the bars.
 
-``python -m benchmarks speed --against COMMIT`` compares this version with the one of a commit.
+``python -m benchmarks speed cost --against COMMIT`` compares this version with the one of a commit.
+``python -m benchmarks smooth [--replicates 100] [--first-seed 1000]`` runs all ``smooth-`` ones, ``foreign`` those of
+the streams that are for reports alone.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from benchmarks import accuracy, against, alarms, coverage, monitoring, scaling, speed, theory
-from benchmarks.results import Result, markdown, table
+from benchmarks import accuracy, against, alarms, coverage, monitoring, scaling, smooth, speed, theory
+from benchmarks.results import Result, markdown, numbers, table
 from driftline import UntrustedEstimateWarning
 
 BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
@@ -37,50 +39,93 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
 }
 
 
-AGAINST = "speed"
-"""Name of the comparison with an earlier version; it needs ``--against``, so it is not in the table above."""
+SMOOTH = {case.name: case for case in [*smooth.CASES, *smooth.FOREIGN]}
+"""Cases that take ``--first-seed`` and ``--replicates``."""
+
+GROUPS = {"smooth": [case.name for case in smooth.CASES], "foreign": [case.name for case in smooth.FOREIGN]}
+"""Names that stand for several; ``foreign`` runs only if it is named."""
+
+AGAINST = list(against.PARTS)
+"""Comparisons with an earlier version; they need ``--against``, so they are not in the table above."""
 
 
 def main() -> None:
-    names = [*BENCHMARKS, AGAINST]
+    parser = _parser()
+    args = parser.parse_args()
+    chosen = [name for given in args.names or [*BENCHMARKS, "smooth"] for name in GROUPS.get(given, [given])]
+    unknown = [name for name in chosen if name not in [*BENCHMARKS, *SMOOTH, *AGAINST]]
+    if unknown:
+        parser.error(f"unknown benchmark(s) {unknown}: choose from {_names()}")
+    if (args.against is None) == any(name in AGAINST for name in chosen):
+        parser.error(
+            f"{' and '.join(AGAINST)} need --against COMMIT, and it needs one of them: "
+            "python -m benchmarks speed --against HEAD~1"
+        )
+    # far away on purpose: doubts are expected, and numbers say by how much estimates are off
+    warnings.filterwarnings("ignore", category=UntrustedEstimateWarning)
+    results: list[Result] = []
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task("benchmarks", total=len(chosen))
+        table_of = _runs(args, partial(_say, progress, task))
+        for name in chosen:
+            progress.update(task, description=name)
+            for result in table_of[name](args.seeds):
+                results.append(result)
+                _write(results, args)
+            progress.advance(task)
+    if args.markdown or any(name in AGAINST for name in chosen):
+        print(markdown(results))
+    else:
+        Console().print(table(results))
+
+
+def _names() -> list[str]:
+    return [*BENCHMARKS, *SMOOTH, *GROUPS, *AGAINST]
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"what to run (default: all but {AGAINST}): {', '.join(names)}"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"what to run (default: all but foreign, {', '.join(AGAINST)}): {', '.join(_names())}",
     )
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds (default: 3)")
+    parser.add_argument("--first-seed", type=int, default=0, help="first seed of smooth; 1000 to tune (default: 0)")
+    parser.add_argument("--replicates", type=int, default=0, help="seeds for the coverage of smooth (default: none)")
     parser.add_argument("--json", type=Path, help="file to write the numbers to as well")
+    parser.add_argument("--keep", type=Path, help="file to write them to as first_edition.json has them")
     parser.add_argument("--markdown", action="store_true", help="print the table in Markdown")
-    parser.add_argument("--against", metavar="COMMIT", help=f"earlier version that {AGAINST} compares with")
+    which = " and ".join(AGAINST)
+    parser.add_argument("--against", metavar="COMMIT", help=f"earlier version that {which} compare with")
     parser.add_argument(
-        "--scale", choices=list(against.REPEATS), default="quick", help=f"repetitions of {AGAINST} (default: quick)"
+        "--scale", choices=list(against.REPEATS), default="quick", help=f"repetitions of {which} (default: quick)"
     )
     parser.add_argument(
         "--cache", type=Path, metavar="FOLDER", help="where earlier versions are built and found again (default: none)"
     )
-    args = parser.parse_args()
-    unknown = [name for name in args.names if name not in names]
-    if unknown:
-        parser.error(f"unknown benchmark(s) {unknown}: choose from {names}")
-    if (args.against is None) == (AGAINST in args.names):
-        parser.error(f"{AGAINST} and --against COMMIT need each other: python -m benchmarks {AGAINST} --against HEAD~1")
-    # far away on purpose: doubts are expected, and numbers say by how much estimates are off
-    warnings.filterwarnings("ignore", category=UntrustedEstimateWarning)
-    results, chosen = [], args.names or list(BENCHMARKS)
-    with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task("benchmarks", total=len(chosen))
-        say = partial(_say, progress, task)
-        compare = partial(against.run, commit=args.against, scale=args.scale, cache=args.cache, say=say)
-        for name in chosen:
-            progress.update(task, description=name)
-            for result in (BENCHMARKS | {AGAINST: compare})[name](args.seeds):
-                results.append(result)
-                if args.json is not None:
-                    args.json.write_text(json.dumps([r._asdict() for r in results], indent=1))
-            progress.advance(task)
-    if args.markdown or AGAINST in chosen:
-        print(markdown(results))
-    else:
-        Console().print(table(results))
+    return parser
+
+
+def _runs(args: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Callable[[int], Iterator[Result]]]:
+    """Return what each name runs."""
+    seeds = {"first_seed": args.first_seed, "replicates": args.replicates}
+    compare = partial(against.run, commit=args.against, scale=args.scale, cache=args.cache, say=say)
+    return {
+        **BENCHMARKS,
+        **{name: partial(smooth.run, case, **seeds) for name, case in SMOOTH.items()},
+        **{name: partial(compare, part=name) for name in AGAINST},
+    }
+
+
+def _write(results: list[Result], args: argparse.Namespace) -> None:
+    if args.json is not None:
+        args.json.write_text(json.dumps([r._asdict() for r in results], indent=1))
+    if args.keep is not None:
+        run = {"seeds": args.seeds, "first_seed": args.first_seed, "replicates": args.replicates}
+        lines = ",\n".join(f" {json.dumps(what)}: {json.dumps(found)}" for what, found in numbers(results).items())
+        args.keep.write_text(f'{{"run": {json.dumps(run)}, "numbers": {{\n{lines}\n}}}}\n')
 
 
 def _say(progress: Progress, task: TaskID, text: str) -> None:

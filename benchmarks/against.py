@@ -20,6 +20,15 @@ ROWS, WINDOW = 300_000, 10_000
 REPEATS = {"quick": 5, "paper": 11}
 STEPS = {"quick": 3, "paper": 7}
 STATE_ROWS, STATE_COLUMNS = 5_000, 8
+STREAMS = (
+    ("gaussian-64", 1.0),
+    ("gaussian-20", 1.0),
+    ("mixture-64", 1 / 1.6),
+    ("mixture-5", 1 / 1.6),
+    ("rotated-20", None),
+    ("latent", None),
+)
+"""Streams of ``child.py`` and the least ratio of CPU times, earlier over this: what mixtures need may cost more."""
 
 Say = Callable[[str], None]
 Costs = dict[str, list[dict[str, float]]]
@@ -27,7 +36,13 @@ Costs = dict[str, list[dict[str, float]]]
 
 
 def run(
-    seeds: int, *, commit: str, scale: str = "quick", cache: Path | None = None, say: Say = lambda text: None
+    seeds: int,
+    *,
+    commit: str,
+    part: str = "speed",
+    scale: str = "quick",
+    cache: Path | None = None,
+    say: Say = lambda text: None,
 ) -> Iterator[Result]:
     """Compare with the version of a commit; rows are the same in all runs, so ``seeds`` does not matter."""
     with tempfile.TemporaryDirectory() as scratch, nullcontext(cache) if cache else _temporary() as home:
@@ -38,12 +53,7 @@ def run(
         def measure(what: str, call: Callable[[Version], dict[str, float]], repeats: int = REPEATS[scale]) -> Costs:
             return _in_turn(versions, call, repeats, lambda text: say(f"{what}: {text}"))
 
-        folder = Path(scratch)
-        yield from _watch(folder, names, measure)
-        yield from _steps(folder, names, STEPS[scale], measure)
-        yield from _start_up(folder, names, measure)
-        yield from _state(folder, names, measure)
-        yield from _memory(folder, names, measure)
+        yield from PARTS[part](Path(scratch), names, measure, scale)
 
 
 Measure = Callable[..., Costs]
@@ -80,6 +90,15 @@ def _compared(what: str, costs: Costs, names: Names, least: float | None = None)
         ratio = _middle(costs, names[1], kind) / _middle(costs, names[0], kind)
         label = "CPU" if kind == "cpu" else "wall clock"
         yield Result(f"{what}: {label}, {names[1]} / {names[0]}", -1, ratio, bar)
+
+
+def _speed(folder: Path, names: Names, measure: Measure, scale: str) -> Iterator[Result]:
+    """Compare what a user waits for."""
+    yield from _watch(folder, names, measure)
+    yield from _steps(folder, names, STEPS[scale], measure)
+    yield from _start_up(folder, names, measure)
+    yield from _state(folder, names, measure)
+    yield from _memory(folder, names, measure)
 
 
 def _watch(folder: Path, names: Names, measure: Measure) -> Iterator[Result]:
@@ -182,3 +201,17 @@ def _memory(folder: Path, names: Names, measure: Measure) -> Iterator[Result]:
         yield Result(f"step, 200,000 x 20: peak MB, {name}", -1, _middle(costs, name, "memory"), None)
     ratio = _middle(costs, names[0], "memory") / _middle(costs, names[1], "memory")
     yield Result(f"step, 200,000 x 20: peak memory, {names[0]} / {names[1]}", -1, ratio, 1.1)
+
+
+def _streams(folder: Path, names: Names, measure: Measure, scale: str) -> Iterator[Result]:
+    """Compare steps that are each asked for a divergence, on streams of several kinds."""
+    for stream, least in STREAMS:
+        costs = measure(stream, lambda v, stream=stream: v.ask("follow", stream, folder=folder))
+        yield from _compared(f"{stream}, mean step with divergence", costs, names, least)
+        for kind, label in (("median", "median step with divergence"), ("start", "first window")):
+            ratio = _middle(costs, names[1], kind) / _middle(costs, names[0], kind)
+            yield Result(f"{stream}, {label}: CPU, {names[1]} / {names[0]}", -1, ratio, None)
+
+
+PARTS = {"speed": _speed, "cost": _streams}
+"""What is compared, by the name of the benchmark."""

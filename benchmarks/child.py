@@ -13,8 +13,10 @@ import struct
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +44,46 @@ def step(rows: str, columns: str, steps: str) -> dict[str, float]:
         costs.append(_seconds(lambda w=window: estimator.partial_fit(w)))
     cpu, wall = zip(*costs, strict=True)
     return {"cpu": statistics.median(cpu), "wall": statistics.median(wall), "gram": gram, "memory": _peak()}
+
+
+def follow(name: str) -> dict[str, float]:
+    """Measure the first window, and all steps of a stream, each asked for a divergence."""
+    from driftline import ContinualDensityRatio
+
+    warnings.simplefilter("ignore")  # doubts of versions that are known to be wrong here
+    stream, rows, steps = _stream(name)
+    rng, estimator = np.random.default_rng(0), ContinualDensityRatio(random_state=0)
+    first = stream.sample(0, rows, rng)
+    start, _ = _seconds(lambda: estimator.fit(first))
+    costs = []
+    for t in range(1, steps + 1):
+        window = stream.sample(t, rows, rng)
+        costs.append(_seconds(lambda w=window: estimator.partial_fit(w).divergence("reverse_kl")))
+    cpu, wall = zip(*costs, strict=True)
+    # the mean: steps at which a model grows are dear, and count
+    return {
+        "cpu": statistics.fmean(cpu),
+        "wall": statistics.fmean(wall),
+        "median": statistics.median(cpu),
+        "start": start,
+    }
+
+
+def _stream(name: str) -> tuple[Any, int, int]:
+    """Return a stream by name, the rows of its windows and the number of steps."""
+    sys.path.append(str(Path(__file__).parents[1]))  # last: only for benchmarks, which no version brings along
+    from benchmarks.streams import LatentClassStream, RotatedStream
+    from driftline.synthetic import GaussianStream, MixtureStream
+
+    streams: dict[str, tuple[Any, int, int]] = {
+        "gaussian-64": (GaussianStream(), 10_000, 20),
+        "gaussian-20": (GaussianStream(dim=20), 10_000, 20),
+        "mixture-64": (MixtureStream(), 10_000, 20),
+        "mixture-5": (MixtureStream(dim=5), 10_000, 20),
+        "rotated-20": (RotatedStream(20), 10_000, 8),
+        "latent": (LatentClassStream(), 5_000, 20),
+    }
+    return streams[name]
 
 
 def state(rows: str, columns: str) -> dict[str, float]:
@@ -102,4 +144,4 @@ def _peak() -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"read": read, "step": step, "state": state}[sys.argv[1]](*sys.argv[2:])))
+    print(json.dumps({"read": read, "step": step, "follow": follow, "state": state}[sys.argv[1]](*sys.argv[2:])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from rich.table import Table
@@ -12,12 +13,13 @@ Bar = float | tuple[float, float] | None
 
 
 class Result(NamedTuple):
-    """A measurement and its bar; seed -1 stands for several seeds together."""
+    """A measurement and its bar; seed -1 stands for several seeds together; ``first`` is the first edition's."""
 
     what: str
     seed: int
     value: float
     bar: Bar
+    first: float | None = None
 
 
 def _meets(value: float, bar: float | tuple[float, float]) -> bool:
@@ -32,29 +34,59 @@ def _wanted(bar: Bar) -> str:
     return f"≥ {bar[0]:g}" if bar[1] == INF else f"{bar[0]:g} to {bar[1]:g}"
 
 
-def _lines(results: list[Result]) -> list[tuple[str, str, str, bool | None]]:
-    """Return what was measured, values over seeds side by side, the bar, and whether all values meet it."""
+class _Line(NamedTuple):
+    """A measurement over seeds as it is printed; ``met`` is None where it has no bar."""
+
+    what: str
+    values: str
+    first: str
+    wanted: str
+    met: bool | None
+
+
+def _lines(results: list[Result]) -> list[_Line]:
+    """Return a line for each measurement; a seed may be excused from the bar of the others."""
     lines = []
     for what in dict.fromkeys(r.what for r in results):
         same = [r for r in results if r.what == what]
-        bar = same[0].bar
-        met = None if bar is None else all(_meets(r.value, bar) for r in same)
-        lines.append((what, "  ".join(f"{r.value:.3g}" for r in same), _wanted(bar), met))
+        bars = [(r.value, r.bar) for r in same if r.bar is not None]
+        met = all(_meets(value, bar) for value, bar in bars) if bars else None
+        first = "" if same[0].first is None else f"{same[0].first:.3g}"
+        values = "  ".join(f"{r.value:.3g}" for r in same)
+        lines.append(_Line(what, values, first, _wanted(bars[0][1]) if bars else "", met))
     return lines
+
+
+def _cells(line: _Line, met: str, missed: str, first: bool) -> list[str]:
+    verdict = "" if line.met is None else met if line.met else missed
+    return [line.what, line.values, *([line.first] if first else []), line.wanted, verdict]
+
+
+def _heads(results: list[Result]) -> tuple[list[str], bool]:
+    """Return heads of columns, and whether one of them is the first edition's."""
+    first = any(r.first is not None for r in results)
+    return ["what", "value by seed", *(["first edition"] if first else []), "bar", ""], first
 
 
 def table(results: list[Result]) -> Table:
     """Return a table with a line for each measurement, its values over seeds side by side."""
-    out = Table("what", "value by seed", "bar", "")
-    for what, values, wanted, met in _lines(results):
-        out.add_row(what, values, wanted, "" if met is None else "ok" if met else "[red]missed[/]")
+    heads, first = _heads(results)
+    out = Table(*heads)
+    for line in _lines(results):
+        out.add_row(*_cells(line, "ok", "[red]missed[/]", first))
     return out
 
 
 def markdown(results: list[Result]) -> str:
     """Return the same table in Markdown, for the docs."""
-    rows = [
-        f"| {what} | {values} | {wanted} | {'' if met is None else 'pass' if met else '**miss**'} |"
-        for what, values, wanted, met in _lines(results)
-    ]
-    return "\n".join(["| what | value | bar | |", "|---|---|---|---|", *rows])
+    heads, first = _heads(results)
+    rows = [heads, ["---"] * len(heads), *(_cells(line, "pass", "**miss**", first) for line in _lines(results))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def numbers(results: list[Result]) -> dict[str, list[float | None]]:
+    """Return values over seeds by what they measure, to four digits: to keep and to compare with."""
+    found: dict[str, list[float | None]] = {}
+    for r in results:
+        found.setdefault(r.what, []).append(float(f"{r.value:.4g}") if math.isfinite(r.value) else None)
+    return found

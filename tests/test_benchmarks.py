@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks import child, scaling
-from benchmarks.results import INF, Result, markdown
-from benchmarks.versions import Version
+from benchmarks.results import INF, Result, markdown, numbers
+from benchmarks.versions import CHILD, Version
 
 
 def test_markdown_says_whether_a_bar_is_met():
@@ -26,6 +26,22 @@ def test_markdown_says_whether_a_bar_is_met():
         "| small | 1 | ≤ 1.1 | pass |",
         "| plain | 7 |  |  |",
     ]
+
+
+def test_the_first_edition_stands_beside_what_is_measured():
+    lines = markdown([Result("new", 0, 1.0, 2.0, first=4.0), Result("new", 1, 3.0, 2.0, first=4.0)]).splitlines()
+    assert lines[0] == "| what | value by seed | first edition | bar |  |"
+    assert lines[2] == "| new | 1  3 | 4 | ≤ 2 | **miss** |"
+
+
+def test_an_excused_seed_does_not_miss_the_bar():
+    assert "pass" in markdown([Result("kl", 0, 0.0, 1.0), Result("kl", 1, 5.0, None)])
+
+
+def test_kept_numbers_are_valid_json():
+    """JSON has no nan; four digits are more than any bar needs."""
+    kept = numbers([Result("kl", 0, 1.23456789, None), Result("kl", 1, INF, None), Result("mae", 0, 1e-7, None)])
+    assert kept == {"kl": [1.235, None], "mae": [1e-7]}
 
 
 def test_crossing_of_power_laws_is_where_they_meet():
@@ -63,6 +79,17 @@ def test_a_child_measures_steps_of_this_version(tmp_path):
     found = here.ask("step", 300, 3, 2, folder=tmp_path)
     assert set(found) == {"cpu", "wall", "gram", "memory"}
     assert all(value > 0.0 for value in found.values())
+
+
+def test_a_child_finds_streams_without_shadowing_other_modules(tmp_path):
+    """It adds the root to its path, last: modules beside it have names of others."""
+    here = Version("this", Path(sys.executable), {"PYTHONPATH": os.pathsep.join(sys.path)})
+    code = (
+        f"import importlib.util as u, sys; s = u.spec_from_file_location('child', {str(CHILD)!r}); "
+        "c = u.module_from_spec(s); s.loader.exec_module(c); "
+        "stream, rows, steps = c._stream('latent'); print(type(stream).__name__, rows > 0, steps > 0)"
+    )
+    assert here.run("-P", "-c", code, folder=tmp_path).printed == "LatentClassStream True True\n"
 
 
 def test_benchmarks_load_without_pytorch():
