@@ -32,6 +32,7 @@ from ._uncertainty import Forward as Forward
 from ._uncertainty import Uncertainty as Uncertainty
 from ._uncertainty import covariance as covariance
 from ._uncertainty import joined_later as joined_later
+from ._uncertainty import mirrored as mirrored
 from ._uncertainty import of_step as of_step
 from ._uncertainty import optimism as optimism
 from ._uncertainty import placed as placed

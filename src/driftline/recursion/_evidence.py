@@ -34,6 +34,8 @@ class Evidence(NamedTuple):
         row_variance: sum of the rows' squared scores.
         row_spread: second moments of the rows, weighted by their squared scores, (D, D).
         shared: whether the sums include the last window's scores as denominator.
+        mean, pair_mean, hinge_mean: the original's means of columns (D,), of products (D, D) and of hinges (D, 5), so
+            that a candidate that joins later has all of its drift.
     """
 
     knots: Floats
@@ -45,6 +47,9 @@ class Evidence(NamedTuple):
     row_variance: float
     row_spread: Floats
     shared: bool
+    mean: Floats
+    pair_mean: Floats
+    hinge_mean: Floats
 
     @property
     def pair_score(self) -> Floats:
@@ -68,6 +73,9 @@ def start_evidence(z: Floats) -> Evidence:
         row_variance=0.0,
         row_spread=square,
         shared=False,
+        mean=z.mean(0),
+        pair_mean=z.T @ z / len(z) if d <= PAIR_COLUMNS else square,
+        hinge_mean=_hinge_means(z, knots),
     )
 
 
@@ -75,12 +83,22 @@ def forget(evidence: Evidence) -> Evidence:
     """Drop all sums: the scores of a model that was too small say nothing about the larger one."""
     pairs, hinges = np.zeros_like(evidence.pair_variance), np.zeros_like(evidence.hinge_score)
     halves = np.zeros_like(evidence.pair_scores)
-    return Evidence(evidence.knots, evidence.trend, halves, pairs, hinges, hinges, 0.0, pairs, False)
+    return evidence._replace(
+        pair_scores=halves,
+        pair_variance=pairs,
+        hinge_score=hinges,
+        hinge_variance=hinges,
+        row_variance=0.0,
+        row_spread=pairs,
+        shared=False,
+    )
 
 
 def reframed(evidence: Evidence, shift: Floats, rate: Floats) -> Evidence:
     """Return the same evidence for columns in the frame around ``shift`` with spread ``rate``."""
     m, s, both = shift[:, None], rate[:, None], np.outer(rate, rate)
+    apart, mean = evidence.mean - shift, evidence.mean
+    about = evidence.pair_mean - np.outer(mean, mean) + np.outer(apart, apart)
     level, slope, bend = np.moveaxis(evidence.trend, -1, 0)
     trend = np.stack([(level + slope * m + bend * m**2) / s, slope + 2.0 * bend * m, bend * s], -1)
     return evidence._replace(
@@ -91,12 +109,25 @@ def reframed(evidence: Evidence, shift: Floats, rate: Floats) -> Evidence:
         hinge_score=evidence.hinge_score / s,
         hinge_variance=evidence.hinge_variance / s**2,
         row_spread=evidence.row_spread / both,
+        mean=apart / rate,
+        pair_mean=about / both,
+        hinge_mean=evidence.hinge_mean / s,
     )
 
 
 def coarse(values: Floats) -> Floats:
     """Round to 1/64 of a standard deviation: a knot at the very value of a row would keep that value in the state."""
     return np.round(64.0 * values) / 64.0
+
+
+def _hinge_means(z: Floats, knots: Floats) -> Floats:
+    """Return the mean of each hinge over rows (n, D), (D, 5)."""
+    total = np.zeros(knots.shape)
+    for at in chunks(len(z), rows_in_cache(z.shape[1])):
+        columns = np.ascontiguousarray(z[at].T)
+        for k in range(knots.shape[1]):
+            total[:, k] += np.maximum(columns - knots[:, k, None], 0.0).sum(1)
+    return total / len(z)
 
 
 def _trend(z: Floats, knots: Floats) -> Floats:

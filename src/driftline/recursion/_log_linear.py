@@ -33,6 +33,7 @@ from driftline.fitting import (
 )
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, start_evidence
 from driftline.recursion._frames import awakened, follow
+from driftline.recursion._recall import recalled
 from driftline.recursion._screening import Proposal, propose
 from driftline.recursion._settings import NEWTON_FEATURES, StepSettings, is_network, penalty_for
 from driftline.recursion._state import Anchor, Step, arrive, has_past, reach
@@ -82,6 +83,8 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     note, evidence = "", None
     if settings.model == "auto":
         solved, evidence, note = _adapt(solved, anchor, loss, settings, seed)
+        anchor, problem, missed = _recall(anchor, problem, solved, evidence, settings)
+        note = "; ".join(filter(None, [note, missed]))
     features, fit = solved.problem.features, solved.fit
     at = problem.before.positions(features)
     past = anchor.uncertainty if problem.continues else None
@@ -234,6 +237,20 @@ def _adapt(
         wider = problem.features.extend(problem.z_num, pairs=proposal.pairs, weight=proposal.weight, bias=proposal.bias)
         solved = _newton(problem._replace(features=wider), loss, settings)
     return solved, _propose(solved, evidence, past, seed).evidence, "; ".join(notes)
+
+
+def _recall(
+    anchor: Anchor, problem: _Problem, solved: _Solved, evidence: Evidence, settings: StepSettings
+) -> tuple[Anchor, _Problem, str]:
+    """Give features that joined the drift they have missed since the original; say if that cannot be."""
+    features, psi = solved.problem.features, anchor.psi
+    if features is problem.features or problem.first or not isinstance(psi, LogLinear) or anchor.uncertainty is None:
+        return anchor, problem, ""
+    found = recalled(anchor, solved.num, evidence, settings.ridge)
+    if found is None:
+        return anchor, problem, "their drift so far is not known"
+    assert isinstance(found.psi, LogLinear)
+    return found, problem._replace(before=features, coef=found.psi.coef), ""
 
 
 def _propose(solved: _Solved, evidence: Evidence, past: Floats | None, seed: int) -> Proposal:

@@ -12,7 +12,7 @@ from driftline import inference
 from driftline._inputs import Floats
 from driftline._overflow import quiet_overflow
 from driftline._threads import limited_threads
-from driftline.fitting import Design, LogLinear, design_of, log_mean_exp
+from driftline.fitting import Design, LogLinear, LogLinearDesign, design_of, log_mean_exp, softmax
 from driftline.inference import Attribution, Doubt, DoubtCode, Estimate, Generator, attribute, members
 from driftline.recursion._settings import StepSettings
 from driftline.recursion._state import Anchor, Track, has_past, reach
@@ -154,6 +154,17 @@ def _forward_kl(current: Anchor, log_r: Floats, design: Design | None, level: fl
     return replace(estimate, doubts=(Doubt(DoubtCode.FEW_FOR_KL, sentence, ("kl",)),))
 
 
+def _expressed(psi: LogLinear, design: Design, log_r: Floats) -> Floats:
+    """Return coefficients (p,) of features that come closest to the summaries' log-ratio, over original and current."""
+    assert psi.summaries is not None
+    assert isinstance(design, LogLinearDesign)
+    weights = 0.5 * (softmax(log_r) + 1.0 / len(log_r))
+    gram = design.gram(weights)
+    gram[np.diag_indices_from(gram)] += 1e-6
+    wanted = design.pull(weights * psi.summaries(psi.standardizer.original(design.z)))
+    return np.asarray(np.linalg.solve(gram, wanted)[:-1])
+
+
 def has_attribution(current: Anchor) -> bool:
     """Say whether :func:`attribution` can be asked: after a step of a log-linear model with error bars."""
     return isinstance(current.psi, LogLinear) and current.uncertainty is not None
@@ -186,7 +197,8 @@ def attribution(
         doubts = _doubt_few(log_r, DoubtCode.FEW_FOR_ATTRIBUTION, what, advice)
     names = columns if groups is None else list(groups)
     belong = None if groups is None else members(groups, columns)
-    found = attribute(psi.features, psi.coef, uncertainty, design, log_r, current.lag, level, belong, top)
+    coef = psi.coef if psi.summaries is None else psi.coef + _expressed(psi, design, log_r)
+    found = attribute(psi.features, coef, uncertainty, design, log_r, current.lag, level, belong, top)
     total = float(np.maximum(found.values, 0.0).sum())
     parts = [
         Attribution(names[i], max(e.value, 0.0) / total if total > 0.0 else 0.0, e) for i, e in found.estimates.items()

@@ -9,7 +9,18 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline.files import Array, StateFileError, pack, unpack
-from driftline.fitting import Features, Integers, LogLinear, ModuleFactory, Standardizer
+from driftline.fitting import (
+    Features,
+    Integers,
+    Learned,
+    LogLinear,
+    Mixture,
+    ModuleFactory,
+    NormalScores,
+    Standardizer,
+    Summaries,
+    Tangents,
+)
 from driftline.inference import Forward, Uncertainty
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._screening import capacity
@@ -21,6 +32,7 @@ VERSION = 5
 FORMAT = "driftline-state"
 _SYMMETRIC = ("covariance", "inverse_hessian", "meat", "meat_num", "first", "origin_spread")
 _VECTORS = ("bias", "step_bias")
+_PLACES = ("mean", "scale", "shift", "rate")
 _BY_FEATURE = ("mean", "known")  # without an entry for the constant
 _ROWS = "window"  # the only part that holds rows
 _MEANINGS = {
@@ -28,7 +40,10 @@ _MEANINGS = {
     "step_log_ratio": "log-ratio of the last step for each of these rows",
     "uncertainty.score": "influence of each of these rows on the last step",
     "uncertainty": "error bars of the coefficients, accumulated",
-    "evidence": "sums that show which features the model still needs",
+    "evidence": "sums that show which features the model still needs, and the original's means of these",
+    "scores": "shapes of columns in the original: curves through averages of many rows",
+    "summary": "summary densities of the original and of the window: clusters of many rows each",
+    "learned": "features of the log-ratio that were learned from the original: clusters of many rows each",
     "module": "weights of the network",
     "mean": "means of the encoded columns in the original",
     "scale": "standard deviations of the encoded columns in the original",
@@ -129,9 +144,13 @@ def _flatten_anchor(
     arrays[f"{key}.lag"] = np.array(anchor.lag)
     arrays[f"{key}.forward"] = np.array(anchor.forward, dtype=np.float64)
     psi: Any = anchor.psi
-    for part, value in psi.standardizer._asdict().items():
-        arrays[f"{key}.{part}"] = value
+    standardizer = psi.standardizer
+    for part in _PLACES:
+        arrays[f"{key}.{part}"] = getattr(standardizer, part)
     entry: dict[str, Any] = {"uncertainty": anchor.uncertainty is not None, "evidence": anchor.evidence is not None}
+    entry["scores"] = standardizer.scores is not None
+    if standardizer.scores is not None:
+        _write(standardizer.scores, f"{key}.scores", arrays)
     if not isinstance(psi, LogLinear):
         if not any(psi.module is m for m in modules):
             modules.append(psi.module)
@@ -146,32 +165,66 @@ def _flatten_anchor(
         at = np.append(_slots(psi.features, room), sum(room))
         _flatten_uncertainty(anchor.uncertainty, at, sum(room) + 1, key, arrays)
     if anchor.evidence is not None:
-        for part, value in anchor.evidence._asdict().items():
-            arrays[f"{key}.evidence.{part}"] = np.asarray(value)
+        _write(anchor.evidence, f"{key}.evidence", arrays)
+    if psi.summaries is not None:
+        _write(psi.summaries, f"{key}.summary", arrays)
+    for i, other in enumerate(psi.features.others):
+        _write(other, f"{key}.learned.{i}", arrays)
+    entry |= {"summaries": psi.summaries is not None, "learned": [type(o).__name__ for o in psi.features.others]}
     return entry | {"kind": "log-linear", "curved": psi.features.curved, "room": list(room)}
 
 
-def _room(features: Features, padded: bool) -> tuple[int, int, int, int]:
-    """Return the slots for columns, squares, pairs and units in the file: those not used are zeros.
+def _write(value: Any, key: str, arrays: dict[str, Array]) -> None:
+    """Write the fields of a named tuple of arrays, numbers and such tuples."""
+    for part, field in value._asdict().items():
+        if hasattr(field, "_asdict"):
+            _write(field, f"{key}.{part}", arrays)
+        else:
+            arrays[f"{key}.{part}"] = np.asarray(field)
+
+
+def _read(kind: type[Any], key: str, arrays: Mapping[str, Array], **nested: type[Any]) -> Any:
+    """Read a named tuple of arrays; ``nested`` are the kinds of fields that are tuples themselves."""
+
+    def field(part: str) -> Any:
+        return _read(nested[part], f"{key}.{part}", arrays) if part in nested else arrays[f"{key}.{part}"]
+
+    return kind(*(field(part) for part in kind._fields))
+
+
+def _read_learned(kind: str, key: str, arrays: Mapping[str, Array]) -> Learned:
+    """Read features that were learned."""
+    if kind == "Tangents":
+        return Tangents(*_read(Tangents, key, arrays, mixture=Mixture))
+    raise KeyError(f"learned features of an unknown kind, {kind!r}")
+
+
+Room = tuple[int, int, int, int, int]
+
+
+def _counts(features: Features) -> Room:
+    """Return the numbers of columns, squares, pairs, units and learned features."""
+    learned = sum(other.size for other in features.others)
+    return len(features.linear), len(features.squares), len(features.pairs), len(features.bias), learned
+
+
+def _room(features: Features, padded: bool) -> Room:
+    """Return the slots for columns, squares, pairs, units and learned features in the file; unused ones are zeros.
 
     Units are few, or join in blocks.
     """
-    d, pairs, units = features.columns, len(features.pairs), len(features.bias)
+    d, (_, _, pairs, units, learned) = features.columns, _counts(features)
     if not padded:
-        return d, d * features.curved, pairs, units
+        return d, d * features.curved, pairs, units, learned
     most, tiers = capacity(d)
-    return (
-        d,
-        d * features.curved,
-        max(min(most, d * (d - 1) // 2), pairs),
-        next((t for t in tiers if t >= units), units),
-    )
+    pairs = max(min(most, d * (d - 1) // 2), pairs)
+    return d, d * features.curved, pairs, next((t for t in tiers if t >= units), units), learned
 
 
-def _slots(features: Features, room: tuple[int, int, int, int]) -> Integers:
+def _slots(features: Features, room: Room) -> Integers:
     """Return the slot of each feature, (p,)."""
-    starts = np.cumsum([0, *room[:3]])
-    counts = (len(features.linear), len(features.squares), len(features.pairs), len(features.bias))
+    starts = np.cumsum([0, *room[:-1]])
+    counts = _counts(features)
     return np.concatenate([np.arange(start, start + count) for start, count in zip(starts, counts, strict=True)])
 
 
@@ -218,10 +271,9 @@ def _restore_uncertainty(arrays: Mapping[str, Array], at: Integers, size: int, k
     return Uncertainty(**parts | {"slack": float(parts["slack"])})
 
 
-def _flatten_log_linear(psi: LogLinear, room: tuple[int, int, int, int], key: str, arrays: dict[str, Array]) -> None:
+def _flatten_log_linear(psi: LogLinear, room: Room, key: str, arrays: dict[str, Array]) -> None:
     features, at = psi.features, _slots(psi.features, room)
-    used = [len(features.linear), len(features.squares), len(features.pairs), len(features.bias)]
-    arrays[f"{key}.used"] = np.array(used)
+    arrays[f"{key}.used"] = np.array(_counts(features)[:-1])
     arrays[f"{key}.linear"] = _padded(features.linear, room[0], -1)
     arrays[f"{key}.squares"] = _padded(features.squares, room[1], -1)
     arrays[f"{key}.pairs"] = _padded(features.pairs, room[2])
@@ -282,7 +334,9 @@ def _restore_anchor(
     arrays: Mapping[str, Array], key: str, entry: Mapping[str, Any], module: Callable[[Mapping[str, Any], int], Any]
 ) -> Anchor:
     window: Floats = arrays[f"{key}.window"]
-    standardizer = Standardizer(*(arrays[f"{key}.{part}"] for part in Standardizer._fields))
+    scores = _read(NormalScores, f"{key}.scores", arrays) if entry["scores"] else None
+    mean, scale, shift, rate = (arrays[f"{key}.{part}"] for part in _PLACES)
+    standardizer = Standardizer(mean, scale, shift, rate, scores)
     normalizer, lag = float(arrays[f"{key}.log_normalizer"]), int(arrays[f"{key}.lag"])
     forward = Forward(*arrays[f"{key}.forward"].tolist())
     if entry["kind"] == "network":
@@ -296,6 +350,8 @@ def _restore_anchor(
         return Anchor(psi, normalizer, window, uncertainty, lag=lag, forward=forward)
     linear, squares, pairs, units = (int(v) for v in arrays[f"{key}.used"])
     room = tuple(entry["room"])
+    summaries = _read(Summaries, f"{key}.summary", arrays, start=Mixture, now=Mixture) if entry["summaries"] else None
+    learned = (_read_learned(kind, f"{key}.learned.{i}", arrays) for i, kind in enumerate(entry["learned"]))
     bare = Features(
         arrays[f"{key}.linear"][:linear],
         arrays[f"{key}.squares"][:squares],
@@ -305,6 +361,7 @@ def _restore_anchor(
         np.zeros(0),
         np.zeros(0),
         entry["curved"],
+        tuple(learned),
     )
     at = _slots(bare, room)
     center, scale, coef = (arrays[f"{key}.{part}"][at] for part in ("center", "unit", "coef"))
@@ -312,8 +369,7 @@ def _restore_anchor(
     if entry["uncertainty"]:
         uncertainty = _restore_uncertainty(arrays, np.append(at, sum(room)), sum(room) + 1, key)
     if entry["evidence"]:
-        parts: dict[str, Any] = {part: arrays[f"{key}.evidence.{part}"] for part in Evidence._fields}
-        parts |= {"row_variance": float(parts["row_variance"]), "shared": bool(parts["shared"])}
-        evidence = Evidence(**parts)
-    model = LogLinear(standardizer, bare._replace(center=center, scale=scale), coef)
+        evidence = Evidence(*_read(Evidence, f"{key}.evidence", arrays))
+        evidence = evidence._replace(row_variance=float(evidence.row_variance), shared=bool(evidence.shared))
+    model = LogLinear(standardizer, bare._replace(center=center, scale=scale), coef, summaries)
     return Anchor(model, normalizer, window, uncertainty, evidence, lag, forward)
