@@ -58,7 +58,14 @@ def fit_mixture(z: Floats, *, seed: int) -> Mixture:
     order = rng.permutation(len(z))
     part = make_sample(z[order[:rows]], columns) if len(z) > rows else sample
     found = _search(part, rng)
-    if len(found.weights) == 1 or not _confirmed(z[order[: 2 * rows]], columns, len(found.weights), rng):
+    k = len(found.weights)
+    fresh = z[order[rows : 2 * rows]]  # rows that the search has not seen
+    if k > 1 and 2 * len(fresh) < rows:
+        half = min(rows, len(z)) // 2
+        confirmed = _predicts(*_fit_anew(make_sample(z[order[:half]], columns), k, rng), z[order[half : 2 * half]])
+    else:
+        confirmed = k > 1 and _predicts(part, found, fresh)
+    if not confirmed:
         return one(sample).mixture(sample)
     free = len(found.covariance.stretch) > 0
     if part is not sample:
@@ -156,12 +163,15 @@ def _seeded(sample: Sample, k: int, previous: Fit, free: bool, rng: np.random.Ge
     return Fit(weights, means, chances, diagonal_covariance(inside))
 
 
-def _confirmed(z: Floats, columns: Columns, k: int, rng: np.random.Generator) -> bool:
-    """Say whether k components fitted to one half of rows in random order predict the other better than one does."""
-    half = len(z) // 2
-    sample, others = make_sample(z[:half], columns), z[half:]
-    fit, single = one(sample), one(sample)
+def _fit_anew(sample: Sample, k: int, rng: np.random.Generator) -> tuple[Sample, Fit]:
+    """Return a sample and a fit of k components to it that knows of no other rows."""
+    fit = one(sample)
     for components in range(2, k + 1):
         fit = _best_of(sample, components, fit, rng)
-    gain = fit.mixture(sample).log_density(others) - single.mixture(sample).log_density(others)
+    return sample, fit
+
+
+def _predicts(sample: Sample, fit: Fit, z: Floats) -> bool:
+    """Say whether a fit to a sample predicts other rows better than a single component does, beyond chance."""
+    gain = fit.mixture(sample).log_density(z) - one(sample).mixture(sample).log_density(z)
     return bool(gain.mean() > _ERRORS * gain.std() / math.sqrt(len(gain)))

@@ -60,7 +60,8 @@ def first_summary(z: Floats, *, seed: int) -> Summary:
     plain = Summary(None, fit_mixture(z, seed=seed))
     part = z[np.random.default_rng(seed).permutation(len(z))[:_ROWS]]
     found, tried = [plain], set()
-    for mixture in (plain.mixture, _single(plain.mixture, z)):
+    single = [_single(plain.mixture, z)] if plain.mixture.components > 1 else []
+    for mixture in (plain.mixture, *single):
         columns = far_from_normal(part, mixture)
         scores = fit_scores(z, columns)
         if scores is not None and tuple(columns) not in tried:
