@@ -23,7 +23,7 @@ WIDEST = 256  # columns; beyond, an eigendecomposition would cost more than the 
 _FLOOR = 1e-4  # smallest variance inside components, relative to the window's own: no component is a point
 _FLATTEST = 1e-7  # smallest eigenvalue of correlations; single precision tells rows apart down to about there
 _COLLINEAR = 1e-5  # share of a column's variance that other columns do not determine, at least
-_ROUNDS = 12  # diagonal and factors, one after the other, have settled by then
+_ROUNDS = 12  # of Newton, twice as many as it takes
 
 
 class Covariance(NamedTuple):
@@ -90,13 +90,13 @@ def diagonal_covariance(scatter: Floats) -> Covariance:
 
 
 def update_covariance(old: Covariance, scatter: Floats, rows: float) -> Covariance:
-    """Return the covariance of another scatter in the form of an old one: one round, for use inside a loop."""
+    """Return the covariance of another scatter in the form of an old one: two rounds, for use inside a loop."""
     r, columns = len(old.stretch), len(old.variance)
     if r == 0 or scatter.ndim == 1:
         return diagonal_covariance(scatter)
     if r == columns:
         return _full(scatter)
-    return _settle(scatter, rows, old.variance, narrow=bool(old.stretch.min() < 1.0), rounds=1)
+    return _settle(scatter, rows, old.variance, narrow=bool(old.stretch.min() < 1.0), rounds=2)
 
 
 def choose_covariance(scatter: Floats, rows: float) -> Covariance:
@@ -174,19 +174,26 @@ def _specific(scatter: Floats, rows: float) -> Floats:
 
 
 def _settle(scatter: Floats, rows: float, variance: Floats, *, narrow: bool, rounds: int) -> Covariance:
-    """Find factors and diagonal in turns, from a diagonal on."""
+    """Find factors and diagonal in turns, from a diagonal on, until the covariance has the variances of the scatter.
+
+    The diagonal moves by Newton's steps on its logarithm, with the second derivatives that Clarke (1970) gives for
+    factor analysis; plain turns would need hundreds of rounds where factors are strong.
+    """
     total = diagonal_covariance(scatter).variance
-    axes, stretch = np.zeros((0, len(total))), np.zeros(0)
+    columns = len(total)
+    axes, stretch = np.zeros((0, columns)), np.zeros(0)
     for _ in range(rounds):
         values, vectors = np.linalg.eigh(_correlation(scatter, variance))
         kept, stretch = _spikes(values, rows, narrow=narrow)
         axes = vectors[:, kept].T
-        new = np.maximum(total / (1.0 + (stretch - 1.0) @ (axes * axes)), _FLOOR)
-        settled = np.abs(new / variance - 1.0).max() < 1e-3
-        variance = new
-        if settled:
+        slope = 1.0 + (stretch - 1.0) @ (axes * axes) - total / variance
+        curvature = (np.eye(columns) - axes.T @ axes) ** 2 + 1e-4 * np.eye(columns)
+        step = np.clip(np.linalg.solve(curvature, slope), -1.0, 1.0)
+        variance = np.maximum(variance * np.exp(-step), _FLOOR)
+        if np.abs(step).max() < 1e-3:
             break
-    return Covariance(variance, axes, stretch)
+    # variances are kept whether or not it has settled
+    return Covariance(np.maximum(total / (1.0 + (stretch - 1.0) @ (axes * axes)), _FLOOR), axes, stretch)
 
 
 def _worth(form: Covariance, scatter: Floats, rows: float) -> float:
