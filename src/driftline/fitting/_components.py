@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting._covariances import diagonal_covariance, independent_columns
+from driftline.fitting._covariances import independent_columns
 from driftline.fitting._expectation import (
     LEAST,
     Columns,
@@ -19,6 +19,7 @@ from driftline.fitting._expectation import (
     one,
 )
 from driftline.fitting._mixtures import Mixture
+from driftline.fitting._starts import divided, seeded
 
 __all__ = ["bic", "fit_mixture"]
 
@@ -58,7 +59,14 @@ def fit_mixture(z: Floats, *, seed: int) -> Mixture:
     order = rng.permutation(len(z))
     part = make_sample(z[order[:rows]], columns) if len(z) > rows else sample
     found = _search(part, rng)
-    if len(found.weights) == 1 or not _confirmed(z[order[: 2 * rows]], columns, len(found.weights), rng):
+    k = len(found.weights)
+    fresh = z[order[rows : 2 * rows]]  # rows that the search has not seen
+    if k > 1 and 2 * len(fresh) < rows:
+        half = min(rows, len(z)) // 2
+        confirmed = _predicts(*_fit_anew(make_sample(z[order[:half]], columns), k, rng), z[order[half : 2 * half]])
+    else:
+        confirmed = k > 1 and _predicts(part, found, fresh)
+    if not confirmed:
         return one(sample).mixture(sample)
     free = len(found.covariance.stretch) > 0
     if part is not sample:
@@ -94,8 +102,8 @@ def _best_of(sample: Sample, k: int, previous: Fit, rng: np.random.Generator) ->
         return bic(n * fit.log_likelihood, fit.parameters(), n)
 
     def tried(free: bool) -> Fit:
-        starts = [_split(previous), *(_seeded(sample, k, previous, free, rng) for _ in range(2))]
-        short = [iterate(sample, start, iterations=_SHORT, free=free, tolerance=1e-4) for start in starts]
+        starts = [divided(sample, previous), *(seeded(sample, k, previous, free=free, rng=rng) for _ in range(2))]
+        short = [iterate(sample, start, iterations=_SHORT, free=free) for start in starts]
         return iterate(sample, max(short, key=worth), iterations=_LONG, free=free)
 
     found = [tried(free=False)]
@@ -106,62 +114,15 @@ def _best_of(sample: Sample, k: int, previous: Fit, rng: np.random.Generator) ->
     return max(found, key=worth)
 
 
-def _split(fit: Fit) -> Fit:
-    """Return a start with one component more: the heaviest in two halves along the widest direction inside it."""
-    at = int(np.argmax(fit.weights))
-    covariance = fit.covariance
-    if len(covariance.stretch) and covariance.stretch.max() > 1.0:
-        step = covariance.axes[int(np.argmax(covariance.stretch))] * math.sqrt(covariance.stretch.max())
-    else:
-        step = np.zeros(fit.means.shape[1])
-        if len(step):
-            step[int(np.argmax(covariance.variance))] = 1.0
-    step = step * np.sqrt(covariance.variance)
-    means = np.concatenate([fit.means, fit.means[at : at + 1] - step])
-    means[at] += step
-    weights = np.append(fit.weights, fit.weights[at] / 2.0)
-    weights[at] /= 2.0
-    half = fit.chances[at] * np.linspace(0.8, 1.0, fit.chances.shape[1])  # halves must differ in something
-    chances = np.concatenate([fit.chances, half[None]])
-    return Fit(weights, means, chances, diagonal_covariance(covariance.variance))
-
-
-def _seeded(sample: Sample, k: int, previous: Fit, free: bool, rng: np.random.Generator) -> Fit:
-    """Return a start from k rows far from each other: the averages of the rows nearest to each, never a row."""
-    g = len(sample.columns.gaussian)
-    rows = sample.rows.astype(np.float64)
-    rows[:, g:] -= sample.on
-    rows[:, g:] /= np.sqrt(sample.on * (1.0 - sample.on))
-    if free and len(previous.covariance.stretch):
-        root = np.sqrt(previous.covariance.variance)
-        along = (rows[:, :g] / root) @ previous.covariance.axes.T
-        rows[:, :g] = rows[:, :g] / root + along * (previous.covariance.stretch**-0.5 - 1.0) @ previous.covariance.axes
-    seeds = rows[rng.integers(len(rows))][None]
-    distance = np.full(len(rows), np.inf)
-    while len(seeds) < k:
-        distance = np.minimum(distance, ((rows - seeds[-1]) ** 2).sum(1))
-        seeds = np.concatenate([seeds, rows[rng.choice(len(rows), p=distance / distance.sum())][None]])
-    for _ in range(3):
-        nearest = np.argmax(rows @ seeds.T - 0.5 * (seeds * seeds).sum(1), 1)
-        member = np.eye(k)[nearest]
-        sizes = member.sum(0)
-        seeds = (member.T @ rows) / np.maximum(sizes, 1.0)[:, None]
-    # with few rows of its own a component starts nearer to the middle
-    share = member / np.maximum(sizes, LEAST)
-    means, on = share.T @ sample.rows[:, :g].astype(np.float64), share.T @ sample.rows[:, g:].astype(np.float64)
-    chances = 0.9 * on + (1.0 - 0.9 * share.sum(0)[:, None]) * sample.on
-    weights = np.maximum(sizes, LEAST) / np.maximum(sizes, LEAST).sum()
-    scatter = np.diag(sample.scatter) if sample.scatter.ndim == 2 else sample.scatter
-    inside = np.maximum(scatter - (weights[:, None] * means * means).sum(0), 0.1)
-    return Fit(weights, means, chances, diagonal_covariance(inside))
-
-
-def _confirmed(z: Floats, columns: Columns, k: int, rng: np.random.Generator) -> bool:
-    """Say whether k components fitted to one half of rows in random order predict the other better than one does."""
-    half = len(z) // 2
-    sample, others = make_sample(z[:half], columns), z[half:]
-    fit, single = one(sample), one(sample)
+def _fit_anew(sample: Sample, k: int, rng: np.random.Generator) -> tuple[Sample, Fit]:
+    """Return a sample and a fit of k components to it that knows of no other rows."""
+    fit = one(sample)
     for components in range(2, k + 1):
         fit = _best_of(sample, components, fit, rng)
-    gain = fit.mixture(sample).log_density(others) - single.mixture(sample).log_density(others)
+    return sample, fit
+
+
+def _predicts(sample: Sample, fit: Fit, z: Floats) -> bool:
+    """Say whether a fit to a sample predicts other rows better than a single component does, beyond chance."""
+    gain = fit.mixture(sample).log_density(z) - one(sample).mixture(sample).log_density(z)
     return bool(gain.mean() > _ERRORS * gain.std() / math.sqrt(len(gain)))

@@ -23,7 +23,7 @@ WIDEST = 256  # columns; beyond, an eigendecomposition would cost more than the 
 _FLOOR = 1e-4  # smallest variance inside components, relative to the window's own: no component is a point
 _FLATTEST = 1e-7  # smallest eigenvalue of correlations; single precision tells rows apart down to about there
 _COLLINEAR = 1e-5  # share of a column's variance that other columns do not determine, at least
-_ROUNDS = 12  # diagonal and factors, one after the other, have settled by then
+_ROUNDS = 12  # of Newton, twice as many as it takes
 
 
 class Covariance(NamedTuple):
@@ -90,15 +90,19 @@ def diagonal_covariance(scatter: Floats) -> Covariance:
 
 
 def update_covariance(old: Covariance, scatter: Floats, rows: float) -> Covariance:
-    """Return the covariance of another scatter in the form of an old one: one round, for use inside a loop."""
+    """Return the covariance of another scatter in the form of an old one: two rounds, for use inside a loop."""
     r, columns = len(old.stretch), len(old.variance)
     if r == 0 or scatter.ndim == 1:
         return diagonal_covariance(scatter)
-    return _full(scatter) if r == columns else _factors(scatter, rows, old.variance, rounds=1)
+    if r == columns:
+        return _full(scatter)
+    return _settle(scatter, rows, old.variance, narrow=bool(old.stretch.min() < 1.0), rounds=2)
 
 
 def choose_covariance(scatter: Floats, rows: float) -> Covariance:
-    """Return the form with the best BIC: diagonal, factors, or full where there are rows for all its entries.
+    """Return the form with the best BIC: diagonal, factors, or full.
+
+    A full one is tried where there are five rows for each of its entries, or where factors would cost nearly as much.
 
     Arguments:
         scatter: mean squares and products of centred rows, (G, G), in units of the window's variances; (G,) if only a
@@ -109,10 +113,11 @@ def choose_covariance(scatter: Floats, rows: float) -> Covariance:
     columns = len(plain.variance)
     if scatter.ndim == 1 or columns < 2:
         return plain
-    found = [plain, _factors(scatter, rows, plain.variance, _ROUNDS)]
-    if columns * (columns + 1) / 2 <= rows / 5:
+    found, entries = [plain, _factors(scatter, rows)], columns * (columns + 1) / 2
+    dense = found[1].parameters > 0.75 * entries and rows > 2 * columns  # so many factors: full costs no more
+    if entries <= rows / 5 or dense:
         found.append(_full(scatter))
-    return max(found, key=lambda form: rows * form.log_likelihood(scatter) - 0.5 * form.parameters * math.log(rows))
+    return max(found, key=lambda form: _worth(form, scatter, rows))
 
 
 def independent_columns(scatter: Floats) -> Integers:
@@ -146,27 +151,62 @@ def _correlation(scatter: Floats, variance: Floats) -> Floats:
     return np.asarray(scatter / root / root[:, None])
 
 
-def _factors(scatter: Floats, rows: float, variance: Floats, rounds: int) -> Covariance:
-    """Return the eigenvectors of the correlations that stand out of the noise, and a diagonal that keeps variances."""
+def _factors(scatter: Floats, rows: float) -> Covariance:
+    """Return the eigenvectors of the correlations that stand out of the noise, and a diagonal that keeps variances.
+
+    Directions that are narrow beside the diagonal count only once the wide ones are known: before, all seem narrow.
+    """
+    start = _specific(scatter, rows)
+    wide = _settle(scatter, rows, start, narrow=False, rounds=_ROUNDS)
+    both = _settle(scatter, rows, wide.variance, narrow=True, rounds=_ROUNDS)
+    return max((wide, both), key=lambda form: _worth(form, scatter, rows))
+
+
+def _specific(scatter: Floats, rows: float) -> Floats:
+    """Return each column's variance given all others, where there are rows enough to say, (G,)."""
     total = diagonal_covariance(scatter).variance
-    axes, stretch = np.zeros((0, len(total))), np.zeros(0)
+    left = 1.0 - len(total) / rows  # of the variance, after regression on all other columns
+    if left < 0.5:
+        return total
+    values, vectors = np.linalg.eigh(_correlation(scatter, total))
+    inverse = (vectors * vectors) @ (1.0 / np.maximum(values, _FLATTEST))
+    return np.asarray(np.clip(total / inverse / left, _FLOOR, total))
+
+
+def _settle(scatter: Floats, rows: float, variance: Floats, *, narrow: bool, rounds: int) -> Covariance:
+    """Find factors and diagonal in turns, from a diagonal on, until the covariance has the variances of the scatter.
+
+    The diagonal moves by Newton's steps on its logarithm, with the second derivatives that Clarke (1970) gives for
+    factor analysis; plain turns would need hundreds of rounds where factors are strong.
+    """
+    total = diagonal_covariance(scatter).variance
+    columns = len(total)
+    axes, stretch = np.zeros((0, columns)), np.zeros(0)
     for _ in range(rounds):
         values, vectors = np.linalg.eigh(_correlation(scatter, variance))
-        kept, stretch = _spikes(values, rows)
+        kept, stretch = _spikes(values, rows, narrow=narrow)
         axes = vectors[:, kept].T
-        new = np.maximum(total / (1.0 + (stretch - 1.0) @ (axes * axes)), _FLOOR)
-        settled = np.abs(new / variance - 1.0).max() < 1e-3
-        variance = new
-        if settled:
+        slope = 1.0 + (stretch - 1.0) @ (axes * axes) - total / variance
+        curvature = (np.eye(columns) - axes.T @ axes) ** 2 + 1e-4 * np.eye(columns)
+        step = np.clip(np.linalg.solve(curvature, slope), -1.0, 1.0)
+        variance = np.maximum(variance * np.exp(-step), _FLOOR)
+        if np.abs(step).max() < 1e-3:
             break
-    return Covariance(variance, axes, stretch)
+    # variances are kept whether or not it has settled
+    return Covariance(np.maximum(total / (1.0 + (stretch - 1.0) @ (axes * axes)), _FLOOR), axes, stretch)
 
 
-def _spikes(values: Floats, rows: float) -> tuple[Integers, Floats]:
+def _worth(form: Covariance, scatter: Floats, rows: float) -> float:
+    """Return BIC in nats."""
+    return rows * form.log_likelihood(scatter) - 0.5 * form.parameters * math.log(rows)
+
+
+def _spikes(values: Floats, rows: float, *, narrow: bool) -> tuple[Integers, Floats]:
     """Return which eigenvalues stand out of the noise, as indices, and their shrunken sizes.
 
     The edges are those of Marchenko and Pastur and three standard deviations of Tracy and Widom; a factor must also be
-    worth its parameters by BIC. Sizes are shrunk as in Donoho, Gavish and Johnstone (2018) for Stein's loss.
+    worth its parameters by BIC. Sizes are shrunk as in Donoho, Gavish and Johnstone (2018) for Frobenius' loss:
+    new rows are predicted better than with Stein's.
     """
     columns = len(values)
     ratio = columns / rows
@@ -174,7 +214,7 @@ def _spikes(values: Floats, rows: float) -> tuple[Integers, Floats]:
     values = np.maximum(values, _FLATTEST)
     above = values > (1.0 + root) ** 2 + (1.0 + root) ** (4.0 / 3.0) * width
     below = np.zeros(columns, dtype=bool)
-    if root < 1.0:
+    if narrow and root < 1.0:
         below = values < (1.0 - root) ** 2 - (1.0 - root) ** (4.0 / 3.0) * width
     gain = 0.5 * rows * (values - 1.0 - np.log(values))
     kept = np.flatnonzero((above | below) & (gain > 0.5 * columns * math.log(rows)))
@@ -185,4 +225,4 @@ def _spikes(values: Floats, rows: float) -> tuple[Integers, Floats]:
     spike = 0.5 * np.where(seen > 1.0, middle + gap, middle - gap)
     far = np.maximum((spike - 1.0) ** 2, 1e-12)
     aligned = np.clip((1.0 - ratio / far) / (1.0 + ratio / (spike - 1.0)), 0.0, 1.0)
-    return kept, np.maximum(spike / (aligned + (1.0 - aligned) * spike), _FLATTEST)
+    return kept, np.maximum(aligned * spike + 1.0 - aligned, _FLATTEST)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -119,14 +118,14 @@ def _matches(column: Floats, weights: Floats, means: Floats, spread: float) -> b
     """Say whether the hinges of a column have the means that a mixture of normals gives them."""
     from scipy.special import ndtr
 
-    if len(np.unique(column)) <= 3:
+    if not _has_four(column):
         return True
     n, places = len(column), np.quantile(column, _QUANTILES)
     center, scale = column.mean(), column.std()
     unit = (column - center) / scale
     powers = np.stack([np.ones(n), unit, unit * unit], 1)
     hinges = np.maximum(column[:, None] - places, 0.0)
-    coef = np.linalg.lstsq(powers, hinges, rcond=None)[0]
+    coef = np.linalg.solve(powers.T @ powers, powers.T @ hinges)
     residual = (hinges - powers @ coef).std(0)
     lift = (means[:, None] - places) / spread
     expected = weights @ (spread * (lift * ndtr(lift) + np.exp(-0.5 * lift * lift) / np.sqrt(2.0 * np.pi)))
@@ -134,6 +133,15 @@ def _matches(column: Floats, weights: Floats, means: Floats, spread: float) -> b
     moments = np.array([1.0, weights @ about, weights @ (about * about + (spread / scale) ** 2)])
     differs = np.abs(expected - moments @ coef)
     return bool((differs <= np.maximum(_ERRORS / np.sqrt(n), _EFFECT) * np.maximum(residual, 1e-9)).all())
+
+
+def _has_four(column: Floats) -> bool:
+    """Say whether a column has at least four values."""
+    for _ in range(3):
+        column = column[column != column[0]]
+        if not len(column):
+            return False
+    return True
 
 
 def _map(column: Floats) -> tuple[Floats, Floats, Floats]:
@@ -146,50 +154,58 @@ def _map(column: Floats) -> tuple[Floats, Floats, Floats]:
     score = np.repeat(ndtri((first + 0.5 * counts) / n), counts)
     knots, values = [], []
     for part in _blocks(n, first, counts):
-        rows = ordered[part]
-        trim = 0 if rows[0] == rows[-1] else len(rows) // 4
-        middle = slice(part.start + trim, part.stop - trim)
-        knots.append(float(ordered[middle].mean()) if trim else float(rows[0]))
-        values.append(float(score[middle].mean()))
+        quarter = (part.stop - part.start) // 4
+        middle = slice(part.start + quarter, part.stop - quarter)
+        # of the middle half, since the ends of a tail's block are far apart; the value of a heap if all share it
+        use = part if ordered[middle.start] == ordered[middle.stop - 1] else middle
+        knots.append(_place(ordered[use]))
+        values.append(float(score[use].mean()))
     return _finished(np.array(knots), np.array(values), ordered)
 
 
+def _place(rows: Floats) -> float:
+    """Return the value that sorted rows share, or else their mean, moved a little where it is a row: counts."""
+    if rows[0] == rows[-1]:
+        return float(rows[0])
+    mean = rows.mean()
+    return float(mean + 0.01 * (rows[-1] - rows[0]) * (rows == mean).any())
+
+
 def _blocks(n: int, first: Integers, counts: Integers) -> list[slice]:
-    """Cut sorted rows into blocks about even in normal scores; a value that many rows share is a block of its own."""
+    """Cut sorted rows into 33 blocks at most, about even in normal scores; a heap is a block of its own.
+
+    A heap is a value that many rows share. Where there are too many blocks, the grid gets wider, then the smallest
+    heaps are given up.
+    """
     from scipy.special import ndtr
 
-    most = min(KNOTS, max(2, n // _BLOCK))
-    heaps = np.flatnonzero(counts > max(2 * _BLOCK, n // 64))
-    heaps = heaps[np.argsort(-counts[heaps], kind="stable")][: most - 2]
-    own = {int(first[i]): int(first[i] + counts[i]) for i in heaps}
-    grid = np.unique(np.round(n * ndtr(np.linspace(-4.0, 4.0, most + 1 - len(own)))).astype(np.int64))
-    edges = sorted({0, n, *own, *own.values(), *(int(e) for e in grid if not _within(int(e), own))})
-    out: list[slice] = []
-    for start, stop in pairwise(edges):
-        small = out and start not in own and out[-1].start not in own and _short(out[-1])
-        if small:
-            out[-1] = slice(out[-1].start, stop)
+    large = np.flatnonzero(counts > max(2 * _BLOCK, n // 64))
+    heaps = [slice(int(first[i]), int(first[i] + counts[i])) for i in large[np.argsort(-counts[large], kind="stable")]]
+    size = min(KNOTS, max(2, n // _BLOCK))
+    while True:
+        grid = np.round(n * ndtr(np.linspace(-4.0, 4.0, size + 1))).astype(np.int64)
+        out = _cut_around(n, sorted(heaps, key=lambda heap: heap.start), grid)
+        if len(out) <= KNOTS:
+            return out
+        if size > _BLOCK:
+            size -= 1
         else:
-            out.append(slice(start, stop))
-    return _merged(out, own)
+            heaps.pop()
 
 
-def _within(edge: int, own: dict[int, int]) -> bool:
-    return any(start < edge < stop for start, stop in own.items())
-
-
-def _short(part: slice) -> bool:
-    return bool(part.stop - part.start < _BLOCK)
-
-
-def _merged(parts: list[slice], own: dict[int, int]) -> list[slice]:
-    """Join blocks of too few rows to a neighbour that is not a heap; between heaps they are dropped."""
+def _cut_around(n: int, heaps: list[slice], grid: Integers) -> list[slice]:
+    """Return heaps and, between them, blocks that end where the grid says, none with few rows."""
     out: list[slice] = []
-    for part in parts:
-        if _short(part) and out and out[-1].start not in own and part.start not in own:
-            out[-1] = slice(out[-1].start, part.stop)
-        elif not _short(part):
-            out.append(part)
+    last = 0
+    for heap in [*heaps, slice(n, n)]:
+        start = last
+        for edge in [*(int(edge) for edge in grid if last < edge < heap.start), heap.start]:
+            if edge - start >= _BLOCK and (edge == heap.start or heap.start - edge >= _BLOCK):
+                out.append(slice(start, edge))
+                start = edge
+        if heap.start < n:
+            out.append(heap)
+        last = heap.stop
     return out
 
 

@@ -9,12 +9,14 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.fitting._components import bic, fit_mixture
 from driftline.fitting._expectation import refit_mixture
+from driftline.fitting._features import Integers
 from driftline.fitting._mixtures import Mixture
 from driftline.fitting._scores import NormalScores, far_from_normal, fit_scores, spread_scores
 
 __all__ = ["Summary", "first_summary"]
 
 _ROWS = 5_000  # on which choices are compared
+_LONG = 4.0  # kurtosis of a column with long tails; a normal one has 3, one with two modes less
 
 
 class Summary(NamedTuple):
@@ -47,7 +49,8 @@ class Summary(NamedTuple):
 def first_summary(z: Floats, *, seed: int) -> Summary:
     """Return the summary of a first window of standardised rows (n, D).
 
-    Columns are mapped where a mixture misses their shape, if BIC with the maps and their slopes is better.
+    Columns far from normal are mapped, or only those whose shape a mixture misses, or those with long tails, or none:
+    whichever has the best BIC, with the maps and their slopes.
 
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.normal(size=(1000, 3))
@@ -59,15 +62,30 @@ def first_summary(z: Floats, *, seed: int) -> Summary:
     """
     plain = Summary(None, fit_mixture(z, seed=seed))
     part = z[np.random.default_rng(seed).permutation(len(z))[:_ROWS]]
-    found, tried = [plain], set()
-    for mixture in (plain.mixture, _single(plain.mixture, z)):
-        columns = far_from_normal(part, mixture)
-        scores = fit_scores(z, columns)
-        if scores is not None and tuple(columns) not in tried:
-            tried.add(tuple(columns))
-            mixture = fit_mixture(spread_scores(z, columns, seed=seed), seed=seed)
-            found.append(Summary(scores, refit_mixture(mixture, scores(z))))
-    return max(found, key=lambda summary: _evidence(summary, part))
+    strange = far_from_normal(part, _single(plain.mixture, z))
+    if not len(strange):
+        return plain
+    # long tails hide clusters in other columns, so these go first; then all that a mixture still misses
+    tailed = strange[[_kurtosis(part[:, j]) > _LONG for j in strange]]
+    first = _mapped(z, tailed, seed) if len(tailed) else plain
+    missed = np.union1d(tailed, far_from_normal(first.map(part), first.mixture))
+    found = {(): plain, tuple(tailed): first}
+    for columns in (missed, strange):
+        if tuple(columns) not in found:
+            found[tuple(columns)] = _mapped(z, columns, seed)
+    return max(found.values(), key=lambda summary: _evidence(summary, part))
+
+
+def _mapped(z: Floats, columns: Integers, seed: int) -> Summary:
+    """Return the summary with maps of the given columns, at least one."""
+    mixture = fit_mixture(spread_scores(z, columns, seed=seed), seed=seed)
+    scores = fit_scores(z, columns)
+    return Summary(scores, refit_mixture(mixture, z if scores is None else scores(z)))
+
+
+def _kurtosis(column: Floats) -> float:
+    square = (column - column.mean()) ** 2
+    return float((square * square).mean() / square.mean() ** 2)
 
 
 def _single(mixture: Mixture, z: Floats) -> Mixture:
