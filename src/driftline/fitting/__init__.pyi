@@ -1,5 +1,9 @@
 from ._autograd import bregman as bregman
 from ._autograd import f_gan as f_gan
+from ._boosting import Crossed as Crossed
+from ._boosting import fit_crossed as fit_crossed
+from ._boosting import helps as helps
+from ._boosting import row_losses as row_losses
 from ._derivatives import Loss as Loss
 from ._derivatives import Rows as Rows
 from ._designs import Dense as Dense
@@ -56,3 +60,4 @@ from ._training import fit_network as fit_network
 from ._training import row_batches as row_batches
 from ._training import run_epochs as run_epochs
 from ._training import split_rows as split_rows
+from ._trees import Trees as Trees
