@@ -28,10 +28,10 @@ class Bins(NamedTuple):
     column: Integers
     edge: Floats
 
-    def codes(self, z: Floats) -> Integers:
+    def codes(self, z: Floats) -> npt.NDArray[np.int32]:
         """Return the bins of rows (n, D), (n, k)."""
         ends = np.append(self.start, len(self.edge))[1:]
-        out = np.empty((len(z), len(self.live)), dtype=np.int64)
+        out = np.empty((len(z), len(self.live)), dtype=np.int32)
         for at, (j, first, end) in enumerate(zip(self.live, self.start, ends, strict=True)):
             out[:, at] = np.searchsorted(self.edge[first : end - 1], z[:, j]) + first
         return out
