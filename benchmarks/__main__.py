@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from benchmarks import accuracy, against, alarms, coverage, monitoring, scaling, smooth, speed, theory
+from benchmarks import accuracy, against, alarms, breaks, coverage, monitoring, scaling, smooth, speed, theory
 from benchmarks.results import Result, markdown, numbers, table
 from driftline import UntrustedEstimateWarning
 
@@ -26,6 +26,8 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "no-drift": accuracy.null,
     "originals": accuracy.originals,
     **{case.name: partial(coverage.run, case) for case in coverage.CASES},
+    "breaks": breaks.run,
+    "quiet-tables": breaks.quiet,
     "corollary": theory.corollary,
     "alarms": alarms.run,
     "steps": speed.steps,

@@ -1,5 +1,9 @@
 from ._autograd import bregman as bregman
 from ._autograd import f_gan as f_gan
+from ._boosting import Crossed as Crossed
+from ._boosting import fit_crossed as fit_crossed
+from ._boosting import helps as helps
+from ._boosting import row_losses as row_losses
 from ._components import fit_mixture as fit_mixture
 from ._covariances import Covariance as Covariance
 from ._derivatives import Loss as Loss
@@ -13,6 +17,7 @@ from ._expectation import refit_mixture as refit_mixture
 from ._features import Features as Features
 from ._features import Integers as Integers
 from ._features import Learned as Learned
+from ._features import Map as Map
 from ._features import chunks as chunks
 from ._features import fit_features as fit_features
 from ._features import rows_in_cache as rows_in_cache
@@ -28,7 +33,6 @@ from ._losses import softmax as softmax
 from ._mixtures import Mixture as Mixture
 from ._mixtures import Summaries as Summaries
 from ._mixtures import Tangents as Tangents
-from ._mixtures import tangents as tangents
 from ._models import LogLinear as LogLinear
 from ._models import Psi as Psi
 from ._models import Stacked as Stacked
@@ -70,3 +74,4 @@ from ._training import fit_network as fit_network
 from ._training import row_batches as row_batches
 from ._training import run_epochs as run_epochs
 from ._training import split_rows as split_rows
+from ._trees import Trees as Trees

@@ -62,10 +62,14 @@ def fit_mixture(z: Floats, *, seed: int) -> Mixture:
     k = len(found.weights)
     fresh = z[order[rows : 2 * rows]]  # rows that the search has not seen
     if k > 1 and 2 * len(fresh) < rows:
-        half = min(rows, len(z)) // 2
-        confirmed = _predicts(*_fit_anew(make_sample(z[order[:half]], columns), k, rng), z[order[half : 2 * half]])
+        halves = np.array_split(z[order[:rows]], 2)
+        gains = [
+            _gains(*_fit_anew(make_sample(one_half, columns), k, rng), other)
+            for one_half, other in (halves, halves[::-1])
+        ]
+        confirmed = _is_more(np.concatenate(gains))
     else:
-        confirmed = k > 1 and _predicts(part, found, fresh)
+        confirmed = k > 1 and _is_more(_gains(part, found, fresh))
     if not confirmed:
         return one(sample).mixture(sample)
     free = len(found.covariance.stretch) > 0
@@ -122,7 +126,11 @@ def _fit_anew(sample: Sample, k: int, rng: np.random.Generator) -> tuple[Sample,
     return sample, fit
 
 
-def _predicts(sample: Sample, fit: Fit, z: Floats) -> bool:
-    """Say whether a fit to a sample predicts other rows better than a single component does, beyond chance."""
-    gain = fit.mixture(sample).log_density(z) - one(sample).mixture(sample).log_density(z)
+def _gains(sample: Sample, fit: Fit, z: Floats) -> Floats:
+    """Return how much better, in nats, a fit to a sample predicts each of other rows than a single component does."""
+    return fit.mixture(sample).log_density(z) - one(sample).mixture(sample).log_density(z)
+
+
+def _is_more(gain: Floats) -> bool:
+    """Say whether gains are positive beyond chance."""
     return bool(gain.mean() > _ERRORS * gain.std() / math.sqrt(len(gain)))

@@ -154,11 +154,14 @@ class LogLinearDesign:
     """Features of standardised rows z (n, D) and a last column of ones.
 
     ``live`` holds the columns that are features, (n, l), those that have squares first; ``order`` are their numbers.
+    ``crossed`` (n, k) are values of the last k features for these rows, if the features were learned from them: by those
+    parts of them that have not seen the row.
     """
 
-    def __init__(self, features: Features, z: Floats) -> None:
+    def __init__(self, features: Features, z: Floats, crossed: Floats | None = None) -> None:
         self.features = features
         self.z = z
+        self.crossed = crossed
         self.shape = len(z), features.size + 1
         self._base, self._curved = features.base, len(features.squares)
         others = features.linear[~np.isin(features.linear, features.squares)]
@@ -171,8 +174,17 @@ class LogLinearDesign:
 
     @cached_property
     def _extra(self) -> Floats:
-        """Pairs and units, centred and scaled, (n, k + u)."""
-        return self.features.extra(self.z)
+        """Pairs, units and learned features, centred and scaled, (n, k + u + ...)."""
+        out = self.features.extra(self.z)
+        self._cross(out, slice(None))
+        return out
+
+    def _cross(self, out: Floats, rows: slice) -> None:
+        """Write the values of features that were learned from these rows to the last columns."""
+        if self.crossed is None:
+            return
+        k = self.crossed.shape[1]
+        out[:, out.shape[1] - k :] = (self.crossed[rows] - self.features.center[-k:]) / self.features.scale[-k:]
 
     @cached_property
     def single(self) -> Singles:
@@ -249,6 +261,7 @@ class LogLinearDesign:
         z = np.ascontiguousarray(self.z[::every])
         out = copy.copy(self)
         out.z, out.shape = z, (len(z), self.shape[1])
+        out.crossed = None if self.crossed is None else np.ascontiguousarray(self.crossed[::every])
         out.live = z if self.live is self.z else np.ascontiguousarray(self.live[::every])
         for made in ("_extra", "single"):  # no need to make these again
             if made in self.__dict__:
@@ -259,7 +272,10 @@ class LogLinearDesign:
 
     def take(self, start: int, stop: int, every: int) -> Floats:
         """Return every ``every``-th row from ``start`` to ``stop``."""
-        return self.features.design(self.z[start:stop:every])
+        rows = slice(start, stop, every)
+        out = self.features.design(self.z[rows])
+        self._cross(out[:, :-1], rows)
+        return out
 
 
 def design_of(psi: Psi, x: Floats) -> Design | None:

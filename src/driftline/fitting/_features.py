@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from driftline._inputs import Floats
 
-__all__ = ["CHUNK", "Features", "Integers", "Learned", "chunks", "fit_features", "rows_in_cache", "score_rows"]
+__all__ = ["CHUNK", "Features", "Integers", "Learned", "Map", "chunks", "fit_features", "rows_in_cache", "score_rows"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -43,8 +43,8 @@ def score_rows(z: Floats, linear: Floats, square: Floats, out: Floats) -> None:
             out[at] += squared @ square
 
 
-class Learned(Protocol):
-    """Features that were learned from rows, all at once, and are frozen: a function of rows."""
+class Map(Protocol):
+    """A frozen function of rows, in the coordinates of the original, that was learned from rows."""
 
     @property
     def size(self) -> int:
@@ -55,13 +55,30 @@ class Learned(Protocol):
         """Return the features of rows (n, D), (n, size)."""
         ...
 
-    def framed(self, shift: Floats, rate: Floats) -> Learned:
-        """Return the same features for rows in the frame around ``shift`` with spread ``rate``."""
-        ...
-
     def shares(self, columns: int) -> Floats:
         """Return the share of each column in each feature, (D, size); the shares in a feature sum to 1."""
         ...
+
+
+class Learned(NamedTuple):
+    """Features that were learned from rows, for rows in a frame: ``shift + rate * z`` are their own coordinates."""
+
+    map: Map
+    shift: Floats
+    rate: Floats
+
+    @property
+    def size(self) -> int:
+        """Number of features."""
+        return self.map.size
+
+    def __call__(self, z: Floats) -> Floats:
+        """Return the features of rows (n, D), (n, size)."""
+        return self.map(z * self.rate + self.shift)
+
+    def framed(self, shift: Floats, rate: Floats) -> Learned:
+        """Return the same features for rows in the frame around ``shift`` with spread ``rate``."""
+        return self._replace(shift=self.shift + self.rate * shift, rate=self.rate * rate)
 
 
 class Features(NamedTuple):

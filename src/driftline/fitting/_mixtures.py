@@ -14,7 +14,7 @@ from driftline._inputs import Floats
 from driftline.fitting._covariances import Covariance
 from driftline.fitting._features import Integers, chunks, rows_in_cache
 
-__all__ = ["Mixture", "Summaries", "Tangents", "tangents"]
+__all__ = ["Mixture", "Summaries", "Tangents"]
 
 
 class Mixture(NamedTuple):
@@ -130,13 +130,10 @@ def chances_of_none(chances: Floats, group: Integers) -> Floats:
 class Tangents(NamedTuple):
     r"""Features :math:`\gamma_k(z)` and :math:`\gamma_k(z) z_j`, k = 2…K, of the first summary density.
 
-    Errors of a later summary lie, to first order, in their span, so that error bars know of them. Rows are given in a
-    frame, and are ``shift + rate * z`` in the coordinates of the mixture.
+    Errors of a later summary lie, to first order, in their span, so that error bars know of them.
     """
 
     mixture: Mixture
-    shift: Floats
-    rate: Floats
 
     @property
     def size(self) -> int:
@@ -149,7 +146,6 @@ class Tangents(NamedTuple):
         out = np.empty((len(z), self.size))
         if not self.size:
             return out
-        z = z * self.rate + self.shift
         gamma, columns = self.mixture.responsibilities(z), self.mixture.columns
         for at in chunks(len(z)):
             rows = z[at][:, columns]
@@ -158,10 +154,6 @@ class Tangents(NamedTuple):
                 out[at, first] = share[:, 0]
                 np.multiply(rows, share, out=out[at, first + 1 : first + parts])
         return out
-
-    def framed(self, shift: Floats, rate: Floats) -> Tangents:
-        """Return the same features for rows in the frame around ``shift`` with spread ``rate``."""
-        return self._replace(shift=self.shift + self.rate * shift, rate=self.rate * rate)
 
     def shares(self, columns: int) -> Floats:
         """Return the share of each column in each feature, (D, size): that of a responsibility by distance of means."""
@@ -177,11 +169,6 @@ class Tangents(NamedTuple):
             out[own, (c - 1) * parts + 1 : c * parts] = 0.5 * alone[:, None]
             out[own, (c - 1) * parts + 1 + np.arange(len(own))] += 0.5
         return out
-
-
-def tangents(mixture: Mixture, columns: int) -> Tangents:
-    """Return the tangent features of a mixture, for rows in its own coordinates."""
-    return Tangents(mixture, np.zeros(columns), np.ones(columns))
 
 
 class Summaries(NamedTuple):

@@ -49,7 +49,7 @@ def shares(features: Features) -> Floats:
     pairs = 0.5 * (eye[:, features.pairs[:, 0]] + eye[:, features.pairs[:, 1]])
     squared = np.square(features.weight)
     units = squared / np.maximum(squared.sum(0), 1e-300)
-    others = [other.shares(features.columns) for other in features.others]
+    others = [other.map.shares(features.columns) for other in features.others]
     return np.concatenate([eye[:, features.linear], eye[:, features.squares], pairs, units, *others], 1)
 
 

@@ -84,7 +84,7 @@ def _wakened(anchor: Anchor, psi: LogLinear, z_num: Floats, z_den: Floats) -> An
         means = features.design(there[None])[0, known]
         uncertainty = inference.placed(uncertainty, at, features.size + 1, (known, means))
     wider = psi._replace(features=features, coef=coef)
-    return anchor._replace(psi=wider, uncertainty=uncertainty, design=None)
+    return anchor._replace(psi=wider, uncertainty=uncertainty, design=None, known=None)
 
 
 class _Sample(NamedTuple):
@@ -141,4 +141,5 @@ def _moved(anchor: Anchor, psi: LogLinear, shift: Floats, rate: Floats, rows: Fl
         uncertainty=uncertainty,
         evidence=None if evidence is None else reframed(evidence, shift, rate),
         design=None,
+        known=None,  # as it would be after loading, to the last bit
     )

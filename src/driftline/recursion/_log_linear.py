@@ -12,6 +12,7 @@ from driftline.fitting import (
     ConvexFit,
     Design,
     Features,
+    Learned,
     LogLinear,
     LogLinearDesign,
     Loss,
@@ -20,6 +21,7 @@ from driftline.fitting import (
     Standardizer,
     Summaries,
     Summary,
+    Tangents,
     bridge_constant,
     design_of,
     fit_convex,
@@ -28,7 +30,6 @@ from driftline.fitting import (
     loss_of,
     penalised,
     refit_mixture,
-    tangents,
     unnormalised,
 )
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, start_evidence
@@ -62,7 +63,8 @@ def start_features(z: Floats, model: str | ModuleFactory, summary: Summary | Non
         columns = np.repeat(mapped, len(_HINGES))
         weight = np.zeros((z.shape[1], len(columns)))
         weight[columns, np.arange(len(columns))] = 1.0
-        others = (tangents(summary.mixture, z.shape[1]),) if summary.mixture.components > 1 else ()
+        clusters = Learned(Tangents(summary.mixture), np.zeros(z.shape[1]), np.ones(z.shape[1]))
+        others = (clusters,) if summary.mixture.components > 1 else ()
         return plain.extend(z, weight=weight, bias=-np.tile(_HINGES, len(mapped)), others=others)
     if z.shape[1] > PAIR_COLUMNS:
         raise ValueError(

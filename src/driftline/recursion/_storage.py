@@ -14,12 +14,14 @@ from driftline.fitting import (
     Integers,
     Learned,
     LogLinear,
+    Map,
     Mixture,
     ModuleFactory,
     NormalScores,
     Standardizer,
     Summaries,
     Tangents,
+    Trees,
 )
 from driftline.inference import Forward, Uncertainty
 from driftline.recursion._evidence import Evidence
@@ -170,7 +172,7 @@ def _flatten_anchor(
         _write(psi.summaries, f"{key}.summary", arrays)
     for i, other in enumerate(psi.features.others):
         _write(other, f"{key}.learned.{i}", arrays)
-    entry |= {"summaries": psi.summaries is not None, "learned": [type(o).__name__ for o in psi.features.others]}
+    entry |= {"summaries": psi.summaries is not None, "learned": [type(o.map).__name__ for o in psi.features.others]}
     return entry | {"kind": "log-linear", "curved": psi.features.curved, "room": list(room)}
 
 
@@ -194,9 +196,11 @@ def _read(kind: type[Any], key: str, arrays: Mapping[str, Array], **nested: type
 
 def _read_learned(kind: str, key: str, arrays: Mapping[str, Array]) -> Learned:
     """Read features that were learned."""
-    if kind == "Tangents":
-        return Tangents(*_read(Tangents, key, arrays, mixture=Mixture))
-    raise KeyError(f"learned features of an unknown kind, {kind!r}")
+    if kind not in ("Tangents", "Trees"):
+        raise KeyError(f"learned features of an unknown kind, {kind!r}")
+    inner = f"{key}.map"
+    found: Map = _read(Trees, inner, arrays) if kind == "Trees" else _read(Tangents, inner, arrays, mixture=Mixture)
+    return Learned(found, arrays[f"{key}.shift"], arrays[f"{key}.rate"])
 
 
 Room = tuple[int, int, int, int, int]

@@ -1,0 +1,81 @@
+"""Bins of columns, between rounded edges: what boosted trees may ask about."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from driftline._inputs import Floats
+
+__all__ = ["Bins", "fit_bins"]
+
+_BINS = 64  # bins of a column: finer ones follow single rows
+
+Integers = npt.NDArray[np.int64]
+
+
+class Bins(NamedTuple):
+    """Bins of all columns that have more than one, numbered through: bin b of a column holds values up to edge b.
+
+    Shapes, for k columns and s bins: ``live`` (k,) the columns, ``start`` (k,) their first bins, ``column`` (s,) the
+    place of each bin's column among them, ``edge`` (s,) the upper edge, inf for the last bin of a column.
+    """
+
+    live: Integers
+    start: Integers
+    column: Integers
+    edge: Floats
+
+    def codes(self, z: Floats) -> npt.NDArray[np.int32]:
+        """Return the bins of rows (n, D), (n, k)."""
+        ends = np.append(self.start, len(self.edge))[1:]
+        out = np.empty((len(z), len(self.live)), dtype=np.int32)
+        for at, (j, first, end) in enumerate(zip(self.live, self.start, ends, strict=True)):
+            out[:, at] = np.searchsorted(self.edge[first : end - 1], z[:, j]) + first
+        return out
+
+
+def fit_bins(z: Floats) -> Bins:
+    """Cut the columns of rows (n, D) into bins of about as many rows each."""
+    edges = [_edges(column) for column in z.T]
+    live = np.array([j for j, found in enumerate(edges) if len(found)], dtype=np.int64)
+    sizes = np.array([len(edges[j]) + 1 for j in live], dtype=np.int64)
+    edge = np.concatenate([[*edges[j], np.inf] for j in live]) if len(live) else np.zeros(0)
+    return Bins(live, np.cumsum(sizes) - sizes, np.repeat(np.arange(len(live)), sizes), edge)
+
+
+def _edges(x: Floats) -> Floats:
+    """Return edges between the bins of a column (n,).
+
+    Heaps, values that fill a bin alone, get bins of their own. Elsewhere an edge lies near a quantile, rounded to
+    about an eighth of a bin's width.
+    """
+    values, counts = np.unique(x, return_counts=True)
+    if len(values) <= _BINS:
+        return _between(values[:-1], values[1:], values)
+    width = len(x) / _BINS
+    heap = counts >= width
+    at = np.flatnonzero(heap)
+    beside = np.unique(np.concatenate([at - 1, at]))
+    beside = beside[(beside >= 0) & (beside < len(values) - 1)]
+    rank, middle = np.cumsum(counts), width * np.arange(1, _BINS)
+    low, high = np.searchsorted(rank, middle - 0.25 * width), np.searchsorted(rank, middle + 0.25 * width)
+    heaps = np.concatenate([[0], np.cumsum(heap)])
+    free = (low < high) & (heaps[high + 1] == heaps[low])
+    lows, highs = np.concatenate([beside, low[free]]), np.concatenate([beside + 1, high[free]])
+    return _between(values[lows], values[highs], values)
+
+
+def _between(low: Floats, high: Floats, values: Floats) -> Floats:
+    """Return a number with few digits near the middle of each interval, which is not among the sorted values."""
+    step = np.exp2(np.floor(np.log2(high - low)) - 2.0)
+    edge = np.round(0.5 * (low + high) / step) * step
+    for _ in range(8):  # a heap of round numbers may hold the edge: move on by ever finer steps, an eighth at most
+        taken = values[np.minimum(np.searchsorted(values, edge), len(values) - 1)] == edge
+        if not taken.any():
+            break
+        step = 0.5 * step
+        edge = np.where(taken, edge + 0.5 * step, edge)
+    return np.unique(edge)
