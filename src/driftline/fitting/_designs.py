@@ -154,8 +154,8 @@ class LogLinearDesign:
     """Features of standardised rows z (n, D) and a last column of ones.
 
     ``live`` holds the columns that are features, (n, l), those that have squares first; ``order`` are their numbers.
-    ``crossed`` (n, k) are values of the last k features for these rows, if the features were learned from them: by those
-    parts of them that have not seen the row.
+    ``crossed`` (n, k) are values of the last k features, if these were learned from the rows: by those parts of them
+    that have not seen the row.
     """
 
     def __init__(self, features: Features, z: Floats, crossed: Floats | None = None) -> None:

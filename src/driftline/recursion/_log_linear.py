@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from driftline import inference
@@ -24,7 +22,6 @@ from driftline.fitting import (
     Tangents,
     bridge_constant,
     design_of,
-    fit_convex,
     fit_features,
     fit_lbfgs,
     loss_of,
@@ -32,8 +29,10 @@ from driftline.fitting import (
     refit_mixture,
     unnormalised,
 )
+from driftline.recursion._competition import choose_offset, compete, only_learned
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, start_evidence
 from driftline.recursion._frames import awakened, follow
+from driftline.recursion._problem import Problem, Solved, solve
 from driftline.recursion._recall import recalled
 from driftline.recursion._screening import Proposal, propose
 from driftline.recursion._settings import NEWTON_FEATURES, StepSettings, is_network, penalty_for
@@ -81,10 +80,10 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     if _is_penalised(anchor, window, settings) or not small or not loss.separable:
         return _lbfgs_step(anchor, window, problem, settings)
 
-    solved = _newton(problem, loss, settings, anchor.design)
+    solved = solve(problem, loss, settings, anchor.design)
     note, evidence = "", None
     if settings.model == "auto":
-        solved, evidence, note = _adapt(solved, anchor, loss, settings, seed)
+        solved, evidence, note = _widened(solved, anchor, loss, settings, seed)
         anchor, problem, missed = _recall(anchor, problem, solved, evidence, settings)
         note = "; ".join(filter(None, [note, missed]))
     features, fit = solved.problem.features, solved.fit
@@ -101,11 +100,11 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     fit = fit._replace(info=fit.info._replace(held_out=fit.info.loss + inference.optimism(uncertainty)))
     coef = fit.coef[:-1].copy()
     coef[at] += problem.coef
-    psi = LogLinear(anchor.psi.standardizer, features, coef, problem.summaries)
+    psi = LogLinear(anchor.psi.standardizer, features, coef, solved.problem.summaries)
     arrived = arrive(anchor, window, psi, float(fit.coef[-1]), settings, lag)
     if settings.normalizer == "telescoped" and (problem.first or past is not None):
         arrived = arrived._replace(uncertainty=uncertainty)  # complete: it covers all windows since the original
-    arrived = arrived._replace(evidence=evidence, design=den)
+    arrived = arrived._replace(evidence=evidence, design=den, crossed=den.crossed)
     telescoped = anchor.log_normalizer - float(fit.coef[-1])
     return Step(arrived, fit.info, fit.log_num, fit.log_den, telescoped, _informed(fit), note)
 
@@ -126,26 +125,7 @@ def _carried(anchor: Anchor, now: Design) -> tuple[inference.Uncertainty, Design
     return past._replace(origin=unknown, origin_spread=unknown, mean=mean, known=mean > 0.0), before
 
 
-class _Problem(NamedTuple):
-    """A log-linear step to be fitted: features, those before, their coefficients, both windows standardised, offsets.
-
-    A psi of the same kind is continued by adding to its coefficients; of any other, only the output counts, as an
-    offset.
-    """
-
-    features: Features
-    before: Features
-    coef: Floats
-    z_num: Floats
-    z_den: Floats
-    offset_num: Floats | None
-    offset_den: Floats | None
-    continues: bool
-    first: bool
-    summaries: Summaries | None = None
-
-
-def _problem(anchor: Anchor, window: Floats, settings: StepSettings) -> tuple[Anchor, _Problem]:
+def _problem(anchor: Anchor, window: Floats, settings: StepSettings) -> tuple[Anchor, Problem]:
     """Return the step to be fitted, and its anchor in the frame of that step."""
     psi = anchor.psi
     first = not has_past(psi)
@@ -155,17 +135,18 @@ def _problem(anchor: Anchor, window: Floats, settings: StepSettings) -> tuple[An
         psi = framed.anchor.psi
         assert isinstance(psi, LogLinear)
         features, z_num, z_den = psi.features, framed.z_num, framed.z_den
-        problem = _Problem(features, features, psi.coef, z_num, z_den, None, None, True, first)
+        problem = Problem(features, features, psi.coef, z_num, z_den, None, None, True, first)
+        problem = problem._replace(crossed_num=framed.anchor.crossed)
         return framed.anchor, problem if psi.summaries is None else _offset(problem, psi)
     z_num, z_den = psi.standardizer(anchor.window), psi.standardizer(window)
     start = start_features(z_num, settings.model)
     features, coef = awakened(start, psi.standardizer.still, z_num, z_den), np.zeros(start.size)
     if first:
-        return anchor, _Problem(features, start, coef, z_num, z_den, None, None, False, True)
-    return anchor, _Problem(features, start, coef, z_num, z_den, -psi(anchor.window), -psi(window), False, False)
+        return anchor, Problem(features, start, coef, z_num, z_den, None, None, False, True)
+    return anchor, Problem(features, start, coef, z_num, z_den, -psi(anchor.window), -psi(window), False, False)
 
 
-def _offset(problem: _Problem, psi: LogLinear) -> _Problem:
+def _offset(problem: Problem, psi: LogLinear) -> Problem:
     """Summarise the new window; the summaries' log-ratio is where the fit of the step starts from."""
     assert psi.summaries is not None
     before = psi.summaries.now
@@ -203,27 +184,27 @@ def _informed(fit: ConvexFit) -> int:
     return int((fit.hessian.diagonal() > 2.0 * fit.weight).sum())
 
 
-class _Solved(NamedTuple):
-    problem: _Problem
-    num: LogLinearDesign
-    den: LogLinearDesign
-    fit: ConvexFit
-
-
-def _newton(problem: _Problem, loss: Loss, settings: StepSettings, known: Design | None = None) -> _Solved:
-    """Fit by Newton's method; ``known`` is the design of the numerator's window, used if it has these features."""
-    num = LogLinearDesign(problem.features, problem.z_num)
-    if isinstance(known, LogLinearDesign) and known.features is problem.features:
-        num = known
-    den = LogLinearDesign(problem.features, problem.z_den)
-    ridge = settings.ridge * problem.features.prior
-    fit = fit_convex(num, den, loss, offset_num=problem.offset_num, offset_den=problem.offset_den, ridge=ridge)
-    return _Solved(problem, num, den, fit)
+def _widened(
+    solved: Solved, anchor: Anchor, loss: Loss, settings: StepSettings, seed: int
+) -> tuple[Solved, Evidence, str]:
+    """Add the features that the drift needs, after a large step only what predicts new rows better."""
+    psi = anchor.psi
+    if isinstance(psi, LogLinear):
+        solved = choose_offset(solved, psi, loss, settings)
+    wider, evidence, note = _adapt(solved, anchor, loss, settings, seed)
+    if not isinstance(psi, LogLinear):
+        return wider, evidence, note
+    best, won = compete(solved, wider, psi, loss, settings, seed)
+    if best is wider:
+        return wider, evidence, note
+    start = anchor.evidence if anchor.evidence is not None else start_evidence(solved.problem.z_num)
+    past = None if anchor.uncertainty is None else anchor.uncertainty.score
+    return best, _propose(best, start, past, seed).evidence, f"{note.replace('added', 'tried')}: {won}"
 
 
 def _adapt(
-    solved: _Solved, anchor: Anchor, loss: Loss, settings: StepSettings, seed: int
-) -> tuple[_Solved, Evidence, str]:
+    solved: Solved, anchor: Anchor, loss: Loss, settings: StepSettings, seed: int
+) -> tuple[Solved, Evidence, str]:
     """Add the features that the fit's scores call for and fit again, until they call for none."""
     evidence = anchor.evidence if anchor.evidence is not None else start_evidence(solved.problem.z_num)
     past = None if anchor.uncertainty is None else anchor.uncertainty.score
@@ -237,16 +218,18 @@ def _adapt(
         notes.append(f"added {proposal.reason}")
         problem = solved.problem
         wider = problem.features.extend(problem.z_num, pairs=proposal.pairs, weight=proposal.weight, bias=proposal.bias)
-        solved = _newton(problem._replace(features=wider), loss, settings)
+        solved = solve(problem._replace(features=wider), loss, settings)
     return solved, _propose(solved, evidence, past, seed).evidence, "; ".join(notes)
 
 
 def _recall(
-    anchor: Anchor, problem: _Problem, solved: _Solved, evidence: Evidence, settings: StepSettings
-) -> tuple[Anchor, _Problem, str]:
+    anchor: Anchor, problem: Problem, solved: Solved, evidence: Evidence, settings: StepSettings
+) -> tuple[Anchor, Problem, str]:
     """Give features that joined the drift they have missed since the original; say if that cannot be."""
     features, psi = solved.problem.features, anchor.psi
-    if features is problem.features or problem.first or not isinstance(psi, LogLinear) or anchor.uncertainty is None:
+    if problem.first or not isinstance(psi, LogLinear) or anchor.uncertainty is None:
+        return anchor, problem, ""
+    if only_learned(problem, solved.problem):  # trees tell two windows apart: there is no drift before these
         return anchor, problem, ""
     found = recalled(anchor, solved.num, evidence, settings.ridge)
     if found is None:
@@ -255,12 +238,12 @@ def _recall(
     return found, problem._replace(before=features, coef=found.psi.coef), ""
 
 
-def _propose(solved: _Solved, evidence: Evidence, past: Floats | None, seed: int) -> Proposal:
+def _propose(solved: Solved, evidence: Evidence, past: Floats | None, seed: int) -> Proposal:
     fit = solved.fit
     return propose(evidence, solved.num, solved.den, fit.score_num, fit.score_den, past, seed=seed)
 
 
-def _lbfgs_step(anchor: Anchor, window: Floats, problem: _Problem, settings: StepSettings) -> Step:
+def _lbfgs_step(anchor: Anchor, window: Floats, problem: Problem, settings: StepSettings) -> Step:
     """Fit many features, or a loss that couples the rows; the constant, which it may not determine, is solved alone."""
     features = problem.features
     num, den = (LogLinearDesign(features, z) for z in (problem.z_num, problem.z_den))

@@ -53,8 +53,8 @@ def _doubt_few(
 
 
 def _own_design(current: Anchor) -> Design | None:
-    """Return the design of the current window: the one that the step made, or a new one after loading."""
-    return current.design if current.design is not None else design_of(current.psi, current.window)
+    """Return the design of the current window."""
+    return current.own_design() if isinstance(current.psi, LogLinear) else design_of(current.psi, current.window)
 
 
 @limited_threads()

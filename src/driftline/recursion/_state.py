@@ -20,7 +20,8 @@ class Anchor(NamedTuple):
 
     ``lag`` is the number of rows over which neighbours in the window depend on each other. ``design`` is that of the
     window and ``known`` the log-ratio of its rows, if a step has made them: they follow from the rest and are not
-    stored.
+    stored. ``crossed`` are values of learned features for rows of the window that they were learned from, see
+    :class:`~driftline.fitting.LogLinearDesign`.
     """
 
     psi: Psi
@@ -30,6 +31,7 @@ class Anchor(NamedTuple):
     evidence: Evidence | None = None
     lag: int = 0
     forward: Forward = Forward()
+    crossed: Floats | None = None
     design: Design | None = None
     known: Floats | None = None
 
@@ -47,16 +49,18 @@ class Anchor(NamedTuple):
             return self.known
         if not isinstance(self.psi, LogLinear):
             return self.log_ratio(self.window)
-        design = (
-            self.design
-            if self.design is not None
-            else LogLinearDesign(self.psi.features, self.psi.standardizer(self.window))
-        )
+        design = self.own_design()
         out = design.dot(np.append(self.psi.coef, -self.log_normalizer))
         if self.psi.summaries is not None:
-            assert isinstance(design, LogLinearDesign)
             out += self.psi.summaries(self.psi.standardizer.original(design.z))
         return out
+
+    def own_design(self) -> LogLinearDesign:
+        """Return the design of the window: the one that the step made, or a new one after loading."""
+        if isinstance(self.design, LogLinearDesign):
+            return self.design
+        assert isinstance(self.psi, LogLinear)
+        return LogLinearDesign(self.psi.features, self.psi.standardizer(self.window), self.crossed)
 
 
 class Step(NamedTuple):

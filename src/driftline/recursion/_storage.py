@@ -41,6 +41,7 @@ _MEANINGS = {
     _ROWS: "rows, for the next step",
     "step_log_ratio": "log-ratio of the last step for each of these rows",
     "uncertainty.score": "influence of each of these rows on the last step",
+    "crossed": "a learned feature of each of these rows",
     "uncertainty": "error bars of the coefficients, accumulated",
     "evidence": "sums that show which features the model still needs, and the original's means of these",
     "scores": "shapes of columns in the original: curves through averages of many rows",
@@ -145,6 +146,8 @@ def _flatten_anchor(
     arrays[f"{key}.window"] = anchor.window
     arrays[f"{key}.lag"] = np.array(anchor.lag)
     arrays[f"{key}.forward"] = np.array(anchor.forward, dtype=np.float64)
+    if anchor.crossed is not None:
+        arrays[f"{key}.crossed"] = anchor.crossed
     psi: Any = anchor.psi
     standardizer = psi.standardizer
     for part in _PLACES:
@@ -376,4 +379,4 @@ def _restore_anchor(
         evidence = Evidence(*_read(Evidence, f"{key}.evidence", arrays))
         evidence = evidence._replace(row_variance=float(evidence.row_variance), shared=bool(evidence.shared))
     model = LogLinear(standardizer, bare._replace(center=center, scale=scale), coef, summaries)
-    return Anchor(model, normalizer, window, uncertainty, evidence, lag, forward)
+    return Anchor(model, normalizer, window, uncertainty, evidence, lag, forward, arrays.get(f"{key}.crossed"))

@@ -1,0 +1,150 @@
+"""Competition on held-out rows: after a step that carries signal, what does not predict new rows better does not join.
+
+Score tests let in whatever moves; after a break that is a great deal at once, and a fit with all of it follows the few
+rows with the largest ratios. So the features so far, those that the tests propose, and boosted trees are compared by
+their loss on rows that they have not been fitted to. On slow drift nobody is asked: the tests are strict there, and
+trees learn nothing from a small step.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from driftline._inputs import Floats
+from driftline.fitting import (
+    Dense,
+    FitDivergedError,
+    Learned,
+    LogLinear,
+    Loss,
+    fit_convex,
+    fit_crossed,
+    helps,
+    row_losses,
+)
+from driftline.recursion._problem import Problem, Solved, prior, solve
+from driftline.recursion._settings import StepSettings
+
+__all__ = ["carries_signal", "choose_offset", "compete", "held_out", "only_learned"]
+
+_SIGNAL = 0.2  # nats of a step, beyond what noise shows; below, boosted trees were never of use
+_FOLDS = 4
+_STRETCHES = 10  # stretches of neighbouring rows in a fold: neighbours often depend on each other
+_ROWS = 10_000  # rows of a window that suffice to compare, and to grow trees on
+_FEWEST = 500  # rows of a window; with fewer, trees have too little to grow on
+_SURE = 3.0  # standard errors by which trees must be better: they cost time, and say less about columns
+
+
+def carries_signal(solved: Solved) -> bool:
+    """Say whether a step is large enough for a competition."""
+    rows = min(len(solved.fit.log_num), len(solved.fit.log_den))
+    return float(-solved.fit.log_den.mean()) - solved.problem.features.size / rows > _SIGNAL
+
+
+def choose_offset(solved: Solved, psi: LogLinear, loss: Loss, settings: StepSettings) -> Solved:
+    """Return the fit with the summaries' step as offset, or one without it if that predicts new rows better."""
+    if solved.problem.offset_num is None or psi.summaries is None or not carries_signal(solved):
+        return solved
+    bare = solved.problem._replace(offset_num=None, offset_den=None, summaries=psi.summaries)
+    plain = solve(bare, loss, settings)
+    if held_out(plain, loss, settings).mean() < held_out(solved, loss, settings).mean():
+        return plain
+    return solved
+
+
+def compete(
+    base: Solved, wider: Solved, psi: LogLinear, loss: Loss, settings: StepSettings, seed: int
+) -> tuple[Solved, str]:
+    """Return the best of a fit with the features so far, one with those that tests propose, and one with trees.
+
+    The second value says what won, if it is not the wider fit.
+    """
+    if wider is base or not carries_signal(base):
+        return wider, ""
+    losses = held_out(base, loss, settings), held_out(wider, loss, settings)
+    best, least, note = wider, losses[1], ""
+    if losses[0].mean() <= losses[1].mean():
+        best, least, note = base, losses[0], "none of them predicts new rows better"
+    if min(len(base.fit.log_num), len(base.fit.log_den)) >= _FEWEST:
+        grown = _grown(base, psi, loss, settings, seed)
+        found = held_out(grown, loss, settings)
+        if found.mean() < least.mean() and helps(least, found, _SURE):
+            return grown, "boosted trees predict new rows better and joined instead"
+    return best, note
+
+
+def _grown(base: Solved, psi: LogLinear, loss: Loss, settings: StepSettings, seed: int) -> Solved:
+    """Fit with boosted trees as one more feature, which for rows they have grown on comes from those that have not."""
+    problem, standardizer = base.problem, psi.standardizer
+    every = [max(1, math.ceil(len(z) / _ROWS)) for z in (problem.z_num, problem.z_den)]
+    windows = [standardizer.original(z) for z in (problem.z_num, problem.z_den)]
+    crossed = fit_crossed(windows[0][:: every[0]], windows[1][:: every[1]], seed=seed)
+    values = [crossed.trees(window) for window in windows]
+    for value, step, known in zip(values, every, (crossed.num, crossed.den), strict=True):
+        value[::step, 0] = known
+    learned = Learned(crossed.trees, standardizer.shift, standardizer.rate)
+    before = problem.crossed_num
+    grown = problem._replace(
+        features=problem.features.extend(problem.z_num, others=(learned,)),
+        crossed_num=values[0] if before is None else np.concatenate([before, values[0]], 1),
+        crossed_den=values[1],
+    )
+    return solve(grown, loss, settings)
+
+
+def held_out(solved: Solved, loss: Loss, settings: StepSettings) -> Floats:
+    """Return the logistic loss of each row, by fits to other stretches of rows; infinite if one has no minimum."""
+    problem = solved.problem
+    sides = [
+        _Side(design.take(0, len(log), step), None if offset is None else offset[::step])
+        for design, log, offset in (
+            (solved.num, solved.fit.log_num, problem.offset_num),
+            (solved.den, solved.fit.log_den, problem.offset_den),
+        )
+        for step in (max(1, math.ceil(len(log) / _ROWS)),)
+    ]
+    ridge, logs = settings.ridge * prior(solved.num, solved.den), [np.empty(len(side.rows)) for side in sides]
+    for fold in range(_FOLDS):
+        fitted = [side.part(fold, inside=False) for side in sides]
+        try:
+            fit = fit_convex(
+                Dense(fitted[0].rows),
+                Dense(fitted[1].rows),
+                loss,
+                offset_num=fitted[0].offset,
+                offset_den=fitted[1].offset,
+                ridge=ridge,
+                start=solved.fit.coef,
+            )
+        except FitDivergedError:
+            return np.full(sum(map(len, logs)), np.inf)
+        for side, log in zip(sides, logs, strict=True):
+            log[side.folds == fold] = side.part(fold, inside=True).log_ratio(fit.coef)
+    return row_losses(*logs)
+
+
+class _Side:
+    """Rows of a window with their features (n, p + 1), offsets, and the fold that each belongs to."""
+
+    def __init__(self, rows: Floats, offset: Floats | None) -> None:
+        self.rows, self.offset = rows, offset
+        self.folds = (np.arange(len(rows)) * _FOLDS * _STRETCHES // max(len(rows), 1)) % _FOLDS
+
+    def part(self, fold: int, *, inside: bool) -> _Side:
+        """Return the rows of a fold, or all others."""
+        at = (self.folds == fold) == inside
+        return _Side(self.rows[at], None if self.offset is None else self.offset[at])
+
+    def log_ratio(self, coef: Floats) -> Floats:
+        """Return the log-ratio of the rows, (n,)."""
+        log = self.rows @ coef
+        return log if self.offset is None else log + self.offset
+
+
+def only_learned(before: Problem, after: Problem) -> bool:
+    """Say whether a problem has learned features, and no others, beyond those of another."""
+    return after.features.size - before.features.size == sum(
+        other.size for other in after.features.others[len(before.features.others) :]
+    )

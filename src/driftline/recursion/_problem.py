@@ -1,0 +1,80 @@
+"""A log-linear step as a convex problem, and its solution by Newton's method."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from driftline._inputs import Floats
+from driftline.fitting import (
+    ConvexFit,
+    Design,
+    Features,
+    LogLinearDesign,
+    Loss,
+    Summaries,
+    fit_convex,
+)
+from driftline.recursion._settings import StepSettings
+
+__all__ = ["Problem", "Solved", "prior", "solve"]
+
+_EFFECT = 2.5  # nats: prior standard deviation of the largest effect of a learned feature, for ridge=1
+
+
+class Problem(NamedTuple):
+    """A log-linear step to be fitted: features, those before, their coefficients, both windows standardised, offsets.
+
+    A psi of the same kind is continued by adding to its coefficients; of any other, only the output counts, as an
+    offset. ``summaries`` are those that psi will have, whose step is in the offsets. ``crossed_num`` and
+    ``crossed_den`` are values of learned features for rows that they were learned from, see :class:`LogLinearDesign`.
+    """
+
+    features: Features
+    before: Features
+    coef: Floats
+    z_num: Floats
+    z_den: Floats
+    offset_num: Floats | None
+    offset_den: Floats | None
+    continues: bool
+    first: bool
+    summaries: Summaries | None = None
+    crossed_num: Floats | None = None
+    crossed_den: Floats | None = None
+
+
+class Solved(NamedTuple):
+    """A problem, the designs of both windows, and the fit."""
+
+    problem: Problem
+    num: LogLinearDesign
+    den: LogLinearDesign
+    fit: ConvexFit
+
+
+def prior(num: LogLinearDesign, den: LogLinearDesign) -> Floats:
+    """Return the weight of the prior on each coefficient and on the constant, (p + 1,).
+
+    Clusters of a table with many indicators have features that only a few rows hold. In units of their spread these are
+    far away, and a coefficient that looks small would change the ratio of such rows by any amount: the prior on what is
+    learned is on the largest effect that it has on a row.
+    """
+    out, features = num.features.prior, num.features
+    learned = sum(other.size for other in features.others)
+    if learned:
+        top = np.maximum(*(np.abs(design.single[:, -1 - learned : -1]).max(0) for design in (num, den)))
+        out[-1 - learned : -1] = np.maximum(1.0, np.square(top / _EFFECT))
+    return out
+
+
+def solve(problem: Problem, loss: Loss, settings: StepSettings, known: Design | None = None) -> Solved:
+    """Fit by Newton's method; ``known`` is the design of the numerator's window, used if it has these features."""
+    num = LogLinearDesign(problem.features, problem.z_num, problem.crossed_num)
+    if isinstance(known, LogLinearDesign) and known.features is problem.features:
+        num = known
+    den = LogLinearDesign(problem.features, problem.z_den, problem.crossed_den)
+    ridge = settings.ridge * prior(num, den)
+    fit = fit_convex(num, den, loss, offset_num=problem.offset_num, offset_den=problem.offset_den, ridge=ridge)
+    return Solved(problem, num, den, fit)
