@@ -26,7 +26,7 @@ __all__ = ["bic", "fit_mixture"]
 _MOST = 6  # components
 _ROWS, _NUMBERS = 5_000, 1_280_000  # of the search: rows, and numbers in them (5,000 rows of 256 columns)
 _SHORT, _LONG = 12, 60  # iterations for each start; for the best of them
-_ERRORS = 3.0  # standard errors by which held-out rows must prefer more than one component
+_ERRORS = 2.0  # standard errors by which held-out rows must prefer more than one component, after BIC has
 
 
 def bic(log_likelihood: float, parameters: int, rows: int) -> float:
@@ -61,12 +61,15 @@ def fit_mixture(z: Floats, *, seed: int) -> Mixture:
     found = _search(part, rng)
     k = len(found.weights)
     fresh = z[order[rows : 2 * rows]]  # rows that the search has not seen
-    if k > 1 and 2 * len(fresh) < rows:
-        half = min(rows, len(z)) // 2
-        confirmed = _predicts(*_fit_anew(make_sample(z[order[:half]], columns), k, rng), z[order[half : 2 * half]])
+    if k == 1:
+        gain = np.zeros(1)
+    elif 2 * len(fresh) >= rows:
+        gain = _gain(part, found, fresh)
     else:
-        confirmed = k > 1 and _predicts(part, found, fresh)
-    if not confirmed:
+        halves = np.array_split(z[order[:rows]], 2)
+        anew = [_fit_anew(make_sample(half, columns), k, rng) for half in halves]
+        gain = np.concatenate([_gain(*fit, half) for fit, half in zip(anew, reversed(halves), strict=True)])
+    if gain.mean() <= _ERRORS * gain.std() / math.sqrt(len(gain)):
         return one(sample).mixture(sample)
     free = len(found.covariance.stretch) > 0
     if part is not sample:
@@ -122,7 +125,6 @@ def _fit_anew(sample: Sample, k: int, rng: np.random.Generator) -> tuple[Sample,
     return sample, fit
 
 
-def _predicts(sample: Sample, fit: Fit, z: Floats) -> bool:
-    """Say whether a fit to a sample predicts other rows better than a single component does, beyond chance."""
-    gain = fit.mixture(sample).log_density(z) - one(sample).mixture(sample).log_density(z)
-    return bool(gain.mean() > _ERRORS * gain.std() / math.sqrt(len(gain)))
+def _gain(sample: Sample, fit: Fit, z: Floats) -> Floats:
+    """Return by how much a fit to a sample predicts other rows (n, D) better than a single component does, (n,)."""
+    return fit.mixture(sample).log_density(z) - one(sample).mixture(sample).log_density(z)
