@@ -26,7 +26,7 @@ __all__ = ["bic", "fit_mixture"]
 _MOST = 6  # components
 _ROWS, _NUMBERS = 5_000, 1_280_000  # of the search: rows, and numbers in them (5,000 rows of 256 columns)
 _SHORT, _LONG = 12, 60  # iterations for each start; for the best of them
-_ERRORS = 3.0  # standard errors by which held-out rows must prefer more than one component
+_ERRORS = 2.0  # standard errors by which held-out rows must prefer more than one component, after BIC has
 
 
 def bic(log_likelihood: float, parameters: int, rows: int) -> float:
@@ -61,16 +61,15 @@ def fit_mixture(z: Floats, *, seed: int) -> Mixture:
     found = _search(part, rng)
     k = len(found.weights)
     fresh = z[order[rows : 2 * rows]]  # rows that the search has not seen
-    if k > 1 and 2 * len(fresh) < rows:
-        halves = np.array_split(z[order[:rows]], 2)
-        gains = [
-            _gains(*_fit_anew(make_sample(one_half, columns), k, rng), other)
-            for one_half, other in (halves, halves[::-1])
-        ]
-        confirmed = _is_more(np.concatenate(gains))
+    if k == 1:
+        gain = np.zeros(1)
+    elif 2 * len(fresh) >= rows:
+        gain = _gain(part, found, fresh)
     else:
-        confirmed = k > 1 and _is_more(_gains(part, found, fresh))
-    if not confirmed:
+        halves = np.array_split(z[order[:rows]], 2)
+        anew = [_fit_anew(make_sample(half, columns), k, rng) for half in halves]
+        gain = np.concatenate([_gain(*fit, half) for fit, half in zip(anew, reversed(halves), strict=True)])
+    if gain.mean() <= _ERRORS * gain.std() / math.sqrt(len(gain)):
         return one(sample).mixture(sample)
     free = len(found.covariance.stretch) > 0
     if part is not sample:
@@ -126,11 +125,6 @@ def _fit_anew(sample: Sample, k: int, rng: np.random.Generator) -> tuple[Sample,
     return sample, fit
 
 
-def _gains(sample: Sample, fit: Fit, z: Floats) -> Floats:
-    """Return how much better, in nats, a fit to a sample predicts each of other rows than a single component does."""
+def _gain(sample: Sample, fit: Fit, z: Floats) -> Floats:
+    """Return by how much a fit to a sample predicts other rows (n, D) better than a single component does, (n,)."""
     return fit.mixture(sample).log_density(z) - one(sample).mixture(sample).log_density(z)
-
-
-def _is_more(gain: Floats) -> bool:
-    """Say whether gains are positive beyond chance."""
-    return bool(gain.mean() > _ERRORS * gain.std() / math.sqrt(len(gain)))
