@@ -8,10 +8,10 @@ import pytest
 from driftline.fitting import (
     Covariance,
     Mixture,
-    Tangents,
     first_summary,
     fit_mixture,
     refit_mixture,
+    tangents_of,
 )
 from driftline.synthetic import MixtureStream
 
@@ -307,7 +307,7 @@ def test_the_same_seed_gives_the_same_mixture():
 def test_tangents_are_responsibilities_and_their_products_with_columns():
     z = mixed_rows(np.random.default_rng(0))
     mixture = fit_mixture(z, seed=0)
-    tangents = Tangents(mixture)
+    tangents = tangents_of(mixture, z, 0.0)
     out, share = tangents(z), mixture.responsibilities(z)
     assert out.shape == (len(z), tangents.size)
     assert tangents.size == (mixture.components - 1) * 8
@@ -328,14 +328,14 @@ def test_errors_of_a_summary_lie_in_the_span_of_tangents():
         chances=mixture.chances * (1.0 - tiny * rng.random(mixture.chances.shape)),
     )
     change = (moved.log_density(z) - mixture.log_density(z)) / tiny
-    design = np.concatenate([np.ones((len(z), 1)), z[:, mixture.columns], Tangents(mixture)(z)], 1)
+    design = np.concatenate([np.ones((len(z), 1)), z[:, mixture.columns], tangents_of(mixture, z, 0.0)(z)], 1)
     left = change - design @ np.linalg.lstsq(design, change, rcond=None)[0]
     assert np.abs(left).max() < 1e-2 * np.abs(change).max()
 
 
 def test_one_component_has_no_tangents():
     z = standardised(np.random.default_rng(0).normal(size=(100, 2)))
-    assert Tangents(fit_mixture(z, seed=0))(z).shape == (100, 0)
+    assert tangents_of(fit_mixture(z, seed=0), z, 0.0)(z).shape == (100, 0)
 
 
 def test_a_mixture_is_arrays_only():

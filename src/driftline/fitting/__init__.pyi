@@ -33,6 +33,7 @@ from ._losses import softmax as softmax
 from ._mixtures import Mixture as Mixture
 from ._mixtures import Summaries as Summaries
 from ._mixtures import Tangents as Tangents
+from ._mixtures import tangents_of as tangents_of
 from ._models import LogLinear as LogLinear
 from ._models import Psi as Psi
 from ._models import Stacked as Stacked

@@ -14,7 +14,9 @@ from driftline._inputs import Floats
 from driftline.fitting._covariances import Covariance
 from driftline.fitting._features import Integers, chunks, rows_in_cache
 
-__all__ = ["Mixture", "Summaries", "Tangents"]
+__all__ = ["Mixture", "Summaries", "Tangents", "tangents_of"]
+
+_SUPPORT_ROWS = 20_000  # rows that suffice for a fourth moment
 
 
 class Mixture(NamedTuple):
@@ -130,22 +132,25 @@ def chances_of_none(chances: Floats, group: Integers) -> Floats:
 class Tangents(NamedTuple):
     r"""Features :math:`\gamma_k(z)` and :math:`\gamma_k(z) z_j`, k = 2…K, of the first summary density.
 
-    Errors of a later summary lie, to first order, in their span, so that error bars know of them.
+    Errors of a later summary lie, to first order, in their span, so that error bars know of them. Of all of these (each
+    component itself, then by columns) those in ``kept`` are features.
     """
 
     mixture: Mixture
+    kept: Integers
 
     @property
     def size(self) -> int:
         """Number of features."""
-        return (self.mixture.components - 1) * (1 + len(self.mixture.columns))
+        return len(self.kept)
 
     def __call__(self, z: Floats) -> Floats:
-        """Return the features of standardised rows (n, D), (n, size): for each component itself, then by columns."""
+        """Return the features of standardised rows (n, D), (n, size)."""
+        return self._all(z)[:, self.kept]
+
+    def _all(self, z: Floats) -> Floats:
         parts = 1 + len(self.mixture.columns)
-        out = np.empty((len(z), self.size))
-        if not self.size:
-            return out
+        out = np.empty((len(z), (self.mixture.components - 1) * parts))
         gamma, columns = self.mixture.responsibilities(z), self.mixture.columns
         for at in chunks(len(z)):
             rows = z[at][:, columns]
@@ -158,7 +163,8 @@ class Tangents(NamedTuple):
     def shares(self, columns: int) -> Floats:
         """Return the share of each column in each feature, (D, size): that of a responsibility by distance of means."""
         mixture, k = self.mixture, self.mixture.components
-        out, own = np.zeros((columns, self.size)), mixture.columns
+        own = mixture.columns
+        out = np.zeros((columns, (k - 1) * (1 + len(own))))
         apart = np.concatenate([mixture.means / np.sqrt(mixture.variance), mixture.chances], 1)
         parts = 1 + len(own)
         for c in range(1, k):
@@ -168,7 +174,22 @@ class Tangents(NamedTuple):
             # half of a product with a column is the column's own
             out[own, (c - 1) * parts + 1 : c * parts] = 0.5 * alone[:, None]
             out[own, (c - 1) * parts + 1 + np.arange(len(own))] += 0.5
-        return out
+        return out[:, self.kept]
+
+
+def tangents_of(mixture: Mixture, z: Floats, rows: float) -> Tangents:
+    """Return the tangent features of a mixture that rest on at least this many effective rows of ``z``.
+
+    Effective rows are n divided by the fourth moment of a feature in units of its spread: those that have it, for a
+    feature that few rows have. In a table with many indicators most products with clusters are of that kind.
+    """
+    every = Tangents(mixture, np.arange((mixture.components - 1) * (1 + len(mixture.columns))))
+    values = every(z[:: max(1, len(z) // _SUPPORT_ROWS)])
+    values -= values.mean(0)
+    square = np.square(values)
+    spread = square.mean(0)
+    heavy = np.square(square).mean(0) / np.maximum(np.square(spread), 1e-300)
+    return every._replace(kept=np.flatnonzero((spread > 1e-12) & (len(z) >= rows * heavy)))
 
 
 class Summaries(NamedTuple):

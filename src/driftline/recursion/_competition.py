@@ -44,14 +44,24 @@ def carries_signal(solved: Solved) -> bool:
 
 
 def choose_offset(solved: Solved, psi: LogLinear, loss: Loss, settings: StepSettings) -> Solved:
-    """Return the fit with the summaries' step as offset, or one without it if that predicts new rows better."""
+    """Return the fit in which clusters move, or one in which they stay if that predicts new rows better.
+
+    Clusters are a guess of what rows have in common; after a break another guess may be better.
+    """
     if solved.problem.offset_num is None or psi.summaries is None or not carries_signal(solved):
         return solved
-    bare = solved.problem._replace(offset_num=None, offset_den=None, summaries=psi.summaries)
-    plain = solve(bare, loss, settings)
+    plain = solve(_still(solved.problem, psi), loss, settings)
     if held_out(plain, loss, settings).mean() < held_out(solved, loss, settings).mean():
         return plain
     return solved
+
+
+def _still(problem: Problem, psi: LogLinear) -> Problem:
+    """Return the problem with clusters that stay where they are."""
+    if psi.summaries is None:
+        return problem
+    size = sum(other.size for other in psi.features.others)
+    return problem._replace(offset_num=None, offset_den=None, summaries=psi.summaries, frozen=size)
 
 
 def compete(
@@ -61,23 +71,32 @@ def compete(
 
     The second value says what won, if it is not the wider fit.
     """
-    if wider is base or not carries_signal(base):
+    if (wider is base and not _is_mixed(base.problem)) or not carries_signal(base):
         return wider, ""
     losses = held_out(base, loss, settings), held_out(wider, loss, settings)
     best, least, note = wider, losses[1], ""
-    if losses[0].mean() <= losses[1].mean():
-        best, least, note = base, losses[0], "none of them predicts new rows better"
+    if wider is not base and losses[0].mean() <= losses[1].mean():
+        best, least, note = base, losses[0], "not kept, new rows are predicted as well without"
     if min(len(base.fit.log_num), len(base.fit.log_den)) >= _FEWEST:
         grown = _grown(base, psi, loss, settings, seed)
         found = held_out(grown, loss, settings)
         if found.mean() < least.mean() and helps(least, found, _SURE):
-            return grown, "boosted trees predict new rows better and joined instead"
+            return grown, "boosted trees predict new rows better"
     return best, note
 
 
+def _is_mixed(problem: Problem) -> bool:
+    """Say whether some columns have two values, as the indicators of a table have: these move together, and at once."""
+    features = problem.features
+    return features.curved and len(features.squares) < len(features.linear)
+
+
 def _grown(base: Solved, psi: LogLinear, loss: Loss, settings: StepSettings, seed: int) -> Solved:
-    """Fit with boosted trees as one more feature, which for rows they have grown on comes from those that have not."""
-    problem, standardizer = base.problem, psi.standardizer
+    """Fit with boosted trees as one more feature, which for rows they have grown on comes from those that have not.
+
+    Trees find what rows have in common by themselves: clusters stay where they are.
+    """
+    problem, standardizer = _still(base.problem, psi), psi.standardizer
     every = [max(1, math.ceil(len(z) / _ROWS)) for z in (problem.z_num, problem.z_den)]
     windows = [standardizer.original(z) for z in (problem.z_num, problem.z_den)]
     crossed = fit_crossed(windows[0][:: every[0]], windows[1][:: every[1]], seed=seed)
@@ -105,7 +124,8 @@ def held_out(solved: Solved, loss: Loss, settings: StepSettings) -> Floats:
         )
         for step in (max(1, math.ceil(len(log) / _ROWS)),)
     ]
-    ridge, logs = settings.ridge * prior(solved.num, solved.den), [np.empty(len(side.rows)) for side in sides]
+    ridge = settings.ridge * prior(solved.num, solved.den, problem.frozen)
+    logs = [np.empty(len(side.rows)) for side in sides]
     for fold in range(_FOLDS):
         fitted = [side.part(fold, inside=False) for side in sides]
         try:

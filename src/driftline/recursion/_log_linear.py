@@ -19,7 +19,6 @@ from driftline.fitting import (
     Standardizer,
     Summaries,
     Summary,
-    Tangents,
     bridge_constant,
     design_of,
     fit_features,
@@ -27,6 +26,7 @@ from driftline.fitting import (
     loss_of,
     penalised,
     refit_mixture,
+    tangents_of,
     unnormalised,
 )
 from driftline.recursion._competition import choose_offset, compete, only_learned
@@ -41,6 +41,7 @@ from driftline.recursion._state import Anchor, Step, arrive, has_past, reach
 __all__ = ["log_linear_step", "start_features"]
 
 _HINGES = (-1.3, 0.0, 1.3)  # knots on a column with normal scores
+_SUPPORT = 100.0  # effective rows behind a feature of a cluster
 _ROUNDS = 4  # rounds of adding features in one step
 _KNOWN = 6000  # rows that suffice to relate previous and new features
 _EXTREME = 1e8  # standard deviations whose fourth power still fits in single precision
@@ -62,8 +63,10 @@ def start_features(z: Floats, model: str | ModuleFactory, summary: Summary | Non
         columns = np.repeat(mapped, len(_HINGES))
         weight = np.zeros((z.shape[1], len(columns)))
         weight[columns, np.arange(len(columns))] = 1.0
-        clusters = Learned(Tangents(summary.mixture), np.zeros(z.shape[1]), np.ones(z.shape[1]))
-        others = (clusters,) if summary.mixture.components > 1 else ()
+        others: tuple[Learned, ...] = ()
+        if summary.mixture.components > 1:
+            clusters = tangents_of(summary.mixture, z, _SUPPORT)
+            others = (Learned(clusters, np.zeros(z.shape[1]), np.ones(z.shape[1])),)
         return plain.extend(z, weight=weight, bias=-np.tile(_HINGES, len(mapped)), others=others)
     if z.shape[1] > PAIR_COLUMNS:
         raise ValueError(
@@ -199,7 +202,8 @@ def _widened(
         return wider, evidence, note
     start = anchor.evidence if anchor.evidence is not None else start_evidence(solved.problem.z_num)
     past = None if anchor.uncertainty is None else anchor.uncertainty.score
-    return best, _propose(best, start, past, seed).evidence, f"{note.replace('added', 'tried')}: {won}"
+    tried = note.replace("added", "tried")
+    return best, _propose(best, start, past, seed).evidence, "; ".join(filter(None, [tried, won]))
 
 
 def _adapt(

@@ -20,6 +20,7 @@ from driftline.recursion._settings import StepSettings
 
 __all__ = ["Problem", "Solved", "prior", "solve"]
 
+_FIXED = 1e9  # times the prior: a coefficient with this much of it stays
 _EFFECT = 2.5  # nats: prior standard deviation of the largest effect of a learned feature, for ridge=1
 
 
@@ -29,6 +30,7 @@ class Problem(NamedTuple):
     A psi of the same kind is continued by adding to its coefficients; of any other, only the output counts, as an
     offset. ``summaries`` are those that psi will have, whose step is in the offsets. ``crossed_num`` and
     ``crossed_den`` are values of learned features for rows that they were learned from, see :class:`LogLinearDesign`.
+    The coefficients of the first ``frozen`` learned features stay as they are.
     """
 
     features: Features
@@ -43,6 +45,7 @@ class Problem(NamedTuple):
     summaries: Summaries | None = None
     crossed_num: Floats | None = None
     crossed_den: Floats | None = None
+    frozen: int = 0
 
 
 class Solved(NamedTuple):
@@ -54,7 +57,7 @@ class Solved(NamedTuple):
     fit: ConvexFit
 
 
-def prior(num: LogLinearDesign, den: LogLinearDesign) -> Floats:
+def prior(num: LogLinearDesign, den: LogLinearDesign, frozen: int = 0) -> Floats:
     """Return the weight of the prior on each coefficient and on the constant, (p + 1,).
 
     Clusters of a table with many indicators have features that only a few rows hold. In units of their spread these are
@@ -66,6 +69,8 @@ def prior(num: LogLinearDesign, den: LogLinearDesign) -> Floats:
     if learned:
         top = np.maximum(*(np.abs(design.single[:, -1 - learned : -1]).max(0) for design in (num, den)))
         out[-1 - learned : -1] = np.maximum(1.0, np.square(top / _EFFECT))
+        first = len(out) - 1 - learned
+        out[first : first + frozen] *= _FIXED
     return out
 
 
@@ -75,6 +80,6 @@ def solve(problem: Problem, loss: Loss, settings: StepSettings, known: Design | 
     if isinstance(known, LogLinearDesign) and known.features is problem.features:
         num = known
     den = LogLinearDesign(problem.features, problem.z_den, problem.crossed_den)
-    ridge = settings.ridge * prior(num, den)
+    ridge = settings.ridge * prior(num, den, problem.frozen)
     fit = fit_convex(num, den, loss, offset_num=problem.offset_num, offset_den=problem.offset_den, ridge=ridge)
     return Solved(problem, num, den, fit)
