@@ -26,6 +26,7 @@ __all__ = ["bic", "fit_mixture"]
 _MOST = 6  # components
 _ROWS, _NUMBERS = 5_000, 1_280_000  # of the search: rows, and numbers in them (5,000 rows of 256 columns)
 _SHORT, _LONG = 12, 60  # iterations for each start; for the best of them
+_SHARE = 0.05  # of the rows in a component, at least: what a step says of a smaller one is mostly noise
 _ERRORS = 2.0  # standard errors by which held-out rows must prefer more than one component, after BIC has
 
 
@@ -87,7 +88,7 @@ def _search(sample: Sample, rng: np.random.Generator) -> Fit:
     for k in range(2, min(_MOST, int(n // (2.0 * LEAST))) + 1):
         fit = _best_of(sample, k, previous, rng)
         value = bic(n * fit.log_likelihood, fit.parameters(), n)
-        if value > score and fit.least >= LEAST:
+        if value > score and fit.least >= max(LEAST, _SHARE * n):
             best, score, worse = fit, value, 0
         else:
             worse += 1

@@ -25,6 +25,7 @@ from driftline.fitting._mixtures import Mixture, logits_of
 __all__ = ["LEAST", "Columns", "Fit", "Sample", "describe_columns", "iterate", "make_sample", "one", "refit_mixture"]
 
 LEAST = 50.0  # effective rows of a component, so that none is a row
+_COMMON = 0.1  # share of rows with the rarer value, at least, for a column to tell components apart
 _ITERATIONS, _TOLERANCE = 25, 2e-5  # of a warm start; nats a row
 
 Singles = npt.NDArray[np.float32]
@@ -84,6 +85,10 @@ def describe_columns(z: Floats) -> Columns:
     binary = np.flatnonzero(~inside & (low != high))
     levels = np.stack([low[binary], high[binary]], 1)
     on = (z[:, binary] == levels[:, 1]).astype(np.float32)
+    share = on.mean(0)
+    # of a rare value there are too few rows in a component to tell its chances: the ratio's own features have it
+    common = (share >= _COMMON) & (share <= 1.0 - _COMMON)
+    binary, levels, on = binary[common], levels[common], on[:, common]
     return Columns(np.flatnonzero(inside), binary, _groups(on), levels)
 
 

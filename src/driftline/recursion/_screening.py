@@ -24,6 +24,7 @@ from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, collect, forge
 from driftline.recursion._settings import NEWTON_FEATURES
 from driftline.recursion._subspace import (
     UNITS,
+    halves_agree,
     ridge_units,
     score_directions,
     spread_directions,
@@ -107,7 +108,7 @@ def propose(
         directions = directions[:, :0]
     if directions.shape[1] == 0:
         directions = score_directions(features, total)
-        if directions.shape[1] == 0:
+        if directions.shape[1] == 0 or not halves_agree(total, (num, s_num), (den, s_den)):
             return none
     weight, bias = ridge_units(directions, z_num, z_den, seed)
     reason = f"{len(bias)} units in {directions.shape[1]} directions"
