@@ -19,6 +19,7 @@ from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, coarse
 __all__ = [
     "UNITS",
     "Spread",
+    "halves_agree",
     "ridge_units",
     "score_directions",
     "spread_directions",
@@ -30,6 +31,7 @@ __all__ = [
 UNITS = 64  # ridge units in a block, at most
 _UNITS_PER_DIRECTION = 16
 _DIRECTIONS = 8
+_AGREED = 2.5  # standard errors, twice
 
 
 def ridge_units(directions: Floats, one: Floats, other: Floats, seed: int) -> tuple[Floats, Floats]:
@@ -123,6 +125,30 @@ def score_directions(features: Features, total: Evidence) -> Floats:
         old = left[:, lengths > 0.3 * max(float(lengths.max()), 1e-300)]
         basis = np.concatenate([basis, old], 1)[:, :_DIRECTIONS]
     return np.asarray(whitener @ basis)
+
+
+def halves_agree(total: Evidence, *sides: tuple[LogLinearDesign, Floats]) -> bool:
+    """Say whether the strongest direction of each half of the rows is confirmed by the other half.
+
+    The noise along a direction is that of its own rows: rare values make it many times that of normal columns, whose
+    law the edge of :func:`score_directions` is.
+    """
+    whitener, _ = whitened(total.row_spread / max(total.row_variance, 1e-300))
+    for half in (0, 1):
+        values, vectors = np.linalg.eigh(whitener.T @ total.pair_scores[half] @ whitener)
+        at = int(np.abs(values).argmax())
+        direction = whitener @ vectors[:, at]
+        center = float(sides[0][0].z.mean(0) @ direction)
+        fourth = weight = 0.0
+        for design, scores in sides:
+            squares = np.square(scores)
+            fourth += float(squares @ (design.z @ direction - center) ** 4)
+            weight += float(squares.sum())
+        noise = math.sqrt(max(0.5 * total.row_variance * fourth / max(weight, 1e-300), 1e-300))
+        found = float(direction @ total.pair_scores[1 - half] @ direction) * math.copysign(1.0, values[at])
+        if found < _AGREED * noise:
+            return False
+    return True
 
 
 def spread_helps(
