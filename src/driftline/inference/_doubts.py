@@ -9,7 +9,7 @@ __all__ = ["Doubt", "DoubtCode"]
 
 
 class DoubtCode(StrEnum):
-    """Short names of the reasons: the first six concern a step, the others a quantity computed after it."""
+    """Short names of the reasons: the first eight concern a step, the others a quantity computed after it."""
 
     NOT_CONVERGED = "not_converged"
     FEW_ROWS = "few_rows"
@@ -17,11 +17,15 @@ class DoubtCode(StrEnum):
     STEP_MEAN_OFF = "step_mean_off"
     OUTLIER = "outlier"
     CONSTANT_MOVED = "constant_moved"
+    DRIFT_MISSED = "drift_missed"
+    SMALL_STEP = "small_step"
     FEW_FOR_WEIGHTS = "few_for_weights"
     FEW_FOR_DIVERGENCE = "few_for_divergence"
     FEW_FOR_KL = "few_for_kl"
     FEW_FOR_ATTRIBUTION = "few_for_attribution"
     NOISE_UNKNOWN = "noise_unknown"
+    EXTRAPOLATED = "extrapolated"
+    NETWORK_ERRORS = "network_errors"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import FitInfo, LogLinear, log_mean_exp
+from driftline.fitting import FitInfo, LogLinear, Psi, Trees, log_mean_exp
 from driftline.inference import Doubt, DoubtCode, effective_sample_size
 from driftline.recursion._state import Anchor, Step
 
-__all__ = ["Info", "OriginalInfo", "diagnose"]
+__all__ = ["Info", "OriginalInfo", "describe", "diagnose"]
 
 
 class OriginalInfo(NamedTuple):
@@ -32,6 +32,7 @@ class OriginalInfo(NamedTuple):
         fit: diagnostics of the fit.
         advanced: whether the anchor moved on to this window.
         reason: reason for that choice, and the features added.
+        model: the model in words: columns, clusters, normal scores, features that joined.
         doubts: reasons not to trust the estimate; empty if there are none.
     """
 
@@ -47,6 +48,7 @@ class OriginalInfo(NamedTuple):
     fit: FitInfo
     advanced: bool
     reason: str
+    model: str
     doubts: tuple[Doubt, ...]
 
 
@@ -80,6 +82,7 @@ def diagnose(anchor: Anchor, taken: Step, advanced: bool, reason: str, names: Se
         fit=taken.fit,
         advanced=advanced,
         reason=reason,
+        model=describe(taken.anchor.psi, names),
         doubts=tuple(_doubts(anchor, taken, overlap, names)),
     )
 
@@ -121,6 +124,12 @@ def _doubts(anchor: Anchor, taken: Step, overlap: float, names: Sequence[str] | 
             mean = f"the step ratio averages {float(ratio.mean()):.3g} on the window instead of 1"
             doubts.append(Doubt(DoubtCode.STEP_MEAN_OFF, mean))
     doubts.extend(_outlier(anchor, taken, names))
+    if taken.missed:
+        lost = (
+            f"{taken.missed} features joined whose drift before this window is not known: the estimate is too low by "
+            "as much as they had moved; take an original nearer to this window"
+        )
+        doubts.append(Doubt(DoubtCode.DRIFT_MISSED, lost))
     moved = _moved_constants(anchor, taken.anchor.window)
     if moved:
         columns = ", ".join(_label(j, names) for j in moved[:5])
@@ -130,6 +139,32 @@ def _doubts(anchor: Anchor, taken: Step, overlap: float, names: Sequence[str] | 
         )
         doubts.append(Doubt(DoubtCode.CONSTANT_MOVED, infinite, tuple(_name(j, names) for j in moved)))
     return doubts
+
+
+def describe(psi: Psi, names: Sequence[str] | None = None) -> str:
+    """Return a model in words.
+
+    >>> from driftline.fitting import fit_features, fit_standardizer
+    >>> rows = np.random.default_rng(0).normal(size=(100, 3))
+    >>> describe(LogLinear(fit_standardizer(rows), fit_features(rows), np.zeros(6)))
+    '3 columns and 3 squares'
+    """
+    if not isinstance(psi, LogLinear):
+        return "a network"
+    features, scores = psi.features, psi.standardizer.scores
+    hinges = int((np.count_nonzero(features.weight, axis=0) == 1).sum())
+    parts = [f"{len(features.linear)} columns and {len(features.squares)} squares"]
+    if scores is not None:
+        shown = ", ".join(_label(int(j), names) for j in scores.columns[:5]) + (
+            ", ..." if len(scores.columns) > 5 else ""
+        )
+        parts.append(f"normal scores of {len(scores.columns)} columns ({shown})")
+    if psi.summaries is not None:
+        parts.append(f"{psi.summaries.start.components} clusters")
+    trees = sum(isinstance(other.map, Trees) for other in features.others)
+    counts = ((len(features.pairs), "products"), (hinges, "hinges"), (len(features.bias) - hinges, "ridge units"))
+    parts += [f"{count} {what}" for count, what in (*counts, (trees, "sets of boosted trees")) if count]
+    return "; ".join(parts)
 
 
 def _name(column: int, names: Sequence[str] | None) -> str:

@@ -84,11 +84,10 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
         return _lbfgs_step(anchor, window, problem, settings)
 
     solved = solve(problem, loss, settings, anchor.design)
-    note, evidence = "", None
+    note, evidence, missed = "", None, 0
     if settings.model == "auto":
         solved, evidence, note = _widened(solved, anchor, loss, settings, seed)
         anchor, problem, missed = _recall(anchor, problem, solved, evidence, settings)
-        note = "; ".join(filter(None, [note, missed]))
     features, fit = solved.problem.features, solved.fit
     at = problem.before.positions(features)
     past = anchor.uncertainty if problem.continues else None
@@ -109,7 +108,7 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
         arrived = arrived._replace(uncertainty=uncertainty)  # complete: it covers all windows since the original
     arrived = arrived._replace(evidence=evidence, design=den, crossed=den.crossed)
     telescoped = anchor.log_normalizer - float(fit.coef[-1])
-    return Step(arrived, fit.info, fit.log_num, fit.log_den, telescoped, _informed(fit), note)
+    return Step(arrived, fit.info, fit.log_num, fit.log_den, telescoped, _informed(fit), note, missed)
 
 
 def _carried(anchor: Anchor, now: Design) -> tuple[inference.Uncertainty, Design]:
@@ -228,18 +227,18 @@ def _adapt(
 
 def _recall(
     anchor: Anchor, problem: Problem, solved: Solved, evidence: Evidence, settings: StepSettings
-) -> tuple[Anchor, Problem, str]:
-    """Give features that joined the drift they have missed since the original; say if that cannot be."""
+) -> tuple[Anchor, Problem, int]:
+    """Give features that joined the drift they have missed since the original; count those for which that cannot be."""
     features, psi = solved.problem.features, anchor.psi
     if problem.first or not isinstance(psi, LogLinear) or anchor.uncertainty is None:
-        return anchor, problem, ""
+        return anchor, problem, 0
     if only_learned(problem, solved.problem):  # trees tell two windows apart: there is no drift before these
-        return anchor, problem, ""
+        return anchor, problem, 0
     found = recalled(anchor, solved.num, evidence, settings.ridge)
     if found is None:
-        return anchor, problem, "their drift so far is not known"
+        return anchor, problem, features.size - problem.features.size
     assert isinstance(found.psi, LogLinear)
-    return found, problem._replace(before=features, coef=found.psi.coef), ""
+    return found, problem._replace(before=features, coef=found.psi.coef), 0
 
 
 def _propose(solved: Solved, evidence: Evidence, past: Floats | None, seed: int) -> Proposal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from driftline.recursion._state import Anchor, Track, has_past, reach
 
 __all__ = ["Attributions", "Weights", "attribution", "divergence", "has_attribution", "log_ratio", "weights"]
 
+_BEYOND = 5.0  # times the logarithm of the rows: a divergence beyond which no interval is worth its name
 _HEAVY = ("kl", "pearson")  # divergences dominated by the few rows with the largest ratios
 
 
@@ -124,6 +126,12 @@ def divergence(
         lag=current.lag if settings is None else reach(psi.standardizer(rows), settings),
         shared=not of_step,
     )
+    if not of_step and kind == "reverse_kl" and estimate.value > _BEYOND * math.log(len(log_r)):
+        sentence = (
+            f"{estimate.value:.3g} nats are far more than {len(log_r)} rows can show without the model's form "
+            f"(about {math.log(len(log_r)):.2g}): the ratio is extrapolated; take a nearer original"
+        )
+        doubts = (*doubts, Doubt(DoubtCode.EXTRAPOLATED, sentence, concerns))
     measured = np.isfinite(estimate.std_error) or not np.isfinite(estimate.value)
     if measured and np.isnan(estimate.noise) and kind != "total_variation":
         sentence = (

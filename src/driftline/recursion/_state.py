@@ -66,7 +66,8 @@ class Anchor(NamedTuple):
 class Step(NamedTuple):
     """Result of a step: the anchor it arrives at, the fit, and the normalised log step ratio on both windows.
 
-    ``telescoped`` is the normaliser of psi that the step before it and this step's constant add up to.
+    ``telescoped`` is the normaliser of psi that the step before it and this step's constant add up to. ``missed``
+    counts features that joined without their drift before this step.
     """
 
     anchor: Anchor
@@ -76,6 +77,7 @@ class Step(NamedTuple):
     telescoped: float
     parameters: int
     note: str = ""
+    missed: int = 0
 
     @property
     def divergence(self) -> float:
