@@ -15,6 +15,8 @@ from driftline.recursion._state import Anchor, Step
 
 __all__ = ["Info", "OriginalInfo", "describe", "diagnose"]
 
+_LITTLE_FOR_NETWORKS = 0.1  # nats; with steps of this size the paper's network was a quarter too low after 20 of them
+
 
 class OriginalInfo(NamedTuple):
     """Diagnostics of a step for one original.
@@ -124,6 +126,12 @@ def _doubts(anchor: Anchor, taken: Step, overlap: float, names: Sequence[str] | 
             mean = f"the step ratio averages {float(ratio.mean()):.3g} on the window instead of 1"
             doubts.append(Doubt(DoubtCode.STEP_MEAN_OFF, mean))
     doubts.extend(_outlier(anchor, taken, names))
+    if not log_linear and taken.divergence < _LITTLE_FOR_NETWORKS:
+        tiny = (
+            f"a step of {taken.divergence:.2g} nats gives a network little to learn from, and what it misses adds up: "
+            "use step='adaptive', fewer and longer steps, or model='auto'"
+        )
+        doubts.append(Doubt(DoubtCode.SMALL_STEP, tiny))
     if taken.missed:
         lost = (
             f"{taken.missed} features joined whose drift before this window is not known: the estimate is too low by "
@@ -155,10 +163,8 @@ def describe(psi: Psi, names: Sequence[str] | None = None) -> str:
     hinges = int((np.count_nonzero(features.weight, axis=0) == 1).sum())
     parts = [f"{len(features.linear)} columns and {len(features.squares)} squares"]
     if scores is not None:
-        shown = ", ".join(_label(int(j), names) for j in scores.columns[:5]) + (
-            ", ..." if len(scores.columns) > 5 else ""
-        )
-        parts.append(f"normal scores of {len(scores.columns)} columns ({shown})")
+        shown = [_label(int(j), names) for j in scores.columns[:5]] + ["..."] * (len(scores.columns) > 5)
+        parts.append(f"normal scores of {len(scores.columns)} columns ({', '.join(shown)})")
     if psi.summaries is not None:
         parts.append(f"{psi.summaries.start.components} clusters")
     trees = sum(isinstance(other.map, Trees) for other in features.others)

@@ -132,6 +132,9 @@ def divergence(
             f"(about {math.log(len(log_r)):.2g}): the ratio is extrapolated; take a nearer original"
         )
         doubts = (*doubts, Doubt(DoubtCode.EXTRAPOLATED, sentence, concerns))
+    if not isinstance(psi, LogLinear) and np.isfinite(estimate.std_error):
+        sentence = "error bars of a network take its hidden layers as given: the interval is too short"
+        doubts = (*doubts, Doubt(DoubtCode.NETWORK_ERRORS, sentence, concerns))
     measured = np.isfinite(estimate.std_error) or not np.isfinite(estimate.value)
     if measured and np.isnan(estimate.noise) and kind != "total_variation":
         sentence = (
