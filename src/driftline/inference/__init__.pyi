@@ -37,3 +37,7 @@ from ._uncertainty import optimism as optimism
 from ._uncertainty import placed as placed
 from ._uncertainty import projection as projection
 from ._uncertainty import transported as transported
+from ._wide import Wide as Wide
+from ._wide import advance_wide as advance_wide
+from ._wide import reframed as reframed
+from ._wide import wide_divergence as wide_divergence
