@@ -20,6 +20,7 @@ Features that stand out one by one are few, so an exact fit of them alone says w
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -117,7 +118,7 @@ def _bounded_inverse(matrix: Singles, rows: int) -> tuple[Floats | Singles, floa
     inverse = _inverse(matrix, ridge, single=True)
     if inverse is None:
         inverse = _inverse(matrix, ridge, single=False)
-    if inverse is None:
+    if inverse is None or not math.isfinite(float(inverse.trace())):
         raise FitDivergedError("the covariance of the features is not positive: are values extreme?")
     return inverse, ridge
 
@@ -128,7 +129,7 @@ def _inverse(matrix: Singles, ridge: float, single: bool) -> Floats | Singles | 
 
     factorise, invert = (spotrf, spotri) if single else (dpotrf, dpotri)
     ridged = matrix.astype(np.float32 if single else np.float64)
-    np.fill_diagonal(ridged, ridged.diagonal() + ridge)
+    np.fill_diagonal(ridged, matrix.diagonal() + ridge)
     factor, failed = factorise(ridged.T, lower=0, overwrite_a=1)
     if failed or (single and float(factor.diagonal().min()) ** 2 < _PLAIN):
         return None

@@ -23,7 +23,7 @@ from driftline.fitting import WideFit
 from driftline.inference._divergences import Generator, terms
 from driftline.inference._doubts import Doubt, DoubtCode
 from driftline.inference._estimates import Estimate
-from driftline.inference._intervals import interval
+from driftline.inference._intervals import interval, normal_interval
 
 __all__ = ["Wide", "advance_wide", "reframed", "wide_divergence"]
 
@@ -114,19 +114,19 @@ def wide_divergence(
     both = float(of.coef @ of.origin) - mean - of.noise_first - own
     signal = _signal(of, spread, both, own_window)
     if kind == "reverse_kl":
-        found = _estimate(of, reverse, signal, level)
+        found = _estimate(of, reverse, both, signal, level)
     elif kind == "kl":
         # the errors of the two directions are those of mean features seen through inverse covariances
-        found = _estimate(of, both - reverse, max(both, 0.0) ** 2 / signal if signal > 0.0 else 0.0, level)
+        found = _estimate(of, both - reverse, both, max(both, 0.0) ** 2 / signal if signal > 0.0 else 0.0, level)
     else:
-        found = _other(_estimate(of, reverse, signal, level), scores, signal, kind)
+        found = _other(_estimate(of, reverse, both, signal, level), scores, signal, kind)
     if of.held_back <= _HELD_BACK:
         return found
     sentence = (
-        f"rows are so few for the features that {of.held_back:.0%} of these were held back: a drift in them is too "
-        "small by as much; enlarge the window, or use fewer columns"
+        f"rows are so few for the features that {of.held_back:.0%} of what these say had to be left out: the value "
+        "may be too small by as much; enlarge the window, or use fewer columns"
     )
-    return replace(found, doubts=(Doubt(DoubtCode.FEW_ROWS, sentence),))
+    return replace(found, std_error=math.nan, high=math.inf, doubts=(Doubt(DoubtCode.FEW_ROWS, sentence),))
 
 
 def _signal(of: Wide, spread: float, both: float, own_window: bool) -> float:
@@ -141,15 +141,23 @@ def _signal(of: Wide, spread: float, both: float, own_window: bool) -> float:
     return max(spread - first - last - of.between, both, 0.0)
 
 
-def _estimate(of: Wide, value: float, signal: float, level: float) -> Estimate:
-    """Return the estimate of KL in one direction, half of the symmetric divergence."""
+def _estimate(of: Wide, value: float, both: float, signal: float, level: float) -> Estimate:
+    """Return the estimate of KL in one direction, about half of the symmetric divergence ``both``.
+
+    It errs by noise, by the mean features that were drawn and, as their squares, by the covariance.
+    """
     noise = 0.5 * (of.noise_first + of.noise_last)
     noise_variance = 0.25 * of.variance + of.between / of.rows_last
     rates = 1.0 / of.rows_first + 1.0 / of.rows_last
-    drawn = signal * rates + 0.5 * signal**2 / (of.rows_first + of.rows_last)
+    drawn = signal * rates + 0.5 * max(both, 0.0) ** 2 / (of.rows_first + of.rows_last)
     slope = drawn / value if value > 0.0 and drawn > 0.0 else 2.0 * rates
     shared = of.noise_first / (of.noise_first + of.noise_last)
-    return interval(value + noise, slope * max(value + noise, noise), noise, noise_variance, shared, level)
+    found = interval(value + noise, slope * max(value + noise, noise), noise, noise_variance, shared, level)
+    if math.isfinite(found.noise):
+        return found
+    # too much noise for its law, which is nearly normal then: the noise is subtracted all the same, being known
+    plain = normal_interval(value, math.sqrt(noise_variance + slope * max(value, 0.0)), level)
+    return replace(plain, noise=noise, noise_std=math.sqrt(noise_variance), shared=shared, slope=slope)
 
 
 def _other(reverse: Estimate, scores: Floats, signal: float, kind: str | Generator) -> Estimate:
