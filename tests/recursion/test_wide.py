@@ -173,3 +173,15 @@ def test_many_features_go_wide_however_many_rows():
     state, info = step(state, {"original": windows[1]}, StepSettings(model="quadratic"), Policy())
     assert state.tracks["original"].current.wide is not None
     assert info.originals["original"].step_divergence == pytest.approx(0.0, abs=0.05)
+
+
+def test_pixels_read_nothing_without_drift():
+    datasets = pytest.importorskip("sklearn.datasets")
+    rows = datasets.load_digits().data
+    found = []
+    for seed in range(6):
+        order = np.random.default_rng(seed).permutation(len(rows))
+        found.append(DensityRatio().fit(rows[order[:449]], rows[order[449:898]]).divergence())
+    values = np.array([e.value for e in found])
+    assert abs(values.mean()) < 4.0 * np.mean([e.noise_std for e in found]) / np.sqrt(len(values))
+    assert sum(e.low <= 0.0 for e in found) >= 5

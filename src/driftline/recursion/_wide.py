@@ -26,11 +26,16 @@ from driftline.recursion._state import Anchor, Step, arrive, reach
 __all__ = ["crowded", "goes_wide", "wide_step"]
 
 _MODELS = ("auto", "quadratic", "linear")
+# Features that are rarely other than 0, such as pixels, upset Newton's error bars sooner; with so many, the noise that
+# is subtracted here is known well, and it is worth the parts of columns, which this way has not.
+_MANY = 100
+_MANY_SHARE = 0.1  # parameters per row of both windows: there a step doubts that its rows suffice
 
 
 def crowded(features: int, rows: int) -> bool:
     """Say whether rows of both windows are too few for Newton's error bars, or the features too many for it."""
-    return features >= NEWTON_FEATURES or features + 1 > (1.0 - LEAST_SLACK) * rows
+    share = _MANY_SHARE if features >= _MANY else 1.0 - LEAST_SLACK
+    return features >= NEWTON_FEATURES or features + 1 > share * rows
 
 
 def goes_wide(anchor: Anchor, problem: Problem, loss: Loss, settings: StepSettings) -> bool:
