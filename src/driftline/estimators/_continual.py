@@ -250,7 +250,7 @@ class ContinualDensityRatio(RatioEstimator):
         given = before if isinstance(before, Mapping) else {} if before is None else dict.fromkeys(windows, before)
         missing = [n for n in changed if n not in given]
         # before its first window an original has no ratio in the previous features: they may be given and are unused
-        extra = [n for n in given if n not in changed and (n not in windows or has_past(tracks[n].anchor.psi))]
+        extra = [n for n in given if n not in changed and (n not in windows or has_past(tracks[n].anchor))]
         if missing:
             raise ValueError(f"before= must hold the windows of {missing} in the previous features, got {list(given)}")
         if extra:

@@ -13,6 +13,10 @@ from ._designs import Design as Design
 from ._designs import LogLinearDesign as LogLinearDesign
 from ._designs import design_of as design_of
 from ._designs import gram_of as gram_of
+from ._discriminant import Discriminant as Discriminant
+from ._discriminant import Strong as Strong
+from ._discriminant import discriminant as discriminant
+from ._discriminant import strong_part as strong_part
 from ._expectation import refit_mixture as refit_mixture
 from ._features import Features as Features
 from ._features import Integers as Integers
@@ -40,6 +44,11 @@ from ._models import Stacked as Stacked
 from ._models import Standardizer as Standardizer
 from ._models import fit_standardizer as fit_standardizer
 from ._models import plain_standardizer as plain_standardizer
+from ._moments import BlockSums as BlockSums
+from ._moments import Moments as Moments
+from ._moments import block_sums as block_sums
+from ._moments import moments as moments
+from ._moments import window_gram as window_gram
 from ._networks import MLP as MLP
 from ._networks import Network as Network
 from ._networks import grow as grow
@@ -68,6 +77,9 @@ from ._settings import Progress as Progress
 from ._settings import Training as Training
 from ._settings import check_device as check_device
 from ._settings import check_training as check_training
+from ._shrinkage import Strengths as Strengths
+from ._shrinkage import choose_strengths as choose_strengths
+from ._shrinkage import fit_shrunk as fit_shrunk
 from ._summaries import Summary as Summary
 from ._summaries import first_summary as first_summary
 from ._training import Pair as Pair
@@ -76,3 +88,6 @@ from ._training import row_batches as row_batches
 from ._training import run_epochs as run_epochs
 from ._training import split_rows as split_rows
 from ._trees import Trees as Trees
+from ._wide import WideFit as WideFit
+from ._wide import feature_kinds as feature_kinds
+from ._wide import fit_wide as fit_wide

@@ -286,6 +286,18 @@ class Features(NamedTuple):
         constant += into.center @ raw
         return np.concatenate([raw * into.scale[:, None], constant[None]])
 
+    def carry(self, means: Floats, into: Features, shift: Floats, rate: Floats) -> Floats:
+        """Return the means (p,) of other features of the same rows; ``into``, ``shift`` and ``rate`` as in express."""
+        raw = means * self.scale + self.center
+        lines, squares, pairs, units, others = (raw[cut] for cut in self._cuts())
+        at, (m, s) = np.zeros(self.columns), (shift, rate)
+        at[self.linear] = lines
+        squares = (squares - 2.0 * (m * at)[self.squares] + m[self.squares] ** 2) / s[self.squares] ** 2
+        a, b = self.pairs.T
+        pairs = (pairs - m[a] * at[b] - m[b] * at[a] + m[a] * m[b]) / (s[a] * s[b])
+        moved = np.concatenate([((at - m) / s)[self.linear], squares, pairs, units, others])
+        return np.asarray((moved - into.center) / into.scale)
+
     def positions(self, into: Features) -> Integers:
         """Return the indices of these features among those of ``into``, which extends them; (p,)."""
         pairs = zip(self._cuts(), into._cuts(), strict=True)

@@ -23,6 +23,7 @@ def fit_lbfgs(
     offset_num: Floats | None = None,
     offset_den: Floats | None = None,
     ridge: float | Floats = 0.0,
+    start: Floats | None = None,
     max_iter: int = 200,
     tol: float = 1e-6,
 ) -> ConvexFit:
@@ -42,9 +43,10 @@ def fit_lbfgs(
         gradient = num.pull(first_num) + den.pull(first_den) + weight * coef
         return value + 0.5 * float((weight * coef) @ coef), gradient
 
+    first = np.zeros(num.shape[1]) if start is None else start
     options = {"maxiter": max_iter, "maxcor": 20, "gtol": tol, "ftol": 1e-15, "maxls": 40}
     with np.errstate(over="ignore", invalid="ignore"):  # a trial step may overflow; the result is checked
-        found = minimize(value_and_gradient, np.zeros(num.shape[1]), jac=True, method="L-BFGS-B", options=options)
+        found = minimize(value_and_gradient, first, jac=True, method="L-BFGS-B", options=options)
     size = float(np.abs(found.jac).max())
     if not (math.isfinite(found.fun) and np.isfinite(found.x).all()):
         raise FitDivergedError("L-BFGS diverged: standardise the input, or give the windows more rows")

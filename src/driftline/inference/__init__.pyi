@@ -28,6 +28,7 @@ from ._probes import probed_optimism as probed_optimism
 from ._theory import exponential_family_covariance as exponential_family_covariance
 from ._theory import gaussian_mean_shift as gaussian_mean_shift
 from ._theory import step_covariance as step_covariance
+from ._uncertainty import LEAST_SLACK as LEAST_SLACK
 from ._uncertainty import Forward as Forward
 from ._uncertainty import Uncertainty as Uncertainty
 from ._uncertainty import covariance as covariance
@@ -39,3 +40,8 @@ from ._uncertainty import placed as placed
 from ._uncertainty import projection as projection
 from ._uncertainty import reframed as reframed
 from ._uncertainty import transported as transported
+from ._wide import Wide as Wide
+from ._wide import advance_wide as advance_wide
+from ._wide import placed_wide as placed_wide
+from ._wide import reframed_wide as reframed_wide
+from ._wide import wide_divergence as wide_divergence

@@ -77,14 +77,18 @@ def _wakened(anchor: Anchor, psi: LogLinear, z_num: Floats, z_den: Floats) -> An
         return anchor
     at, coef = psi.features.positions(features), np.zeros(features.size)
     coef[at] = psi.coef
-    uncertainty = anchor.uncertainty
+    uncertainty, wide = anchor.uncertainty, anchor.wide
+    known = np.flatnonzero(np.concatenate([still[features.linear], still[features.squares]]))
+    there = -psi.standardizer.shift / psi.standardizer.rate  # where all of the original's rows were
+    means = features.design(there[None])[0, known]
     if uncertainty is not None:
-        known = np.flatnonzero(np.concatenate([still[features.linear], still[features.squares]]))
-        there = -psi.standardizer.shift / psi.standardizer.rate  # where all of the original's rows were
-        means = features.design(there[None])[0, known]
         uncertainty = inference.placed(uncertainty, at, features.size + 1, (known, means))
+    if wide is not None:
+        origin = np.zeros(features.size)  # the centre of a feature that joins: its mean in the anchor's window
+        origin[known] = means
+        wide = inference.placed_wide(wide, at, origin)
     wider = psi._replace(features=features, coef=coef)
-    return anchor._replace(psi=wider, uncertainty=uncertainty, design=None, known=None)
+    return anchor._replace(psi=wider, uncertainty=uncertainty, design=None, known=None, wide=wide, wide_step=None)
 
 
 class _Sample(NamedTuple):
@@ -134,6 +138,10 @@ def _moved(anchor: Anchor, psi: LogLinear, shift: Floats, rate: Floats, rows: Fl
         one = np.eye(features.size + 1)
         onto, back = features.express(one, into, shift, rate), into.express(one, features, -shift / rate, 1.0 / rate)
         uncertainty = inference.reframed(uncertainty, onto, back)
+    wide = anchor.wide
+    if wide is not None:
+        same = features.express(np.append(wide.coef, 0.0)[:, None], into, shift, rate)[:, 0]
+        wide = inference.reframed_wide(wide, same, features.carry(wide.origin, into, shift, rate))
     evidence = anchor.evidence
     return anchor._replace(
         psi=psi._replace(standardizer=psi.standardizer.moved(shift, rate), features=into, coef=coef[:-1]),
@@ -142,4 +150,6 @@ def _moved(anchor: Anchor, psi: LogLinear, shift: Floats, rate: Floats, rows: Fl
         evidence=None if evidence is None else reframed(evidence, shift, rate),
         design=None,
         known=None,  # as it would be after loading, to the last bit
+        wide=wide,
+        wide_step=None,
     )

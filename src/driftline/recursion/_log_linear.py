@@ -37,6 +37,7 @@ from driftline.recursion._recall import recalled
 from driftline.recursion._screening import Proposal, propose
 from driftline.recursion._settings import NEWTON_FEATURES, StepSettings, is_network, penalty_for
 from driftline.recursion._state import Anchor, Step, arrive, has_past, reach
+from driftline.recursion._wide import goes_wide, wide_step
 
 __all__ = ["log_linear_step", "start_features"]
 
@@ -80,7 +81,10 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     """Fit the increment from an anchor's window to the next one."""
     anchor, problem = _problem(anchor, window, settings)
     loss, small = loss_of(unnormalised(settings.objective)), problem.features.size < NEWTON_FEATURES
-    if _is_penalised(anchor, window, settings) or not small or not loss.separable:
+    constrained = _is_penalised(anchor, window, settings)
+    if not constrained and goes_wide(anchor, problem, loss, settings):
+        return wide_step(anchor, window, problem, loss, settings)
+    if constrained or not small or not loss.separable:
         return _lbfgs_step(anchor, window, problem, settings)
 
     solved = solve(problem, loss, settings, anchor.design)
@@ -130,7 +134,7 @@ def _carried(anchor: Anchor, now: Design) -> tuple[inference.Uncertainty, Design
 def _problem(anchor: Anchor, window: Floats, settings: StepSettings) -> tuple[Anchor, Problem]:
     """Return the step to be fitted, and its anchor in the frame of that step."""
     psi = anchor.psi
-    first = not has_past(psi)
+    first = not has_past(anchor)
     _check_extremes(psi.standardizer, window)
     if isinstance(psi, LogLinear) and _same_kind(psi.features, settings.model):
         framed = follow(anchor, window)
@@ -276,7 +280,7 @@ def _lbfgs_step(anchor: Anchor, window: Floats, problem: Problem, settings: Step
 
 def _is_penalised(anchor: Anchor, window: Floats, settings: StepSettings) -> bool:
     """Say whether the paper's constraint penalty applies: one is set, and a step has been taken."""
-    return penalty_for(settings, len(window)) > 0.0 and has_past(anchor.psi)
+    return penalty_for(settings, len(window)) > 0.0 and has_past(anchor)
 
 
 def _loss(anchor: Anchor, window: Floats, settings: StepSettings) -> Loss:

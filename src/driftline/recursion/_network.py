@@ -56,7 +56,7 @@ def network_step(
         )
         for n in windows
     }
-    past = any(has_past(anchors[n].psi) for n in windows)  # a first step has nothing to be consistent with
+    past = any(has_past(anchors[n]) for n in windows)  # a first step has nothing to be consistent with
     penalty = penalty_for(settings, min(len(window) for window in windows.values())) if past else 0.0
     info = fit_network(
         module,
@@ -136,7 +136,7 @@ def _uncertainty(anchor: Anchor, net: Network, pair: Pair, fit: ConvexFit, lag: 
     """Errors of the last layer with its features taken as given; those of earlier steps are carried over to them."""
     assert isinstance(net.module, MLP)
     num, den = Dense(last_layer(net.module, pair.num)), Dense(last_layer(net.module, pair.den))
-    if not has_past(anchor.psi):
+    if not has_past(anchor):
         return inference.advance(None, num, num, den, fit, anchor.lag, lag)
     before = design_of(anchor.psi, anchor.window)
     if anchor.uncertainty is None or not isinstance(before, Dense):

@@ -14,7 +14,7 @@ from driftline._inputs import Floats
 from driftline._overflow import quiet_overflow
 from driftline._threads import limited_threads
 from driftline.fitting import Design, LogLinear, LogLinearDesign, design_of, log_mean_exp, softmax
-from driftline.inference import Attribution, Doubt, DoubtCode, Estimate, Generator, attribute, members
+from driftline.inference import Attribution, Doubt, DoubtCode, Estimate, Generator, Wide, attribute, members
 from driftline.recursion._settings import StepSettings
 from driftline.recursion._state import Anchor, Track, has_past, reach
 
@@ -106,14 +106,16 @@ def divergence(
         raise ValueError("no step has been taken yet: call partial_fit with a window first")
     log_r = track.step_log_ratio if of_step else current.on_window() if own_window else current.log_ratio(rows)
     psi, uncertainty = current.psi, current.uncertainty
+    wide = current.wide_step if of_step else current.wide
+    if wide is not None:
+        own = current.own_design() if own_window else design_of(psi, rows)
+        assert own is not None  # psi is log-linear
+        return _wide(wide, own, log_r, kind, level, own_window)
     design = None if uncertainty is None else _own_design(current) if own_window else design_of(psi, rows)
     if kind == "kl" and own_window and not of_step and isinstance(psi, LogLinear):
         return _forward_kl(current, log_r, design, level)
-    doubts: tuple[Doubt, ...] = ()
-    concerns = (getattr(kind, "__name__", repr(kind)) if callable(kind) else kind,)
-    if callable(kind) or kind in _HEAVY:
-        advice = "too small in all likelihood; reverse_kl, js and hellinger do not depend on the largest ratios"
-        doubts = _doubt_few(log_r, DoubtCode.FEW_FOR_DIVERGENCE, "this divergence rests on", advice, concerns)
+    concerns = _concerns(kind)
+    doubts = _doubt_heavy(log_r, kind)
     if of_step and uncertainty is not None:
         uncertainty = inference.of_step(uncertainty)
     estimate = inference.divergence_estimate(
@@ -143,6 +145,26 @@ def divergence(
         )
         doubts = (*doubts, Doubt(DoubtCode.NOISE_UNKNOWN, sentence, concerns))
     return replace(estimate, doubts=doubts) if doubts else estimate
+
+
+def _concerns(kind: str | Generator) -> tuple[str, ...]:
+    return (getattr(kind, "__name__", repr(kind)) if callable(kind) else kind,)
+
+
+def _doubt_heavy(log_r: Floats, kind: str | Generator) -> tuple[Doubt, ...]:
+    """Return the doubt that a divergence rests on the few rows with the largest ratios, if it does."""
+    if not callable(kind) and kind not in _HEAVY:
+        return ()
+    advice = "too small in all likelihood; reverse_kl, js and hellinger do not depend on the largest ratios"
+    return _doubt_few(log_r, DoubtCode.FEW_FOR_DIVERGENCE, "this divergence rests on", advice, _concerns(kind))
+
+
+def _wide(of: Wide, design: Design, log_r: Floats, kind: str | Generator, level: float, own_window: bool) -> Estimate:
+    """Return a divergence where rows are few for the features; KL in both directions rests on no ratios."""
+    scores = design.dot(np.append(of.coef, 0.0))
+    found = inference.wide_divergence(of, scores, kind, level, own_window=own_window)
+    doubts = () if kind == "kl" else _doubt_heavy(log_r, kind)
+    return replace(found, doubts=(*found.doubts, *doubts)) if doubts else found
 
 
 def _forward_kl(current: Anchor, log_r: Floats, design: Design | None, level: float) -> Estimate:
@@ -192,7 +214,9 @@ def attribution(
 ) -> Attributions:
     """Return the parts of columns, or of groups of them, in the symmetric divergence; the ``top`` largest first."""
     if not has_attribution(current):
-        why = "no step has been taken yet" if not has_past(current.psi) else "this model has no such parts"
+        why = "no step has been taken yet" if not has_past(current) else "this model has no such parts"
+        if current.wide is not None:
+            why = "rows are too few for its features"
         raise ValueError(
             f"the divergence cannot be attributed to columns: {why} (it needs a log-linear model, 'auto', "
             "'quadratic' or 'linear', with the telescoped normaliser, throughout)"

@@ -8,7 +8,7 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline.fitting import Design, FitInfo, LogLinear, LogLinearDesign, Psi, Stacked, log_mean_exp
-from driftline.inference import Forward, Uncertainty, choose_lag
+from driftline.inference import Forward, Uncertainty, Wide, choose_lag
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._settings import StepSettings
 
@@ -21,7 +21,8 @@ class Anchor(NamedTuple):
     ``lag`` is the number of rows over which neighbours in the window depend on each other. ``design`` is that of the
     window and ``known`` the log-ratio of its rows, if a step has made them: they follow from the rest and are not
     stored. ``crossed`` are values of learned features for rows of the window that they were learned from, see
-    :class:`~driftline.fitting.LogLinearDesign`.
+    :class:`~driftline.fitting.LogLinearDesign`. Where rows are few for the features, ``wide`` and
+    ``wide_step`` are kept instead of ``uncertainty``: of all steps, and of the last one alone.
     """
 
     psi: Psi
@@ -32,6 +33,8 @@ class Anchor(NamedTuple):
     lag: int = 0
     forward: Forward = Forward()
     crossed: Floats | None = None
+    wide: Wide | None = None
+    wide_step: Wide | None = None
     design: Design | None = None
     known: Floats | None = None
 
@@ -143,6 +146,7 @@ def track_of(state: State, original: str | None = None) -> Track:
     return track
 
 
-def has_past(psi: Psi) -> bool:
-    """Say whether a step has been taken: psi is no longer the zero it started as."""
-    return not isinstance(psi, LogLinear) or bool(psi.coef.any())
+def has_past(anchor: Anchor) -> bool:
+    """Say whether a step has been taken: psi is no longer the zero it started as, or was held back to that."""
+    psi = anchor.psi
+    return anchor.wide is not None or not isinstance(psi, LogLinear) or bool(psi.coef.any())

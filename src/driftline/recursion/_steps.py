@@ -30,6 +30,7 @@ from driftline.recursion._evidence import start_evidence
 from driftline.recursion._log_linear import log_linear_step, start_features
 from driftline.recursion._settings import NEWTON_FEATURES, Policy, StepSettings, is_network
 from driftline.recursion._state import Anchor, State, Step, Track, has_past, reach
+from driftline.recursion._wide import crowded
 
 __all__ = ["add_original", "restart", "start", "step"]
 
@@ -91,11 +92,11 @@ def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings)
     for name, rows in windows.items():
         track, standardizer = state.tracks[name], fit_standardizer(rows)
         before = track.current
-        if has_past(before.psi):
+        if has_past(before):
             stacked = np.concatenate([rows, before.window], 1)
             anchor = before._replace(
                 psi=Stacked(standardizer, before.psi), window=stacked, evidence=None, design=None, known=None
-            )
+            )._replace(wide=None, wide_step=None)
         else:
             anchor = _first_anchor(rows, standardizer, settings)
         tracks[name] = track._replace(anchor=anchor, current=anchor, held=0)
@@ -110,6 +111,10 @@ def _first_anchor(window: Floats, standardizer: Standardizer, settings: StepSett
         standardizer = standardizer._replace(scores=summary.scores)
         z = standardizer(window)
     features = start_features(z, settings.model, summary)
+    if summary is not None and crowded(features.size, 2 * len(z)):  # shapes and clusters are guesses, too
+        summary, standardizer = None, standardizer._replace(scores=None)
+        z = standardizer(window)
+        features = start_features(z, settings.model)
     screened = settings.model == "auto" and features.size < NEWTON_FEATURES
     evidence = start_evidence(z) if screened else None
     lag = reach(z, settings)
@@ -122,7 +127,7 @@ def _first_anchor(window: Floats, standardizer: Standardizer, settings: StepSett
 
 def _summary(z: Floats, settings: StepSettings) -> Summary | None:
     """Return the summary of the original's standardised rows for models that learn from it, if there is one."""
-    if settings.model != "auto" or 2 * z.shape[1] >= NEWTON_FEATURES or len(z) < _SUMMARISED:
+    if settings.model != "auto" or crowded(2 * z.shape[1], 2 * len(z)) or len(z) < _SUMMARISED:
         return None
     return first_summary(z, seed=settings.seed)
 

@@ -23,7 +23,7 @@ from driftline.fitting import (
     Tangents,
     Trees,
 )
-from driftline.inference import Forward, Uncertainty
+from driftline.inference import Forward, Uncertainty, Wide
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._screening import capacity
 from driftline.recursion._state import Anchor, State, Track
@@ -35,12 +35,15 @@ FORMAT = "driftline-state"
 _SYMMETRIC = ("covariance", "inverse_hessian", "meat", "meat_num", "first", "origin_spread")
 _VECTORS = ("bias", "step_bias")
 _PLACES = ("mean", "scale", "shift", "rate")
+_WIDE = ("coef", "origin")
 _BY_FEATURE = ("mean", "known")  # without an entry for the constant
 _ROWS = "window"  # the only part that holds rows
 _MEANINGS = {
     _ROWS: "rows, for the next step",
     "step_log_ratio": "log-ratio of the last step for each of these rows",
     "uncertainty.score": "influence of each of these rows on the last step",
+    "wide": "sums of steps where rows are few for the features, and the original's means of these",
+    "wide_step": "the same of the last step",
     "crossed": "a learned feature of each of these rows",
     "uncertainty": "error bars of the coefficients, accumulated",
     "evidence": "sums that show which features the model still needs, and the original's means of these",
@@ -171,6 +174,12 @@ def _flatten_anchor(
         _flatten_uncertainty(anchor.uncertainty, at, sum(room) + 1, key, arrays)
     if anchor.evidence is not None:
         _write(anchor.evidence, f"{key}.evidence", arrays)
+    for name, wide in (("wide", anchor.wide), ("wide_step", anchor.wide_step)):
+        entry[name] = wide is not None
+        if wide is not None:
+            at = _slots(psi.features, room)
+            coef, origin = (_scatter(value, at, sum(room)) for value in (wide.coef, wide.origin))
+            _write(wide._replace(coef=coef, origin=origin), f"{key}.{name}", arrays)
     if psi.summaries is not None:
         _write(psi.summaries, f"{key}.summary", arrays)
     for i, other in enumerate(psi.features.others):
@@ -379,4 +388,13 @@ def _restore_anchor(
         evidence = Evidence(*_read(Evidence, f"{key}.evidence", arrays))
         evidence = evidence._replace(row_variance=float(evidence.row_variance), shared=bool(evidence.shared))
     model = LogLinear(standardizer, bare._replace(center=center, scale=scale), coef, summaries)
-    return Anchor(model, normalizer, window, uncertainty, evidence, lag, forward, arrays.get(f"{key}.crossed"))
+    found = Anchor(model, normalizer, window, uncertainty, evidence, lag, forward, arrays.get(f"{key}.crossed"))
+    wide, last = (_read_wide(f"{key}.{part}", at, arrays) if entry[part] else None for part in ("wide", "wide_step"))
+    return found._replace(wide=wide, wide_step=last)
+
+
+def _read_wide(key: str, at: Integers, arrays: Mapping[str, Array]) -> Wide:
+    """Read what is kept of steps where rows are few for the features."""
+    found = _read(Wide, key, arrays)
+    numbers = {part: float(value) for part, value in found._asdict().items() if part not in _WIDE}
+    return Wide(found.coef[at], found.origin[at], **numbers)
