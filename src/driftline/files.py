@@ -21,6 +21,22 @@ Array = npt.NDArray[Any]
 _UMASK = os.umask(0)  # it can only be read by setting it: once, while no other thread saves a file
 os.umask(_UMASK)
 
+_TYPES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "int16": "I16",
+    "uint16": "U16",
+    "float16": "F16",
+    "int32": "I32",
+    "uint32": "U32",
+    "float32": "F32",
+    "float64": "F64",
+    "int64": "I64",
+    "uint64": "U64",
+}
+"""Names of types in a safetensors file, in its order."""
+
 
 class StateFileError(ValueError):
     """Error raised for a file that is not a driftline state, is damaged, or belongs to another version."""
@@ -68,11 +84,9 @@ def pack(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> bytes:
     >>> arrays["ones"].tolist(), meta["note"]
     ([1.0, 1.0], 'hello')
     """
-    from safetensors.numpy import save
-
     arrays = {key: np.ascontiguousarray(value).reshape(value.shape) for key, value in arrays.items()}
     header = {**meta, "digest": _digest(arrays, meta)}
-    return bytes(save(arrays, metadata={"driftline": json.dumps(header, sort_keys=True, default=_plain)}))
+    return _joined(arrays, {"driftline": json.dumps(header, sort_keys=True, default=_plain)})
 
 
 def unpack(data: bytes, kind: str, version: int, what: str) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -112,6 +126,32 @@ def read_arrays(path: str | os.PathLike[str], kind: str, version: int) -> tuple[
     if not Path(path).is_file():
         raise FileNotFoundError(f"{os.fspath(path)}: no such file")
     return unpack(Path(path).read_bytes(), kind, version, os.fspath(path))
+
+
+def _joined(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> bytes:
+    """Return the bytes that ``safetensors.numpy.save`` returns, but copy each array once instead of twice.
+
+    A state is mostly one window, and is written at every step. The format: the length of a JSON header, the header,
+    and the arrays, those of wide types first.
+    """
+    entries: dict[str, Any] = {"__metadata__": metadata}
+    wide = {name: -place for place, name in enumerate(_TYPES)}
+    ordered, end = sorted(arrays, key=lambda key: (wide[arrays[key].dtype.name], key)), 0
+    for key in ordered:
+        value, begin = arrays[key], end
+        end += value.nbytes
+        entries[key] = {
+            "dtype": _TYPES[value.dtype.name],
+            "shape": list(value.shape),
+            "data_offsets": [begin, end],
+        }
+    header = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)  # so that the arrays are aligned
+    return b"".join([len(header).to_bytes(8, "little"), header, *(_little(arrays[key]).data for key in ordered)])
+
+
+def _little(value: Array) -> Array:
+    return value.astype(value.dtype.newbyteorder("<"), copy=False)
 
 
 def _plain(value: Any) -> Any:

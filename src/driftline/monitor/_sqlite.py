@@ -6,10 +6,18 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["TrackerError", "connect", "empty_log", "in_words", "lock", "prepare"]
+__all__ = ["TrackerError", "connect", "empty_log", "fit_pages", "in_words", "lock", "prepare", "put_part"]
 
 _PATIENCE = 10_000  # milliseconds to wait for others
 _PAGE = 16384  # bytes: several Records fit into one, so that little of it stays unused
+_LARGE_PAGE = 65536  # bytes: a third less of SQLite's CPU time where megabytes are written
+_LARGE = 1_000_000  # bytes of a state from which on pages are large: the unused parts of a few are small beside it
+_PIECE = 65536  # bytes of a part that are compared and written at once: they stay in the processor's cache
+_CLEAR = "UPDATE parts SET content = x'' WHERE name = ?"
+_REPLACE = """
+INSERT INTO parts VALUES (?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET content = excluded.content, digest = excluded.digest
+"""
 
 
 class TrackerError(ValueError):
@@ -43,6 +51,18 @@ def prepare(database: sqlite3.Connection) -> None:
     empty_log(database)  # a writer that was killed may have left one
 
 
+def fit_pages(database: sqlite3.Connection, size: int) -> None:
+    """Choose large pages for a file that is still empty if the largest of what it will hold has many bytes."""
+    if size < _LARGE:
+        return
+    with suppress(sqlite3.Error):  # while a reader looks at the empty file, its pages stay as they are
+        database.execute("PRAGMA busy_timeout = 0")
+        database.execute("PRAGMA journal_mode = DELETE").fetchone()
+        database.execute(f"PRAGMA page_size = {_LARGE_PAGE}")
+        database.execute("VACUUM")
+    prepare(database)
+
+
 def empty_log(database: sqlite3.Connection) -> None:
     """Empty the log, which holds overwritten content, so that no earlier window stays behind.
 
@@ -54,6 +74,26 @@ def empty_log(database: sqlite3.Connection) -> None:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     with suppress(sqlite3.Error):
         database.execute(f"PRAGMA busy_timeout = {_PATIENCE}")
+
+
+def put_part(database: sqlite3.Connection, name: str, content: bytes, digest: str) -> None:
+    """Write a part: in place if one of the same size is there, where SQLite copies it once instead of three times.
+
+    What is equal is not written again: the window that is still the anchor.
+    """
+    size = "SELECT rowid, length(content) FROM parts WHERE name = ?"
+    place, length = database.execute(size, (name,)).fetchone() or (None, -1)
+    if length == len(content):
+        for column, value in (("content", content), ("digest", digest.encode())):  # a digest always has one size
+            with database.blobopen("parts", column, place) as blob, memoryview(value) as view:
+                for begin in range(0, len(view), _PIECE):
+                    piece = view[begin : begin + _PIECE]
+                    if blob[begin : begin + _PIECE] != piece:
+                        blob[begin : begin + _PIECE] = piece
+        return
+    if length > _PIECE:  # its pages are free before new ones are needed, so that the file does not double
+        database.execute(_CLEAR, (name,))
+    database.execute(_REPLACE, (name, content, digest))
 
 
 def lock(path: str) -> sqlite3.Connection:

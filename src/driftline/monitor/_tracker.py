@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from driftline.monitor._records import Original, Record, RecordError, Run
 from driftline.monitor._settings import Settings
-from driftline.monitor._sqlite import TrackerError, connect, empty_log, in_words, lock, prepare
+from driftline.monitor._sqlite import TrackerError, connect, empty_log, fit_pages, in_words, lock, prepare, put_part
 
 __all__ = ["Content", "Progress", "Tracker", "TrackerError", "read_run"]
 
@@ -30,11 +30,6 @@ _PARTS = ("run", "progress", "state")
 _SCHEMA = """
 CREATE TABLE parts (name TEXT PRIMARY KEY, content BLOB NOT NULL, digest TEXT NOT NULL);
 CREATE TABLE records (place INTEGER PRIMARY KEY, record TEXT NOT NULL, digest TEXT NOT NULL);
-"""
-# in place where the size is the same, so that pages of a window that is still the anchor are not written again
-_REPLACE = """
-INSERT INTO parts VALUES (?, ?, ?)
-ON CONFLICT (name) DO UPDATE SET content = excluded.content, digest = excluded.digest
 """
 
 
@@ -187,6 +182,8 @@ class Tracker:
     def _write(self, records: Sequence[tuple[int, str, str]], parts: Sequence[tuple[str, bytes, str]]) -> None:
         database = self._database
         with self._clearly():
+            if not self._tables():
+                fit_pages(database, max(len(content) for _, content, _ in parts))
             database.execute("BEGIN IMMEDIATE")
             try:
                 if not self._tables():
@@ -195,7 +192,8 @@ class Tracker:
                     database.execute(f"PRAGMA application_id = {_APPLICATION}")
                     database.execute(f"PRAGMA user_version = {VERSION}")
                 database.executemany("INSERT INTO records VALUES (?, ?, ?)", records)
-                database.executemany(_REPLACE, parts)
+                for part in parts:
+                    put_part(database, *part)
                 database.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
