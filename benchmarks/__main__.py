@@ -2,7 +2,7 @@
 
 ``python -m benchmarks speed cost --against COMMIT`` compares this version with the one of a commit.
 ``python -m benchmarks smooth [--replicates 100] [--first-seed 1000]`` runs all ``smooth-`` ones, ``foreign`` those of
-the streams that are for reports alone.
+the streams that are for reports alone, ``wide`` those with few rows for their features.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from benchmarks import accuracy, against, alarms, breaks, coverage, monitoring, scaling, smooth, speed, theory
+from benchmarks import accuracy, against, alarms, breaks, coverage, monitoring, scaling, smooth, speed, theory, wide
 from benchmarks.results import Result, markdown, numbers, table
 from driftline import UntrustedEstimateWarning
 
@@ -26,6 +26,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "no-drift": accuracy.null,
     "originals": accuracy.originals,
     **{case.name: partial(coverage.run, case) for case in coverage.CASES},
+    **{case.name: partial(wide.run, case) for case in wide.CASES},
     "breaks": breaks.run,
     "quiet-tables": breaks.quiet,
     "corollary": theory.corollary,
@@ -44,7 +45,11 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
 SMOOTH = {case.name: case for case in [*smooth.CASES, *smooth.FOREIGN]}
 """Cases that take ``--first-seed`` and ``--replicates``."""
 
-GROUPS = {"smooth": [case.name for case in smooth.CASES], "foreign": [case.name for case in smooth.FOREIGN]}
+GROUPS = {
+    "smooth": [case.name for case in smooth.CASES],
+    "foreign": [case.name for case in smooth.FOREIGN],
+    "wide": [case.name for case in wide.CASES],
+}
 """Names that stand for several; ``foreign`` runs only if it is named."""
 
 AGAINST = list(against.PARTS)

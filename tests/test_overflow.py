@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from driftline import ContinualDensityRatio
+from driftline import ContinualDensityRatio, FitDivergedError
 
 KINDS = ("reverse_kl", "kl", "js", "hellinger", "pearson", "neyman", "total_variation")
 
@@ -28,8 +28,12 @@ def test_numbers_that_overflow_leave_no_warning_of_numpy(windows, objective):
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", RuntimeWarning)
         est = ContinualDensityRatio(objective, random_state=0).fit(first)
-        for window in rest:
-            est.partial_fit(window)
+        try:
+            for window in rest:
+                est.partial_fit(window)
+        except FitDivergedError:  # KLIEP and NWJ have no minimum where windows are apart, and say so
+            assert objective != "logistic"
+            return
         for kind in KINDS:
             est.divergence(kind)
             est.step_divergence(kind)

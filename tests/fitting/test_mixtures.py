@@ -251,7 +251,7 @@ def test_a_component_whose_rows_are_gone_keeps_its_place():
 
 def test_shares_are_never_certain():
     rng = np.random.default_rng(10)
-    flags = rng.random((300, 3)) < [0.5, 0.02, 0.9]
+    flags = rng.random((300, 3)) < [0.5, 0.2, 0.8]
     mixture = fit_mixture(standardised(flags.astype(float)), seed=0)
     quiet = np.full((100, 3), mixture.levels[:, 0])
     later = refit_mixture(mixture, quiet)

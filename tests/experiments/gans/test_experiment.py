@@ -33,7 +33,7 @@ def test_rows_are_tidy(frame):
     assert set(frame.measure) == {*DIVERGENCES, *(STATIC + m for m in DIVERGENCES), "fid", "kid", AGREEMENT, WARNED}
     assert np.isfinite(frame.value).all()
     assert np.isfinite(frame.floor[frame.measure != WARNED]).all()
-    assert (frame.value[frame.measure == WARNED] > 0).all()  # 100 rows of 64 features
+    assert (frame.value[frame.measure == WARNED] >= 0).all()  # 100 rows of 64 features go the wide way, without doubts
     assert frame[frame.measure == AGREEMENT].value.between(0, 1).all()
     assert frame[frame.measure == AGREEMENT].floor.gt(0.5).all()
 
