@@ -32,6 +32,8 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "scoring": speed.scoring,
     "scaling": scaling.run,
     "newton": scaling.newton,
+    "sharing": scaling.sharing,
+    "wide": scaling.wide,
     "watch-parquet": monitoring.parquet,
     "watch-windows": monitoring.windows,
 }
@@ -40,12 +42,18 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
 AGAINST = "speed"
 """Name of the comparison with an earlier version; it needs ``--against``, so it is not in the table above."""
 
+LONG = ("wide",)
+"""Benchmarks that run only when they are named: they take half an hour."""
+
 
 def main() -> None:
     names = [*BENCHMARKS, AGAINST]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"what to run (default: all but {AGAINST}): {', '.join(names)}"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"what to run (default: all but {', '.join((AGAINST, *LONG))}): {', '.join(names)}",
     )
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds (default: 3)")
     parser.add_argument("--json", type=Path, help="file to write the numbers to as well")
@@ -65,7 +73,7 @@ def main() -> None:
         parser.error(f"{AGAINST} and --against COMMIT need each other: python -m benchmarks {AGAINST} --against HEAD~1")
     # far away on purpose: doubts are expected, and numbers say by how much estimates are off
     warnings.filterwarnings("ignore", category=UntrustedEstimateWarning)
-    results, chosen = [], args.names or list(BENCHMARKS)
+    results, chosen = [], args.names or [name for name in BENCHMARKS if name not in LONG]
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("benchmarks", total=len(chosen))
         say = partial(_say, progress, task)
