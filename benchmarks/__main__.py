@@ -37,6 +37,8 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "scoring": speed.scoring,
     "scaling": scaling.run,
     "newton": scaling.newton,
+    "sharing": scaling.sharing,
+    "features-cost": scaling.wide,
     "watch-parquet": monitoring.parquet,
     "watch-windows": monitoring.windows,
 }
@@ -52,6 +54,9 @@ GROUPS = {
 }
 """Names that stand for several; ``foreign`` runs only if it is named."""
 
+LONG = ("features-cost",)
+"""Benchmarks that run only when they are named: they take half an hour."""
+
 AGAINST = list(against.PARTS)
 """Comparisons with an earlier version; they need ``--against``, so they are not in the table above."""
 
@@ -59,7 +64,11 @@ AGAINST = list(against.PARTS)
 def main() -> None:
     parser = _parser()
     args = parser.parse_args()
-    chosen = [name for given in args.names or [*BENCHMARKS, "smooth"] for name in GROUPS.get(given, [given])]
+    chosen = [
+        name
+        for given in args.names or [*(name for name in BENCHMARKS if name not in LONG), "smooth"]
+        for name in GROUPS.get(given, [given])
+    ]
     unknown = [name for name in chosen if name not in [*BENCHMARKS, *SMOOTH, *AGAINST]]
     if unknown:
         parser.error(f"unknown benchmark(s) {unknown}: choose from {_names()}")
@@ -96,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"what to run (default: all but foreign, {', '.join(AGAINST)}): {', '.join(_names())}",
+        help=f"what to run (default: all but foreign, {', '.join((*LONG, *AGAINST))}): {', '.join(_names())}",
     )
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds (default: 3)")
     parser.add_argument("--first-seed", type=int, default=0, help="first seed of smooth; 1000 to tune (default: 0)")

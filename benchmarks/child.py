@@ -43,7 +43,7 @@ def step(rows: str, columns: str, steps: str) -> dict[str, float]:
         window = _window(t, size, rng)
         costs.append(_seconds(lambda w=window: estimator.partial_fit(w)))
     cpu, wall = zip(*costs, strict=True)
-    return {"cpu": statistics.median(cpu), "wall": statistics.median(wall), "gram": gram, "memory": _peak()}
+    return {"cpu": statistics.median(cpu), "wall": statistics.median(wall), "gram": gram, "memory": peak_memory()}
 
 
 def follow(name: str) -> dict[str, float]:
@@ -135,7 +135,7 @@ def _seconds(call: Callable[[], object]) -> tuple[float, float]:
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
-def _peak() -> float:
+def peak_memory() -> float:
     """Return the peak resident memory of this process in MB."""
     status = Path("/proc/self/status")
     if status.exists():  # getrusage would count the process that started this one, until the exec

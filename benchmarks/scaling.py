@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
+from multiprocessing import get_context
 from statistics import median
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 from scipy.signal import lfilter
 
+from benchmarks.child import peak_memory
 from benchmarks.results import Result
 from driftline import ContinualDensityRatio
-from driftline.fitting import LogLinearDesign, fit_convex, fit_features, fit_lbfgs, fit_standardizer, logistic, loss_of
+from driftline.fitting import (
+    LogLinearDesign,
+    Standardizer,
+    fit_convex,
+    fit_features,
+    fit_lbfgs,
+    fit_standardizer,
+    logistic,
+    loss_of,
+)
 from driftline.recursion import _log_linear as log_linear
 from driftline.synthetic import GaussianStream
 
 ROWS = (1_000, 3_000, 10_000, 30_000, 100_000, 200_000)
 COLUMNS = (5, 20, 64, 200, 500, 1_000, 2_000)
 ORIGINALS = (1, 2, 4, 8, 16)
+SHARED = (4, 16)
+WIDE = (1_500, 2_000, 3_000, 4_000)
 FEATURES = (50, 100, 200, 400, 800, 1_200, 1_600, 2_400)
 CORRELATION = 0.9
 REPEATS = 3
@@ -63,19 +78,88 @@ def newton(seeds: int) -> Iterator[Result]:
         yield Result(f"{case}: features from which L-BFGS costs less", 0, _crossing(FEATURES, ratios), None)
 
 
+def sharing(seeds: int) -> Iterator[Result]:
+    """Measure what originals with one window could save at most by sharing its design: all but one would cost nothing.
+
+    Counted is everything that depends on the window alone: standardising its rows, and the design's matrices.
+    """
+    for rows, columns in ((5_000, 20), (10_000, 64)):
+        for originals in SHARED:
+            share = _design_share(rows, columns, originals) * (1.0 - 1.0 / originals)
+            label = f"{originals} originals with one window, {rows:,} x {columns}"
+            yield Result(f"{label}: part of a step that shared designs could save at most", 0, share, None)
+
+
+def _design_share(rows: int, columns: int, originals: int) -> float:
+    """Return the part of a step's CPU time that goes into standardising rows and making designs."""
+    spent = 0.0
+
+    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(*arguments: Any) -> Any:
+            nonlocal spent
+            began = time.process_time()
+            found = call(*arguments)
+            spent += time.process_time() - began
+            return found
+
+        return counting
+
+    made = cached_property(counted(LogLinearDesign.__dict__["single"].func))
+    made.__set_name__(LogLinearDesign, "single")
+    with (
+        patch.object(Standardizer, "__call__", counted(Standardizer.__call__)),
+        patch.object(LogLinearDesign, "__init__", counted(LogLinearDesign.__init__)),
+        patch.object(LogLinearDesign, "single", made),
+    ):
+        parts = []
+        for step in _stepped(rows, columns, originals, shared=True):
+            spent = 0.0
+            whole = _cpu(step)
+            parts.append(spent / whole)
+    return median(parts)
+
+
+def wide(seeds: int) -> Iterator[Result]:
+    """Measure what error bars of many features would cost: the second step by both methods, and its peak memory.
+
+    Each in a process of its own, since memory counts; half an hour in all.
+    """
+    for rows in (5_000, 20_000):
+        for features in WIDE:
+            for method, limit in (("Newton", 1_000_000), ("L-BFGS", 0)):
+                with get_context("spawn").Pool(1) as pool:
+                    seconds, peak, barred = pool.apply(_wide_step, (rows, features // 2, limit))
+                label = f"wide step, {rows:,} rows, {features:,} features, {method}"
+                yield Result(f"{label}: CPU seconds", 0, seconds, None)
+                yield Result(f"{label}: peak MB", 0, peak, None)
+                yield Result(f"{label}: has error bars", 0, float(barred), None)
+
+
+def _wide_step(rows: int, columns: int, limit: int) -> tuple[float, float, bool]:
+    """Return CPU seconds of a second step, peak MB, and whether its divergence has an error bar."""
+    first, *windows = _windows(rows, columns, 3, CORRELATION)
+    estimator = ContinualDensityRatio(model="quadratic", random_state=0).fit(first)
+    with patch.object(log_linear, "NEWTON_FEATURES", limit):
+        seconds = [_cpu(partial(estimator.partial_fit, window)) for window in windows]
+    return seconds[-1], peak_memory(), bool(np.isfinite(estimator.divergence().std_error))
+
+
 def _step(rows: int, columns: int, originals: int, shared: bool = False) -> float:
     """Return CPU seconds of a step of all originals, with one window for all or one for each."""
+    return median(_cpu(step) for step in _stepped(rows, columns, originals, shared))
+
+
+def _stepped(rows: int, columns: int, originals: int, shared: bool) -> Iterator[Callable[[], object]]:
+    """Yield steps of all originals, to be taken one after the other."""
     stream, rng = GaussianStream(dim=columns), np.random.default_rng(0)
     names = ["original", *(f"further {i}" for i in range(1, originals))]
     estimator = ContinualDensityRatio(random_state=0).fit(stream.sample(0, rows, rng))
     for name in names[1:]:
         estimator.add_original(stream.sample(0, rows, rng), name=name)
-    costs = []
     for t in range(1, REPEATS + 1):
         window = stream.sample(t, rows, rng)
         windows = {name: window if shared else stream.sample(t, rows, rng) for name in names}
-        costs.append(_cpu(lambda w=windows: estimator.partial_fit(w)))
-    return median(costs)
+        yield partial(estimator.partial_fit, windows)
 
 
 def _windows(rows: int, columns: int, count: int, rho: float) -> list[np.ndarray]:

@@ -82,18 +82,24 @@ def put_part(database: sqlite3.Connection, name: str, content: bytes, digest: st
     What is equal is not written again: the window that is still the anchor.
     """
     size = "SELECT rowid, length(content) FROM parts WHERE name = ?"
-    place, length = database.execute(size, (name,)).fetchone() or (None, -1)
+    place, length = database.execute(size, (name,)).fetchone() or (0, -1)
     if length == len(content):
         for column, value in (("content", content), ("digest", digest.encode())):  # a digest always has one size
-            with database.blobopen("parts", column, place) as blob, memoryview(value) as view:
-                for begin in range(0, len(view), _PIECE):
-                    piece = view[begin : begin + _PIECE]
-                    if blob[begin : begin + _PIECE] != piece:
-                        blob[begin : begin + _PIECE] = piece
+            with database.blobopen("parts", column, place) as blob:
+                _overwrite(blob, memoryview(value))
         return
     if length > _PIECE:  # its pages are free before new ones are needed, so that the file does not double
         database.execute(_CLEAR, (name,))
     database.execute(_REPLACE, (name, content, digest))
+
+
+def _overwrite(blob: sqlite3.Blob, content: memoryview) -> None:
+    for begin in range(0, len(content), _PIECE):
+        piece = content[begin : begin + _PIECE]
+        blob.seek(begin)
+        if blob.read(len(piece)) != piece:
+            blob.seek(begin)
+            blob.write(piece)
 
 
 def lock(path: str) -> sqlite3.Connection:
