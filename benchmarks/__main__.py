@@ -64,11 +64,8 @@ AGAINST = list(against.PARTS)
 def main() -> None:
     parser = _parser()
     args = parser.parse_args()
-    chosen = [
-        name
-        for given in args.names or [*(name for name in BENCHMARKS if name not in LONG), "smooth"]
-        for name in GROUPS.get(given, [given])
-    ]
+    usual = [*(name for name in BENCHMARKS if name not in LONG), "smooth"]
+    chosen = [name for given in args.names or usual for name in GROUPS.get(given, [given])]
     unknown = [name for name in chosen if name not in [*BENCHMARKS, *SMOOTH, *AGAINST]]
     if unknown:
         parser.error(f"unknown benchmark(s) {unknown}: choose from {_names()}")
