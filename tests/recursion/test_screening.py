@@ -125,3 +125,32 @@ def test_evidence_has_one_size_and_capacity_is_kept(rng):
     assert pairs >= 15
     assert tiers[-1] == 256
     assert list(tiers) == sorted(tiers)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        lambda rng: (rng.random((500, 4)) < 0.05) * 1.0,
+        lambda rng: np.eye(20)[rng.integers(20, size=1000)],
+        lambda rng: np.ones((200, 3)),
+    ],
+    ids=["rare flags", "one-hot", "constant"],
+)
+def test_tables_without_a_column_for_clusters_are_followed(law, seed):
+    """No column tells clusters apart: the model has none, and nothing is read where nothing moves."""
+    rng = np.random.default_rng(seed)
+    est = ContinualDensityRatio(random_state=seed).fit(law(rng)).partial_fit(law(rng))
+    drift = est.divergence()
+    assert drift.value < 4.0 * drift.std_error + 1e-12
+    assert "clusters" not in est.info_.originals["original"].model
+
+
+@pytest.mark.parametrize("marks", [3, 5, 11])
+def test_marks_on_a_scale_are_not_taken_for_clusters(marks, seed):
+    """A mixture would find clusters on any lattice, and a step would read their noise as drift."""
+    rng = np.random.default_rng(seed)
+    est = ContinualDensityRatio(random_state=seed).fit(rng.integers(0, marks, size=(1000, 12)))
+    est.partial_fit(rng.integers(0, marks, size=(1000, 12)))
+    drift = est.divergence()
+    assert abs(drift.value) < 4.0 * drift.std_error
+    assert "clusters" not in est.info_.originals["original"].model

@@ -17,6 +17,8 @@ from driftline.fitting._expectation import (
     iterate,
     make_sample,
     one,
+    refit_mixture,
+    spread_marks,
 )
 from driftline.fitting._mixtures import Mixture
 from driftline.fitting._starts import divided, seeded
@@ -55,7 +57,19 @@ def fit_mixture(z: Floats, *, seed: int) -> Mixture:
     if len(kept) < len(columns.gaussian):  # a plane has no density
         columns = columns._replace(gaussian=columns.gaussian[kept])
         sample = make_sample(z, columns)
-    size = max(1, len(columns.gaussian) + len(columns.binary))
+    size = len(columns.gaussian) + len(columns.binary)
+    if size == 0:
+        return one(sample).mixture(sample)
+    spread = spread_marks(z, columns.gaussian, rng)
+    if spread is not z:
+        found = _fitted(spread, columns, make_sample(spread, columns), rng)
+        return refit_mixture(found, z) if found.components > 1 else one(sample).mixture(sample)
+    return _fitted(z, columns, sample, rng)
+
+
+def _fitted(z: Floats, columns: Columns, sample: Sample, rng: np.random.Generator) -> Mixture:
+    """Return the mixture with the best BIC that predicts rows better that it was not fitted to, or a single one."""
+    size = len(columns.gaussian) + len(columns.binary)
     rows = min(_ROWS, max(1_000, _NUMBERS // size))
     order = rng.permutation(len(z))
     part = make_sample(z[order[:rows]], columns) if len(z) > rows else sample

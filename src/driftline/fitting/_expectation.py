@@ -22,10 +22,22 @@ from driftline.fitting._covariances import (
 from driftline.fitting._features import Integers, chunks, rows_in_cache
 from driftline.fitting._mixtures import Mixture, logits_of
 
-__all__ = ["LEAST", "Columns", "Fit", "Sample", "describe_columns", "iterate", "make_sample", "one", "refit_mixture"]
+__all__ = [
+    "LEAST",
+    "Columns",
+    "Fit",
+    "Sample",
+    "describe_columns",
+    "iterate",
+    "make_sample",
+    "one",
+    "refit_mixture",
+    "spread_marks",
+]
 
 LEAST = 50.0  # effective rows of a component, so that none is a row
 _COMMON = 0.1  # share of rows with the rarer value, at least, for a column to tell components apart
+_VALUES = 20  # different values of a column, at most, that are taken for marks on a scale
 _ITERATIONS, _TOLERANCE = 25, 2e-5  # of a warm start; nats a row
 
 Singles = npt.NDArray[np.float32]
@@ -90,6 +102,25 @@ def describe_columns(z: Floats) -> Columns:
     common = (share >= _COMMON) & (share <= 1.0 - _COMMON)
     binary, levels, on = binary[common], levels[common], on[:, common]
     return Columns(np.flatnonzero(inside), binary, _groups(on), levels)
+
+
+def spread_marks(z: Floats, columns: Integers, rng: np.random.Generator) -> Floats:
+    """Return rows (n, D) whose columns with few values are spread evenly to half way to the next value, (n, D).
+
+    On the marks of a scale any mixture would take the marks for clusters.
+    """
+    out = z
+    for j in columns:
+        marks = np.unique(z[: 100 * _VALUES, j])
+        if len(marks) > _VALUES:
+            continue
+        marks, at = np.unique(z[:, j], return_inverse=True)
+        half = 0.5 * np.diff(marks)
+        below, above = np.append(half[:1], half), np.append(half, half[-1:])
+        share = rng.uniform(-1.0, 1.0, len(z))
+        out = out.copy() if out is z else out
+        out[:, j] += np.where(share < 0.0, share * below[at], share * above[at])
+    return out
 
 
 def _groups(on: Singles) -> Integers:
