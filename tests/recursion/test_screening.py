@@ -146,11 +146,10 @@ def test_tables_without_a_column_for_clusters_are_followed(law, seed):
 
 
 @pytest.mark.parametrize("marks", [3, 5, 11])
-def test_marks_on_a_scale_are_not_taken_for_clusters(marks, seed):
-    """A mixture would find clusters on any lattice, and a step would read their noise as drift."""
+def test_marks_on_a_scale_are_quiet(marks, seed):
+    """A mixture would find a cluster at each mark, and a step would read their noise as drift."""
     rng = np.random.default_rng(seed)
     est = ContinualDensityRatio(random_state=seed).fit(rng.integers(0, marks, size=(1000, 12)))
     est.partial_fit(rng.integers(0, marks, size=(1000, 12)))
     drift = est.divergence()
-    assert abs(drift.value) < 4.0 * drift.std_error
-    assert "clusters" not in est.info_.originals["original"].model
+    assert abs(drift.value) < 3.5 * drift.std_error
