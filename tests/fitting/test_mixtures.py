@@ -129,7 +129,7 @@ def test_gaussian_windows_have_one_component_and_no_scores(n, dim):
         rng = np.random.default_rng(100 * dim + seed)
         x = correlated(rng, n, dim) if seed % 2 else rng.normal(size=(n, dim))
         summary = first_summary(standardised(x), seed=seed)
-        assert summary.mixture.components == 1
+        assert summary.density.components == 1
         assert summary.scores is None
 
 

@@ -6,6 +6,10 @@ from ._boosting import helps as helps
 from ._boosting import row_losses as row_losses
 from ._components import fit_mixture as fit_mixture
 from ._covariances import Covariance as Covariance
+from ._densities import Density as Density
+from ._densities import Summaries as Summaries
+from ._densities import Tangents as Tangents
+from ._densities import tangents_of as tangents_of
 from ._derivatives import Loss as Loss
 from ._derivatives import Rows as Rows
 from ._designs import Dense as Dense
@@ -17,6 +21,8 @@ from ._discriminant import Discriminant as Discriminant
 from ._discriminant import Strong as Strong
 from ._discriminant import discriminant as discriminant
 from ._discriminant import strong_part as strong_part
+from ._ellipsoids import Ellipsoids as Ellipsoids
+from ._expectation import describe_columns as describe_columns
 from ._expectation import refit_mixture as refit_mixture
 from ._features import Features as Features
 from ._features import Integers as Integers
@@ -30,14 +36,13 @@ from ._fits import FitDivergedError as FitDivergedError
 from ._fits import FitInfo as FitInfo
 from ._fits import Scores as Scores
 from ._lbfgs import fit_lbfgs as fit_lbfgs
+from ._leaning import affords_shapes as affords_shapes
+from ._leaning import fit_ellipsoids as fit_ellipsoids
 from ._losses import loss_of as loss_of
 from ._losses import penalised as penalised
 from ._losses import resolve_objective as resolve_objective
 from ._losses import softmax as softmax
 from ._mixtures import Mixture as Mixture
-from ._mixtures import Summaries as Summaries
-from ._mixtures import Tangents as Tangents
-from ._mixtures import tangents_of as tangents_of
 from ._models import LogLinear as LogLinear
 from ._models import Psi as Psi
 from ._models import Stacked as Stacked
@@ -82,6 +87,7 @@ from ._shrinkage import choose_strengths as choose_strengths
 from ._shrinkage import fit_shrunk as fit_shrunk
 from ._summaries import Summary as Summary
 from ._summaries import first_summary as first_summary
+from ._summaries import moved_density as moved_density
 from ._training import Pair as Pair
 from ._training import fit_network as fit_network
 from ._training import row_batches as row_batches

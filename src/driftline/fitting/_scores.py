@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline.fitting._densities import Density
 from driftline.fitting._features import Integers
-from driftline.fitting._mixtures import Mixture
 
 __all__ = ["NormalScores", "far_from_normal", "fit_scores", "spread_scores"]
 
@@ -93,7 +93,7 @@ def spread_scores(z: Floats, columns: Integers, *, seed: int) -> Floats:
     return out
 
 
-def far_from_normal(z: Floats, mixture: Mixture) -> Integers:
+def far_from_normal(z: Floats, density: Density) -> Integers:
     r"""Return the columns (m,) of standardised rows whose shape the mixture misses.
 
     It misses one if the mean of a hinge :math:`(z-q)_+` at one of six quantiles q, regressed on 1, z and z², differs
@@ -102,19 +102,13 @@ def far_from_normal(z: Floats, mixture: Mixture) -> Integers:
     """
     missed = [
         j
-        for at, j in enumerate(mixture.gaussian)
-        if not _matches(z[:, j], mixture.weights, mixture.means[:, at], _spread(mixture, at))
+        for at, j in enumerate(density.gaussian)
+        if not _matches(z[:, j], density.weights, density.means[:, at], density.spreads[:, at])
     ]
     return np.array(missed, dtype=np.int64)
 
 
-def _spread(mixture: Mixture, at: int) -> float:
-    """Return the standard deviation of a Gaussian column inside the components."""
-    inner = 1.0 + float((mixture.stretch - 1.0) @ mixture.axes[:, at] ** 2)
-    return float(np.sqrt(mixture.variance[at] * inner))
-
-
-def _matches(column: Floats, weights: Floats, means: Floats, spread: float) -> bool:
+def _matches(column: Floats, weights: Floats, means: Floats, spread: Floats) -> bool:
     """Say whether the hinges of a column have the means that a mixture of normals gives them."""
     from scipy.special import ndtr
 
@@ -127,8 +121,8 @@ def _matches(column: Floats, weights: Floats, means: Floats, spread: float) -> b
     hinges = np.maximum(column[:, None] - places, 0.0)
     coef = np.linalg.solve(powers.T @ powers, powers.T @ hinges)
     residual = (hinges - powers @ coef).std(0)
-    lift = (means[:, None] - places) / spread
-    expected = weights @ (spread * (lift * ndtr(lift) + np.exp(-0.5 * lift * lift) / np.sqrt(2.0 * np.pi)))
+    lift = (means[:, None] - places) / spread[:, None]
+    expected = weights @ (spread[:, None] * (lift * ndtr(lift) + np.exp(-0.5 * lift * lift) / np.sqrt(2.0 * np.pi)))
     about = (means - center) / scale
     moments = np.array([1.0, weights @ about, weights @ (about * about + (spread / scale) ** 2)])
     differs = np.abs(expected - moments @ coef)

@@ -8,10 +8,11 @@ import numpy.typing as npt
 from driftline._inputs import Floats
 from driftline.fitting._covariances import WIDEST, diagonal_covariance
 from driftline.fitting._expectation import LEAST, Fit, Sample
-from driftline.fitting._features import Integers
 from driftline.fitting._mixtures import logits_of
 
-__all__ = ["divided", "seeded"]
+__all__ = ["divided", "nearest", "scaled", "seeded", "split"]
+
+Labels = npt.NDArray[np.intp]
 
 
 def divided(sample: Sample, fit: Fit) -> Fit:
@@ -22,9 +23,14 @@ def divided(sample: Sample, fit: Fit) -> Fit:
     """
     weight, bias = logits_of(fit.weights, fit.means, fit.chances, sample.columns.group, fit.covariance)
     labels = np.argmax(sample.rows @ weight.T.astype(np.float32) + bias.astype(np.float32), 1)
-    inside = labels == int(np.argmax(fit.weights))
-    rows = _scaled(sample)[inside]
-    rows -= rows.mean(0)
+    labels = split(scaled(sample), labels, int(np.argmax(fit.weights)), len(fit.weights))
+    return _start(sample, labels, len(fit.weights) + 1)
+
+
+def split(rows: Floats, labels: Labels, which: int, new: int) -> Labels:
+    """Return labels (n,) in which a part of the rows (n, p) with label ``which`` has a new one."""
+    inside = labels == which
+    rows = rows[inside] - rows[inside].mean(0)
     if 1 < rows.shape[1] <= WIDEST:
         rows = np.concatenate([rows, rows @ np.linalg.eigh(rows.T @ rows)[1]], 1)
     square = rows * rows
@@ -33,8 +39,9 @@ def divided(sample: Sample, fit: Fit) -> Fit:
     skewness, kurtosis = (square * rows).mean(0) / spread**1.5, (square * square).mean(0) / spread**2
     two = (skewness * skewness + 1.0) / np.where(kurtosis > 0.0, kurtosis, np.inf)
     along = rows[:, int(np.argmax(two))]
-    labels[np.flatnonzero(inside)[along > _cut(along)]] = len(fit.weights)
-    return _start(sample, labels, len(fit.weights) + 1)
+    out = labels.copy()
+    out[np.flatnonzero(inside)[along > _cut(along)]] = new
+    return out
 
 
 def seeded(sample: Sample, k: int, previous: Fit, *, free: bool, rng: np.random.Generator) -> Fit:
@@ -43,10 +50,15 @@ def seeded(sample: Sample, k: int, previous: Fit, *, free: bool, rng: np.random.
     ``free`` measures distances in the covariance of a previous fit.
     """
     g, covariance = len(sample.columns.gaussian), previous.covariance
-    rows = _scaled(sample)
+    rows = scaled(sample)
     if free and len(covariance.stretch):
         rows[:, :g] /= np.sqrt(covariance.variance)
         rows[:, :g] += rows[:, :g] @ covariance.axes.T * (covariance.stretch**-0.5 - 1.0) @ covariance.axes
+    return _start(sample, nearest(rows, k, rng), k)
+
+
+def nearest(rows: Floats, k: int, rng: np.random.Generator) -> Labels:
+    """Return the nearest of k places far from each other for each row (n, p), after three rounds of averages, (n,)."""
     seeds = rows[rng.integers(len(rows))][None]
     distance = np.full(len(rows), np.inf)
     while len(seeds) < k:
@@ -58,10 +70,10 @@ def seeded(sample: Sample, k: int, previous: Fit, *, free: bool, rng: np.random.
         labels = np.argmax(rows @ seeds.T - 0.5 * (seeds * seeds).sum(1), 1)
         member = _member(labels, k)
         seeds = (member.T @ rows) / np.maximum(member.sum(0), 1.0)[:, None]
-    return _start(sample, labels, k)
+    return np.asarray(labels)
 
 
-def _scaled(sample: Sample) -> Floats:
+def scaled(sample: Sample) -> Floats:
     """Return all columns of a sample centred and scaled, (n, G + B)."""
     g = len(sample.columns.gaussian)
     rows = sample.rows.astype(np.float64)
@@ -80,12 +92,12 @@ def _cut(values: Floats) -> float:
     return float(ordered[int(np.argmax(between))])
 
 
-def _member(labels: npt.NDArray[np.intp] | Integers, k: int) -> Floats:
+def _member(labels: Labels, k: int) -> Floats:
     """Return whether each row has each label, as 0 and 1, (n, k)."""
     return np.asarray(labels[:, None] == np.arange(k), dtype=np.float64)
 
 
-def _start(sample: Sample, labels: npt.NDArray[np.intp] | Integers, k: int) -> Fit:
+def _start(sample: Sample, labels: Labels, k: int) -> Fit:
     """Return components for labelled rows; one with few rows starts near the middle of all."""
     g, member = len(sample.columns.gaussian), _member(labels, k)
     sizes = np.maximum(member.sum(0), LEAST)

@@ -8,14 +8,19 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline.fitting._components import bic, fit_mixture
-from driftline.fitting._expectation import refit_mixture
+from driftline.fitting._densities import Density
+from driftline.fitting._expectation import Columns, refit_mixture
 from driftline.fitting._features import Integers
+from driftline.fitting._leaning import affords_shapes, fit_ellipsoids, refit_ellipsoids
 from driftline.fitting._mixtures import Mixture
 from driftline.fitting._scores import NormalScores, far_from_normal, fit_scores, spread_scores
 
-__all__ = ["Summary", "first_summary"]
+__all__ = ["Summary", "first_summary", "moved_density"]
 
+_STRETCHES = 10  # of neighbouring rows in each half of a window
 _ROWS = 5_000  # on which choices are compared
+_ERRORS = 2.0  # standard errors by which rows must prefer shapes of their own that these were not fitted to
+_MOVED = 2.0  # standard errors by which rows must prefer clusters that have moved
 _LONG = 4.0  # kurtosis of a column with long tails; a normal one has 3, one with two modes less
 
 
@@ -23,15 +28,10 @@ class Summary(NamedTuple):
     """A small density of one window, in normal scores of some columns: numbers made of many rows, never a row."""
 
     scores: NormalScores | None
-    mixture: Mixture
-
-    @property
-    def trivial(self) -> bool:
-        """Whether its logarithm is a sum of terms in z, z² of single columns: what every quadratic model has."""
-        return self.scores is None and self.mixture.trivial
+    density: Density
 
     def map(self, z: Floats) -> Floats:
-        """Return standardised rows (n, D) in the coordinates of the mixture, (n, D)."""
+        """Return standardised rows (n, D) in the coordinates of the density, (n, D)."""
         return z if self.scores is None else self.scores(z)
 
     def log_density(self, z: Floats) -> Floats:
@@ -39,18 +39,47 @@ class Summary(NamedTuple):
 
         The maps are the same in every window: in differences their slopes cancel.
         """
-        return self.mixture.log_density(self.map(z))
+        return self.density.log_density(self.map(z))
 
     def refit(self, z: Floats) -> Summary:
         """Return the summary of a later window, with the same maps and components, from a warm start."""
-        return self._replace(mixture=refit_mixture(self.mixture, self.map(z)))
+        return self._replace(density=refit_density(self.density, self.map(z)))
+
+
+def refit_density(density: Density, z: Floats) -> Density:
+    """Return the density of a later window (n, D), of the same kind and size, from a warm start."""
+    return refit_mixture(density, z) if isinstance(density, Mixture) else refit_ellipsoids(density, z)
+
+
+def moved_density(density: Density, z: Floats) -> Density | None:
+    """Return the density of a later window (n, D), or None where it predicts rows no better than the one before.
+
+    Clusters that stand for anything but clusters move a good deal by chance, and that would be taken for drift. So what
+    is fitted to half of the rows must predict the other half better, after a correction: a fit to all rows has half
+    the error, a quarter of the difference to what a fit says of its own rows.
+    """
+    part = (np.arange(len(z)) * 2 * _STRETCHES // len(z)) % 2  # stretches, since neighbours often depend on each other
+    gains, optimism = [], 0.0
+    for one, other in _both([z[part == half] for half in (0, 1)]):
+        fitted = refit_density(density, one)
+        gains.append(fitted.log_density(other) - density.log_density(other))
+        optimism += float((fitted.log_density(one) - density.log_density(one)).mean() - gains[-1].mean()) / 2.0
+    gain = np.concatenate(gains)
+    if gain.mean() + optimism / 4.0 <= _MOVED * gain.std() / np.sqrt(len(gain)):
+        return None
+    return refit_density(density, z)
+
+
+def _both(halves: list[Floats]) -> list[tuple[Floats, Floats]]:
+    return [(halves[0], halves[1]), (halves[1], halves[0])]
 
 
 def first_summary(z: Floats, *, seed: int) -> Summary:
     """Return the summary of a first window of standardised rows (n, D).
 
     Columns far from normal are mapped, or only those whose shape a mixture misses, or those with long tails, or none:
-    whichever has the best BIC, with the maps and their slopes.
+    whichever has the best BIC, with the maps and their slopes. Clusters have shapes and tails of their own if that is
+    better still, by BIC and for rows that have not been fitted.
 
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.normal(size=(1000, 3))
@@ -60,20 +89,55 @@ def first_summary(z: Floats, *, seed: int) -> Summary:
     >>> first_summary(rows, seed=0).scores.columns
     array([1])
     """
-    plain = Summary(None, fit_mixture(z, seed=seed))
     part = z[np.random.default_rng(seed).permutation(len(z))[:_ROWS]]
-    strange = far_from_normal(part, _single(plain.mixture, z))
+    found = _with_one_shape(z, part, seed)
+    best = max(found, key=lambda summary: _evidence(summary, part))
+    leaning = [_leaning(z, each, seed) for each in _different(found[0], best)]
+    own = max((each for each in leaning if each), key=lambda summary: _evidence(summary, part), default=None)
+    if own is not None and _evidence(own, part) > _evidence(best, part) and _predicts(own, best, part):
+        return own
+    return best
+
+
+def _with_one_shape(z: Floats, part: Floats, seed: int) -> list[Summary]:
+    """Return summaries whose clusters are alike in shape, first the one without maps."""
+    mixture = fit_mixture(z, seed=seed)
+    plain = Summary(None, mixture)
+    strange = far_from_normal(part, _single(mixture, z))
     if not len(strange):
-        return plain
+        return [plain]
     # long tails hide clusters in other columns, so these go first; then all that a mixture still misses
     tailed = strange[[_kurtosis(part[:, j]) > _LONG for j in strange]]
     first = _mapped(z, tailed, seed) if len(tailed) else plain
-    missed = np.union1d(tailed, far_from_normal(first.map(part), first.mixture))
+    missed = np.union1d(tailed, far_from_normal(first.map(part), first.density))
     found = {(): plain, tuple(tailed): first}
     for columns in (missed, strange):
         if tuple(columns) not in found:
             found[tuple(columns)] = _mapped(z, columns, seed)
-    return max(found.values(), key=lambda summary: _evidence(summary, part))
+    return list(found.values())
+
+
+def _different(plain: Summary, best: Summary) -> list[Summary]:
+    return [plain] if best.scores is None else [plain, best]
+
+
+def _leaning(z: Floats, summary: Summary, seed: int) -> Summary | None:
+    """Return the summary in the same coordinates whose clusters have shapes of their own, if rows can pay for it."""
+    columns = Columns(*summary.density[:4])
+    if not affords_shapes(z, columns):
+        return None
+    density = fit_ellipsoids(summary.map(z), columns, seed=seed)
+    return None if density is None else summary._replace(density=density)
+
+
+def _predicts(one: Summary, other: Summary, z: Floats) -> bool:
+    """Say whether a summary predicts rows better than another one, each fitted again to the other half of them."""
+    gain = []
+    for fitted, fresh in _both([z[::2], z[1::2]]):
+        logs = [_log_density(summary.refit(fitted), fresh) for summary in (one, other)]
+        gain.append(logs[0] - logs[1])
+    both = np.concatenate(gain)
+    return bool(both.mean() > _ERRORS * both.std() / np.sqrt(len(both)))
 
 
 def _mapped(z: Floats, columns: Integers, seed: int) -> Summary:
@@ -96,8 +160,11 @@ def _single(mixture: Mixture, z: Floats) -> Mixture:
 
 def _evidence(summary: Summary, z: Floats) -> float:
     """Return BIC in nats on standardised rows, as a density of these."""
-    value, parameters = float(summary.log_density(z).sum()), summary.mixture.parameters
-    if summary.scores is not None:
-        value += float(summary.scores.log_slopes(z).sum())
-        parameters += summary.scores.parameters
-    return bic(value, parameters, len(z))
+    parameters = summary.density.parameters + (summary.scores.parameters if summary.scores is not None else 0)
+    return bic(float(_log_density(summary, z).sum()), parameters, len(z))
+
+
+def _log_density(summary: Summary, z: Floats) -> Floats:
+    """Return the log-density of standardised rows, as one of these, (n,)."""
+    slopes = 0.0 if summary.scores is None else summary.scores.log_slopes(z)
+    return summary.log_density(z) + slopes

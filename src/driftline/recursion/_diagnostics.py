@@ -166,7 +166,7 @@ def describe(psi: Psi, names: Sequence[str] | None = None) -> str:
         shown = [_label(int(j), names) for j in scores.columns[:5]] + ["..."] * (len(scores.columns) > 5)
         parts.append(f"normal scores of {len(scores.columns)} columns ({', '.join(shown)})")
     if psi.summaries is not None:
-        parts.append(f"{psi.summaries.start.components} clusters")
+        parts.append(psi.summaries.start.words)
     trees = sum(isinstance(other.map, Trees) for other in features.others)
     counts = ((len(features.pairs), "products"), (hinges, "hinges"), (len(features.bias) - hinges, "ridge units"))
     parts += [f"{count} {what}" for count, what in (*counts, (trees, "sets of boosted trees")) if count]

@@ -24,8 +24,8 @@ from driftline.fitting import (
     fit_features,
     fit_lbfgs,
     loss_of,
+    moved_density,
     penalised,
-    refit_mixture,
     tangents_of,
     unnormalised,
 )
@@ -65,8 +65,8 @@ def start_features(z: Floats, model: str | ModuleFactory, summary: Summary | Non
         weight = np.zeros((z.shape[1], len(columns)))
         weight[columns, np.arange(len(columns))] = 1.0
         others: tuple[Learned, ...] = ()
-        if summary.mixture.components > 1:
-            clusters = tangents_of(summary.mixture, z, _SUPPORT)
+        if summary.density.clustered:
+            clusters = tangents_of(summary.density, z, _SUPPORT)
             others = (Learned(clusters, np.zeros(z.shape[1]), np.ones(z.shape[1])),)
         return plain.extend(z, weight=weight, bias=-np.tile(_HINGES, len(mapped)), others=others)
     if z.shape[1] > PAIR_COLUMNS:
@@ -153,11 +153,14 @@ def _problem(anchor: Anchor, window: Floats, settings: StepSettings) -> tuple[An
 
 
 def _offset(problem: Problem, psi: LogLinear) -> Problem:
-    """Summarise the new window; the summaries' log-ratio is where the fit of the step starts from."""
+    """Summarise the new window; if it has moved, the fit of the step starts from the summaries' log-ratio."""
     assert psi.summaries is not None
     before = psi.summaries.now
     num, den = psi.standardizer.original(problem.z_num), psi.standardizer.original(problem.z_den)
-    step = Summaries(before, refit_mixture(before, den))
+    after = moved_density(before, den)
+    if after is None:
+        return problem._replace(summaries=psi.summaries)
+    step = Summaries(before, after)
     summaries = psi.summaries._replace(now=step.now)
     return problem._replace(offset_num=step(num), offset_den=step(den), summaries=summaries)
 

@@ -119,8 +119,8 @@ def _first_anchor(window: Floats, standardizer: Standardizer, settings: StepSett
     evidence = start_evidence(z) if screened else None
     lag = reach(z, settings)
     summaries = None
-    if summary is not None and summary.mixture.components > 1:
-        summaries = Summaries(summary.mixture, summary.mixture)
+    if summary is not None and summary.density.clustered:
+        summaries = Summaries(summary.density, summary.density)
     psi = LogLinear(standardizer, features, np.zeros(features.size), summaries)
     return Anchor(psi, 0.0, window, None, evidence, lag)
 

@@ -10,6 +10,7 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.files import Array, StateFileError, pack, unpack
 from driftline.fitting import (
+    Ellipsoids,
     Features,
     Integers,
     Learned,
@@ -30,7 +31,7 @@ from driftline.recursion._state import Anchor, State, Track
 
 __all__ = ["FORMAT", "VERSION", "StateFileError", "StoredArray", "contents", "dump", "parse"]
 
-VERSION = 5
+VERSION = 6
 FORMAT = "driftline-state"
 _SYMMETRIC = ("covariance", "inverse_hessian", "meat", "meat_num", "first", "origin_spread")
 _VECTORS = ("bias", "step_bias")
@@ -182,9 +183,10 @@ def _flatten_anchor(
             _write(wide._replace(coef=coef, origin=origin), f"{key}.{name}", arrays)
     if psi.summaries is not None:
         _write(psi.summaries, f"{key}.summary", arrays)
+        entry["density"] = type(psi.summaries.start).__name__
     for i, other in enumerate(psi.features.others):
         _write(other, f"{key}.learned.{i}", arrays)
-    entry |= {"summaries": psi.summaries is not None, "learned": [type(o.map).__name__ for o in psi.features.others]}
+    entry |= {"summaries": psi.summaries is not None, "learned": [_kind(o.map) for o in psi.features.others]}
     return entry | {"kind": "log-linear", "curved": psi.features.curved, "room": list(room)}
 
 
@@ -206,12 +208,22 @@ def _read(kind: type[Any], key: str, arrays: Mapping[str, Array], **nested: type
     return kind(*(field(part) for part in kind._fields))
 
 
+_DENSITIES: dict[str, type[Any]] = {kind.__name__: kind for kind in (Mixture, Ellipsoids)}
+
+
+def _kind(learned: Map) -> str:
+    """Name what features were learned from."""
+    return type(learned.density).__name__ if isinstance(learned, Tangents) else type(learned).__name__
+
+
 def _read_learned(kind: str, key: str, arrays: Mapping[str, Array]) -> Learned:
     """Read features that were learned."""
-    if kind not in ("Tangents", "Trees"):
+    if kind != "Trees" and kind not in _DENSITIES:
         raise KeyError(f"learned features of an unknown kind, {kind!r}")
     inner = f"{key}.map"
-    found: Map = _read(Trees, inner, arrays) if kind == "Trees" else _read(Tangents, inner, arrays, mixture=Mixture)
+    found: Map = (
+        _read(Trees, inner, arrays) if kind == "Trees" else _read(Tangents, inner, arrays, density=_DENSITIES[kind])
+    )
     return Learned(found, arrays[f"{key}.shift"], arrays[f"{key}.rate"])
 
 
@@ -366,7 +378,10 @@ def _restore_anchor(
         return Anchor(psi, normalizer, window, uncertainty, lag=lag, forward=forward)
     linear, squares, pairs, units = (int(v) for v in arrays[f"{key}.used"])
     room = tuple(entry["room"])
-    summaries = _read(Summaries, f"{key}.summary", arrays, start=Mixture, now=Mixture) if entry["summaries"] else None
+    summaries = None
+    if entry["summaries"]:
+        density = _DENSITIES[entry["density"]]
+        summaries = _read(Summaries, f"{key}.summary", arrays, start=density, now=density)
     learned = (_read_learned(kind, f"{key}.learned.{i}", arrays) for i, kind in enumerate(entry["learned"]))
     bare = Features(
         arrays[f"{key}.linear"][:linear],
