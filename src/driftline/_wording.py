@@ -19,6 +19,7 @@ __all__ = [
     "clean",
     "counted",
     "day",
+    "is_bound",
     "joined",
     "measure",
     "moment",
@@ -180,14 +181,23 @@ def between(estimate: Interval) -> str:
 def bounds(estimate: Interval) -> tuple[str, ...]:
     """Write both ends of the interval with as many digits as the value has; empty if there is none.
 
+    One that is open above belongs to a value that is a lower bound.
+
     >>> from driftline.inference import Estimate
     >>> bounds(Estimate(0.84321, 0.02, 0.80, 0.88, 0.95)), bounds(Estimate(0.8, 0.02, float("nan"), 1.0, 0.95))
     (('0.800', '0.880'), ())
+    >>> bounds(Estimate(0.84321, 0.02, 0.80, float("inf"), 0.95))
+    ('0.800', '∞')
     """
-    if not (math.isfinite(estimate.low) and math.isfinite(estimate.high)):
+    if not math.isfinite(estimate.low):
         return ()
     decimals = _decimals(estimate)
-    return number(estimate.low, decimals), number(estimate.high, decimals)
+    return number(estimate.low, decimals), number(estimate.high, decimals) if math.isfinite(estimate.high) else "∞"
+
+
+def is_bound(estimate: Interval) -> bool:
+    """Say whether a value is only a lower bound: its interval is open above."""
+    return math.isfinite(estimate.low) and not math.isfinite(estimate.high)
 
 
 def _js_of(distance: float) -> float:

@@ -2,7 +2,9 @@ from ._attribution import Attribution as Attribution
 from ._attribution import attribute as attribute
 from ._attribution import members as members
 from ._dependence import choose_lag as choose_lag
+from ._dependence import long_run as long_run
 from ._dependence import long_run_variance as long_run_variance
+from ._dependence import positive as positive
 from ._divergences import DIVERGENCES as DIVERGENCES
 from ._divergences import Generator as Generator
 from ._divergences import curvature as curvature

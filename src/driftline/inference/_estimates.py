@@ -44,4 +44,6 @@ class Estimate:
         if not math.isfinite(self.std_error):
             return f"{self.value:.4g} (no interval)"
         level = f"{100 * self.level:.4g}%"
+        if self.high == math.inf:
+            return f"at least {self.value:.4g} ± {self.std_error:.2g} ({level} interval from {self.low:.4g})"
         return f"{self.value:.4g} ± {self.std_error:.2g} ({level} interval {self.low:.4g} to {self.high:.4g})"

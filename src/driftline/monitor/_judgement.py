@@ -88,9 +88,17 @@ def sentences(doubts: Iterable[Doubt]) -> tuple[str, ...]:
 
 
 def _decide(alarm: AlarmMemory, settings: Settings, drift: Estimate, step: Estimate) -> tuple[AlarmMemory, Decision]:
-    """Let the alarm decide; without error bars it cannot, but an estimate beyond the tolerance is a warning."""
+    """Let the alarm decide; without error bars it cannot, but an estimate beyond the tolerance is a warning.
+
+    So is one that is known to be a lower bound.
+    """
     if math.isfinite(drift.std_error + step.std_error):
-        return decide(alarm, settings.policy(), drift, step)
+        alarm, decision = decide(alarm, settings.policy(), drift, step)
+        if drift.high == math.inf and decision.signal == Signal.NORMAL and alarm.seen > settings.warm_up:
+            causes = (Cause.LOWER_BOUND,)  # nobody knows whether it is within the tolerance
+            said = reason(causes, drift=max(drift.value, 0.0))
+            decision = decision._replace(signal=Signal.WARNING, causes=causes, reason=said)
+        return alarm, decision
     alarm = alarm._replace(seen=alarm.seen + 1)
     stands, beyond = Signal(alarm.signal), drift.value > settings.tolerance and alarm.seen > settings.warm_up
     signal = Signal.WARNING if beyond and stands == Signal.NORMAL else stands

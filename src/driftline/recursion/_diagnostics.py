@@ -13,7 +13,7 @@ from driftline.fitting import FitInfo, LogLinear, Psi, Trees, log_mean_exp
 from driftline.inference import Doubt, DoubtCode, effective_sample_size
 from driftline.recursion._state import Anchor, Step
 
-__all__ = ["Info", "OriginalInfo", "describe", "diagnose"]
+__all__ = ["Info", "OriginalInfo", "describe", "diagnose", "missing"]
 
 _LITTLE_FOR_NETWORKS = 0.1  # nats; with steps of this size the paper's network was a quarter too low after 20 of them
 
@@ -138,6 +138,7 @@ def _doubts(anchor: Anchor, taken: Step, overlap: float, names: Sequence[str] | 
             "as much as they had moved; take an original nearer to this window"
         )
         doubts.append(Doubt(DoubtCode.DRIFT_MISSED, lost))
+    doubts.extend(missing(taken.anchor))
     moved = _moved_constants(anchor, taken.anchor.window)
     if moved:
         columns = ", ".join(_label(j, names) for j in moved[:5])
@@ -147,6 +148,19 @@ def _doubts(anchor: Anchor, taken: Step, overlap: float, names: Sequence[str] | 
         )
         doubts.append(Doubt(DoubtCode.CONSTANT_MOVED, infinite, tuple(_name(j, names) for j in moved)))
     return doubts
+
+
+def missing(current: Anchor) -> tuple[Doubt, ...]:
+    """Return the doubt that the model does not hold all of the drift, if the auditor has found so."""
+    auditor = current.auditor
+    if auditor is None or not auditor.since:
+        return ()
+    sentence = (
+        f"the data have changed in a way that the model does not hold (seen since step "
+        f"{auditor.since}): the value is a lower bound; take an original nearer to this window, or add columns that "
+        "show the change"
+    )
+    return (Doubt(DoubtCode.MODEL_MISSES, sentence),)
 
 
 def describe(psi: Psi, names: Sequence[str] | None = None) -> str:

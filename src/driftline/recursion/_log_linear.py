@@ -29,6 +29,7 @@ from driftline.fitting import (
     tangents_of,
     unnormalised,
 )
+from driftline.recursion._auditor import Auditor, audited, renewed, unseen
 from driftline.recursion._competition import choose_offset, compete, only_learned
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, start_evidence
 from driftline.recursion._frames import awakened, follow
@@ -87,7 +88,7 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     if constrained or not small or not loss.separable:
         return _lbfgs_step(anchor, window, problem, settings)
 
-    solved = solve(problem, loss, settings, anchor.design)
+    solved, size = solve(problem, loss, settings, anchor.design), problem.features.size
     note, evidence, missed = "", None, 0
     if settings.model == "auto":
         solved, evidence, note = _widened(solved, anchor, loss, settings, seed)
@@ -111,8 +112,28 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     if settings.normalizer == "telescoped" and (problem.first or past is not None):
         arrived = arrived._replace(uncertainty=uncertainty)  # complete: it covers all windows since the original
     arrived = arrived._replace(evidence=evidence, design=den, crossed=den.crossed)
+    if anchor.auditor is not None:
+        joined = features.size > size and not problem.first
+        arrived = arrived._replace(auditor=_audited(anchor, arrived, solved, joined))
     telescoped = anchor.log_normalizer - float(fit.coef[-1])
     return Step(arrived, fit.info, fit.log_num, fit.log_den, telescoped, _informed(fit), note, missed)
+
+
+def _audited(anchor: Anchor, arrived: Anchor, solved: Solved, joined: bool) -> Auditor:
+    """Show the auditor a step; if features have joined, let it look at the window they have led to."""
+    assert anchor.auditor is not None
+    original = anchor.psi.standardizer.original
+    num, den = original(solved.problem.z_num), original(solved.problem.z_den)
+    if not joined:
+        past = None if anchor.uncertainty is None else anchor.uncertainty.score
+        lags = anchor.lag, arrived.lag
+        return audited(anchor.auditor, solved.fit, (solved.num, solved.den), (num, den), lags, past)
+    errors = arrived.uncertainty
+    if errors is None:
+        return anchor.auditor
+    means, known = np.append(errors.mean, 1.0), np.append(errors.known, True)
+    rows = solved.den.take(0, len(den), 1)
+    return renewed(anchor.auditor, den, arrived.on_window(), rows, means, known, arrived.lag)
 
 
 def _carried(anchor: Anchor, now: Design) -> tuple[inference.Uncertainty, Design]:
@@ -271,7 +292,7 @@ def _lbfgs_step(anchor: Anchor, window: Floats, problem: Problem, settings: Step
     coef = fit.coef[:-1].copy()
     coef[problem.before.positions(features)] += problem.coef
     psi = LogLinear(anchor.psi.standardizer, features, coef, problem.summaries)
-    arrived = arrive(anchor, window, psi, constant, settings)._replace(design=den)
+    arrived = arrive(anchor, window, psi, constant, settings)._replace(design=den, auditor=unseen(anchor.auditor))
     log_num, log_den = log_num + constant, log_den + constant
     info, loss = fit.info, loss_of(unnormalised(settings.objective))
     if loss.separable:  # the expected loss is that of the objective which determines the constant, without a penalty

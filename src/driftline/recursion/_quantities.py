@@ -15,6 +15,7 @@ from driftline._overflow import quiet_overflow
 from driftline._threads import limited_threads
 from driftline.fitting import Design, LogLinear, LogLinearDesign, design_of, log_mean_exp, softmax
 from driftline.inference import Attribution, Doubt, DoubtCode, Estimate, Generator, Wide, attribute, members
+from driftline.recursion._diagnostics import missing
 from driftline.recursion._settings import StepSettings
 from driftline.recursion._state import Anchor, Track, has_past, reach
 
@@ -80,7 +81,7 @@ def weights(current: Anchor, rows: Floats) -> Weights:
     advice = "the original has moved too far away for reweighting"
     doubts = _doubt_few(on_window, DoubtCode.FEW_FOR_WEIGHTS, "the weights rest on", advice)
     values = current.log_ratio(rows) - log_mean_exp(on_window)
-    return Weights(np.exp(np.minimum(values, 700.0)), doubts)
+    return Weights(np.exp(np.minimum(values, 700.0)), (*doubts, *missing(current)))
 
 
 @limited_threads()
@@ -113,7 +114,7 @@ def divergence(
         return _wide(wide, own, log_r, kind, level, own_window)
     design = None if uncertainty is None else _own_design(current) if own_window else design_of(psi, rows)
     if kind == "kl" and own_window and not of_step and isinstance(psi, LogLinear):
-        return _forward_kl(current, log_r, design, level)
+        return _bounded(_forward_kl(current, log_r, design, level), current)
     concerns = _concerns(kind)
     doubts = _doubt_heavy(log_r, kind)
     if of_step and uncertainty is not None:
@@ -144,7 +145,14 @@ def divergence(
             "tails, or too few rows"
         )
         doubts = (*doubts, Doubt(DoubtCode.NOISE_UNKNOWN, sentence, concerns))
-    return replace(estimate, doubts=doubts) if doubts else estimate
+    estimate = replace(estimate, doubts=doubts) if doubts else estimate
+    return estimate if of_step else _bounded(estimate, current)
+
+
+def _bounded(estimate: Estimate, current: Anchor) -> Estimate:
+    """Return an estimate without an upper end if the model is known not to hold all of the drift."""
+    found = missing(current)
+    return replace(estimate, high=math.inf, doubts=(*estimate.doubts, *found)) if found else estimate
 
 
 def _concerns(kind: str | Generator) -> tuple[str, ...]:
@@ -238,4 +246,4 @@ def attribution(
     parts = [
         Attribution(names[i], max(e.value, 0.0) / total if total > 0.0 else 0.0, e) for i, e in found.estimates.items()
     ]
-    return Attributions(parts, doubts)
+    return Attributions(parts, (*doubts, *missing(current)))

@@ -9,6 +9,7 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.fitting import Design, FitInfo, LogLinear, LogLinearDesign, Psi, Stacked, log_mean_exp
 from driftline.inference import Forward, Uncertainty, Wide, choose_lag
+from driftline.recursion._auditor import Auditor
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._settings import StepSettings
 
@@ -35,6 +36,7 @@ class Anchor(NamedTuple):
     crossed: Floats | None = None
     wide: Wide | None = None
     wide_step: Wide | None = None
+    auditor: Auditor | None = None
     design: Design | None = None
     known: Floats | None = None
 

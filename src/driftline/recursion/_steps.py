@@ -25,6 +25,7 @@ from driftline.fitting import (
     softmax,
 )
 from driftline.inference import Forward, effective_sample_size, long_run_variance
+from driftline.recursion._auditor import start_auditor
 from driftline.recursion._diagnostics import Info, diagnose
 from driftline.recursion._evidence import start_evidence
 from driftline.recursion._log_linear import log_linear_step, start_features
@@ -95,7 +96,12 @@ def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings)
         if has_past(before):
             stacked = np.concatenate([rows, before.window], 1)
             anchor = before._replace(
-                psi=Stacked(standardizer, before.psi), window=stacked, evidence=None, design=None, known=None
+                psi=Stacked(standardizer, before.psi),
+                window=stacked,
+                evidence=None,
+                auditor=None,
+                design=None,
+                known=None,
             )._replace(wide=None, wide_step=None)
         else:
             anchor = _first_anchor(rows, standardizer, settings)
@@ -122,7 +128,10 @@ def _first_anchor(window: Floats, standardizer: Standardizer, settings: StepSett
     if summary is not None and summary.density.clustered:
         summaries = Summaries(summary.density, summary.density)
     psi = LogLinear(standardizer, features, np.zeros(features.size), summaries)
-    return Anchor(psi, 0.0, window, None, evidence, lag)
+    auditor = None
+    if not is_network(settings.model) and features.size < NEWTON_FEATURES and len(z) >= _SUMMARISED:
+        auditor = start_auditor(z, None if summary is None else summary.density, lag, seed=settings.seed)
+    return Anchor(psi, 0.0, window, None, evidence, lag, auditor=auditor)
 
 
 def _summary(z: Floats, settings: StepSettings) -> Summary | None:

@@ -25,13 +25,14 @@ from driftline.fitting import (
     Trees,
 )
 from driftline.inference import Forward, Uncertainty, Wide
+from driftline.recursion._auditor import Auditor
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._screening import capacity
 from driftline.recursion._state import Anchor, State, Track
 
 __all__ = ["FORMAT", "VERSION", "StateFileError", "StoredArray", "contents", "dump", "parse"]
 
-VERSION = 6
+VERSION = 7
 FORMAT = "driftline-state"
 _SYMMETRIC = ("covariance", "inverse_hessian", "meat", "meat_num", "first", "origin_spread")
 _VECTORS = ("bias", "step_bias")
@@ -47,6 +48,7 @@ _MEANINGS = {
     "wide_step": "the same of the last step",
     "crossed": "a learned feature of each of these rows",
     "uncertainty": "error bars of the coefficients, accumulated",
+    "auditor": "random functions on which the model must leave nothing, and sums that show what it does leave",
     "evidence": "sums that show which features the model still needs, and the original's means of these",
     "scores": "shapes of columns in the original: curves through averages of many rows",
     "summary": "summary densities of the original and of the window: clusters of many rows each",
@@ -175,6 +177,9 @@ def _flatten_anchor(
         _flatten_uncertainty(anchor.uncertainty, at, sum(room) + 1, key, arrays)
     if anchor.evidence is not None:
         _write(anchor.evidence, f"{key}.evidence", arrays)
+    entry["auditor"] = anchor.auditor is not None
+    if anchor.auditor is not None:
+        _write(anchor.auditor, f"{key}.auditor", arrays)
     for name, wide in (("wide", anchor.wide), ("wide_step", anchor.wide_step)):
         entry[name] = wide is not None
         if wide is not None:
@@ -405,7 +410,16 @@ def _restore_anchor(
     model = LogLinear(standardizer, bare._replace(center=center, scale=scale), coef, summaries)
     found = Anchor(model, normalizer, window, uncertainty, evidence, lag, forward, arrays.get(f"{key}.crossed"))
     wide, last = (_read_wide(f"{key}.{part}", at, arrays) if entry[part] else None for part in ("wide", "wide_step"))
-    return found._replace(wide=wide, wide_step=last)
+    auditor = _read_auditor(f"{key}.auditor", arrays) if entry["auditor"] else None
+    return found._replace(wide=wide, wide_step=last, auditor=auditor)
+
+
+def _read_auditor(key: str, arrays: Mapping[str, Array]) -> Auditor:
+    """Read the auditor and what it has seen."""
+    found = _read(Auditor, key, arrays)
+    numbers = {"width": float(found.width), "rows": float(found.rows)}
+    counts = {"shared": bool(found.shared), "steps": int(found.steps), "since": int(found.since)}
+    return Auditor(**found._asdict() | numbers | counts)
 
 
 def _read_wide(key: str, at: Integers, arrays: Mapping[str, Array]) -> Wide:

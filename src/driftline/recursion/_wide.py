@@ -19,6 +19,7 @@ from driftline.fitting import (
     loss_of,
 )
 from driftline.inference import LEAST_SLACK
+from driftline.recursion._auditor import unseen
 from driftline.recursion._problem import Problem
 from driftline.recursion._settings import NEWTON_FEATURES, StepSettings
 from driftline.recursion._state import Anchor, Step, arrive, reach
@@ -65,6 +66,7 @@ def wide_step(anchor: Anchor, window: Floats, problem: Problem, loss: Loss, sett
         design=den,
         wide=inference.advance_wide(anchor.wide, found),
         wide_step=inference.advance_wide(None, found),
+        auditor=unseen(anchor.auditor),
     )
     parameters = math.ceil(found.strengths.dof) + 1  # those that are left free
     telescoped = anchor.log_normalizer - constant

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from driftline._wording import between, counted, joined, measure, named, number, percent, precise, shift, unit
+from driftline._wording import between, counted, is_bound, joined, measure, named, number, percent, precise, shift, unit
 from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
 from driftline.monitor import FIRST, Moved, Record, Run, Status
@@ -215,8 +215,9 @@ def _how_far(history: History, last: Record, rough: bool) -> str:
     assert drift is not None
     span = between(drift)
     span = f" ({level(drift)} interval {span})" if span else " (no interval)"
-    reading = f"{precise(drift)}{unit(kind)}{span} from {whence(history)}"
-    if math.isfinite(drift.low) and drift.low <= 0.0 and drift.value <= max(bound, 0.0):
+    least = "at least " if is_bound(drift) else ""
+    reading = f"{least}{precise(drift)}{unit(kind)}{span} from {whence(history)}"
+    if not least and math.isfinite(drift.low) and drift.low <= 0.0 and drift.value <= max(bound, 0.0):
         if rough:
             return f"the data is {reading}, which says little: it may lie up to {number(drift.high)}{unit(kind)} away"
         return f"the data is {reading}, which chance alone can explain"

@@ -1,0 +1,121 @@
+"""The auditor: silent where the model is right, and heard where it is not, for as long as it is not."""
+
+import math
+
+import numpy as np
+import pytest
+
+from driftline import ContinualDensityRatio, DensityRatio
+from driftline.inference import DoubtCode
+from driftline.recursion import _auditor
+from driftline.synthetic import GaussianStream, MixtureStream
+
+pytestmark = pytest.mark.filterwarnings("ignore::driftline.UntrustedEstimateWarning")
+
+
+def banana(bend, rows, rng):
+    """A dependence that no mean, variance or correlation shows."""
+    x = rng.normal(size=(rows, 6))
+    x[:, 1] += bend * (x[:, 0] ** 2 - 1.0)
+    x[:, 3] += bend * (x[:, 2] ** 2 - 1.0)
+    return x
+
+
+def auditor(est):
+    return est._state.tracks["original"].current.auditor
+
+
+def followed(draw, windows, seed, model="auto"):
+    rng = np.random.default_rng(seed)
+    est = ContinualDensityRatio(model=model, random_state=seed).fit(draw(0, rng))
+    for t in range(1, windows + 1):
+        est.partial_fit(draw(t, rng))
+    return est
+
+
+@pytest.mark.parametrize("stream", [GaussianStream(dim=4), MixtureStream(dim=5)], ids=["gaussian", "mixture"])
+def test_it_is_silent_where_the_model_is_right(stream, seed):
+    est = followed(lambda t, rng: stream.sample(t, 1500, rng), 12, seed)
+    assert auditor(est).since == 0
+    assert auditor(est).steps == 12
+    assert math.isfinite(est.divergence().high)
+
+
+def test_it_speaks_of_a_curved_dependence_and_calls_the_value_a_lower_bound(seed):
+    est = followed(lambda t, rng: banana(0.02 * t, 4000, rng), 12, seed)
+    since = auditor(est).since
+    assert 0 < since <= 12
+    found = est.divergence()
+    assert found.high == math.inf
+    assert str(found).startswith("at least")
+    assert DoubtCode.MODEL_MISSES in {doubt.code for doubt in found.doubts}
+    assert f"since step {since}" in str(found.doubts[-1])
+    assert DoubtCode.MODEL_MISSES in {doubt.code for doubt in est.info_.originals["original"].doubts}
+    assert math.isfinite(est.divergence("kl").low)
+    assert est.divergence("kl").high == math.inf
+
+
+def test_a_doubt_stays_when_the_drift_has_ended():
+    rng = np.random.default_rng(0)
+    est = followed(lambda t, rng: banana(0.02 * t, 4000, rng), 12, 0)
+    since = auditor(est).since
+    for _ in range(3):
+        est.partial_fit(banana(0.24, 4000, rng))
+    assert auditor(est).since == since > 0
+
+
+def test_a_static_ratio_is_audited_too():
+    rng = np.random.default_rng(0)
+    bent = DensityRatio(model="quadratic", random_state=0).fit(banana(0.0, 4000, rng), banana(0.4, 4000, rng))
+    assert bent.divergence().high == math.inf
+    rows = rng.normal(size=(4000, 6))
+    plain = DensityRatio(model="quadratic", random_state=0).fit(rows, rng.normal(0.3, 1.2, size=(4000, 6)))
+    assert math.isfinite(plain.divergence().high)
+
+
+def test_features_that_mend_the_model_end_the_doubt():
+    """A correlation that appears: silent again once its product has joined, with its drift from before."""
+
+    def draw(t, rng):
+        x = rng.normal(size=(4000, 5))
+        x[:, 1] = 0.08 * t * x[:, 0] + math.sqrt(1.0 - (0.08 * t) ** 2) * x[:, 1]
+        return x
+
+    est = followed(draw, 8, 1)
+    assert len(est._state.tracks["original"].current.psi.features.pairs) > 0
+    assert auditor(est).since == 0
+
+
+def test_what_it_has_seen_is_saved(tmp_path):
+    est = followed(lambda t, rng: banana(0.04 * t, 4000, rng), 6, 0)
+    est.save(tmp_path / "state.safetensors")
+    found = ContinualDensityRatio.load(tmp_path / "state.safetensors")
+    for one, other in zip(auditor(est), auditor(found), strict=True):
+        np.testing.assert_array_equal(one, other)
+    rows = banana(0.3, 4000, np.random.default_rng(9))
+    assert auditor(est.partial_fit(rows)).since == auditor(found.partial_fit(rows)).since > 0
+
+
+def test_it_holds_no_row(seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(200, 4))
+    est = ContinualDensityRatio(random_state=seed).fit(rows)
+    z = est._state.tracks["original"].anchor.psi.standardizer(rows)
+    centres = auditor(est).centres
+    assert np.abs(centres[:, None] - z).max(2).min() > 1e-3
+
+
+@pytest.mark.slow
+def test_chances_are_those_of_chance(monkeypatch):
+    """Under no drift chances are even between 0 and 1: their distribution is at most 4 standard errors away."""
+    found = []
+    real = _auditor._chance
+    monkeypatch.setattr(_auditor, "_chance", lambda *args: found.append(real(*args)) or found[-1])
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        est = ContinualDensityRatio(random_state=seed).fit(rng.normal(size=(1000, 4)))
+        est.partial_fit(rng.normal(size=(1000, 4)))
+        est.partial_fit(rng.normal(size=(1000, 4)))
+    for level in (0.05, 0.5):
+        error = math.sqrt(level * (1.0 - level) / 150)  # two looks at one original are not independent
+        assert abs(np.mean(np.array(found) < level) - level) < 4.0 * error
