@@ -22,7 +22,7 @@ _STEEPEST = 2.0  # slope beyond the ends, in normal slopes of the middle half of
 class NormalScores(NamedTuple):
     """Piecewise linear maps of columns to the normal scores of the first window; other columns stay as they are.
 
-    Beyond its ends a map goes on linearly, so that it can be inverted and no value is lost.
+    Beyond its ends a map goes on as a logarithm: no value is lost, and none is so far out that it decides alone.
 
     Shapes: columns (m,), knots and values (m, 33), slopes (m, 2) before the first knot and after the last.
     """
@@ -44,8 +44,8 @@ class NormalScores(NamedTuple):
         for i, j in enumerate(self.columns):
             column, knots, values = z[:, j], self.knots[i], self.values[i]
             mapped = np.interp(column, knots, values)
-            mapped += self.slopes[i, 0] * np.minimum(column - knots[0], 0.0)
-            mapped += self.slopes[i, 1] * np.maximum(column - knots[-1], 0.0)
+            mapped -= np.log1p(self.slopes[i, 0] * np.maximum(knots[0] - column, 0.0))
+            mapped += np.log1p(self.slopes[i, 1] * np.maximum(column - knots[-1], 0.0))
             out[:, j] = mapped
         return out
 
@@ -61,6 +61,10 @@ class NormalScores(NamedTuple):
             before = np.searchsorted(self.knots[i], z[:, j], side="left")
             after = np.searchsorted(self.knots[i], z[:, j], side="right")
             out += 0.5 * (logs[before] + logs[after])
+            for slope, beyond in zip(
+                self.slopes[i], (self.knots[i, 0] - z[:, j], z[:, j] - self.knots[i, -1]), strict=True
+            ):
+                out -= np.log1p(slope * np.maximum(beyond, 0.0))
         return out
 
 
@@ -204,7 +208,7 @@ def _cut_around(n: int, heaps: list[slice], grid: Integers) -> list[slice]:
 
 
 def _finished(knots: Floats, values: Floats, ordered: Floats) -> tuple[Floats, Floats, Floats]:
-    """Make a map strictly increasing, give it slopes beyond its ends, and fill it up to 33 knots along the last one."""
+    """Make a map strictly increasing, with slopes beyond its ends; fill it up to 33 knots between the last two."""
     least = 1e-9 * (ordered[-1] - ordered[0])
     kept = np.concatenate([[True], np.diff(knots) > least])
     knots, values = knots[kept], values[kept]
@@ -214,5 +218,6 @@ def _finished(knots: Floats, values: Floats, ordered: Floats) -> tuple[Floats, F
     steps = np.diff(values) / np.diff(knots)
     usual = 1.349 / (high - low) if high > low else (values[-1] - values[0]) / (knots[-1] - knots[0])
     slopes = np.minimum(steps[[0, -1]], _STEEPEST * usual)
-    extra = np.arange(1.0, KNOTS - len(knots) + 1.0)
-    return np.append(knots, knots[-1] + extra / slopes[1]), np.append(values, values[-1] + extra), slopes
+    share = np.linspace(0.0, 1.0, KNOTS - len(knots) + 2)[1:-1]
+    between = [np.concatenate([v[:-1], v[-2] + share * (v[-1] - v[-2]), v[-1:]]) for v in (knots, values)]
+    return between[0], between[1], slopes
