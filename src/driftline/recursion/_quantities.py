@@ -15,6 +15,7 @@ from driftline._overflow import quiet_overflow
 from driftline._threads import limited_threads
 from driftline.fitting import Design, LogLinear, LogLinearDesign, design_of, log_mean_exp, softmax
 from driftline.inference import Attribution, Doubt, DoubtCode, Estimate, Generator, Wide, attribute, members
+from driftline.recursion._floor import floor_on
 from driftline.recursion._settings import StepSettings
 from driftline.recursion._state import Anchor, Track, has_past, reach
 
@@ -100,6 +101,39 @@ def divergence(
         rows: further rows of current, instead of its window.
         settings: settings of the lag of these rows.
     """
+    estimate = _estimated(track, kind, level, of_step, rows, settings)
+    if kind != "reverse_kl":
+        return estimate
+    if of_step:
+        floor = track.gain.floor(level)
+    else:
+        lag = 0 if rows is None or settings is None else reach(track.current.psi.standardizer(rows), settings)
+        floor = floor_on(track.partitions, level, rows, lag)
+    return _with_floor(estimate, floor)
+
+
+def _with_floor(estimate: Estimate, floor: float) -> Estimate:
+    """Attach a floor; an interval that lies below it is doubted."""
+    top = estimate.high if math.isfinite(estimate.high) else estimate.value
+    if not floor > top:
+        return replace(estimate, floor=floor)
+    sentence = (
+        f"at least {floor:.3g} nats of drift show in plain counts of rows, the model finds {top:.3g} at most: it misses "
+        "drift; try model='auto' or 'mlp', or begin from a new original"
+    )
+    doubts = (*estimate.doubts, Doubt(DoubtCode.BELOW_FLOOR, sentence, ("reverse_kl",)))
+    return replace(estimate, floor=floor, doubts=doubts)
+
+
+def _estimated(
+    track: Track,
+    kind: str | Generator,
+    level: float,
+    of_step: bool,
+    rows: Floats | None,
+    settings: StepSettings | None,
+) -> Estimate:
+    """Return the estimate of a divergence by the model."""
     current, own_window = track.current, rows is None
     rows = current.window if rows is None else rows
     if of_step and track.step_log_ratio.size == 0:
