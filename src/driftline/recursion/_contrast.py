@@ -7,29 +7,31 @@ step's model: features that were chosen, or learned, with the help of all rows w
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import Integers
+from driftline.fitting import Integers, chunks
 
-__all__ = ["Contrast", "Learned", "Parts", "change", "learn", "split"]
+__all__ = ["COLUMNS", "Contrast", "Learned", "change", "covariance", "learn", "split"]
 
 Singles = npt.NDArray[np.float32]
-Parts = Sequence[Floats]  # rows of a window in stretches, which need not be copied
+Numbers = TypeVar("Numbers", Floats, Singles)
 
-_COLUMNS = 40  # columns in a contrast, those that differ most: more would cost as much as the step
+COLUMNS = 40  # columns in a contrast, those that differ most: more would cost as much as the step
 _PRODUCTS = 24  # products of columns in it
 _CLEAR = 4.0  # standard errors by which a product differs to be in it
 _FAR = 4.0  # robust standard deviations beyond which values are one
-_STRETCHES = 8  # parts of a window that are split alike: neighbours in time stay together
+_STRETCHES = 4  # parts of a window that are split alike: neighbours in time stay together
 _ENOUGH = 4000  # rows of a window that suffice to learn from; the others are held out
-_QUARTERS = 256  # rows that suffice for medians and quartiles
+_QUARTERS = 128  # rows that suffice for medians and quartiles
+_CHOICE = 1024  # rows of a window of which those to learn from suffice to choose columns
 _NORMAL = 1.349  # distance of a normal column's quartiles, in standard deviations
+_BEND = 12  # rows of a window for each coefficient that suffice for the curvature
+_CHUNK = 512  # rows at a time, which stay in the cache
 _STEPS = 4  # Newton steps
 _SMALL = 0.1  # nats of a contrast, both ways, that one Newton step finds
 
@@ -46,25 +48,50 @@ class Contrast(NamedTuple):
     pairs: Integers
     coef: Floats
 
-    def __call__(self, *parts: Floats) -> Floats:
-        """Return the contrast of raw rows (n, D), one part of them after the other, (n,)."""
-        coef = self.coef.astype(np.float32)
-        values = [_features(self.marks(x), self.pairs) @ coef for x in parts]
-        return np.asarray(np.concatenate(values), dtype=np.float64)
+    def __call__(self, x: Floats) -> Floats:
+        """Return the contrast of raw rows (n, D), (n,)."""
+        return self.of(self.marks(x))
 
-    def marks(self, *parts: Floats) -> Singles:
+    def marks(self, x: Floats) -> Singles:
         """Return columns of raw rows in robust units, (n, c)."""
-        return _marks(parts, self.columns, self.center, self.unit)
+        out, rate = np.empty((len(x), len(self.columns)), dtype=np.float32), 1.0 / self.unit
+        work = np.empty((min(_CHUNK, len(x)), len(self.columns)))
+        for at in chunks(len(x), _CHUNK):
+            rows = x[at] if len(self.columns) == x.shape[1] else x[at].take(self.columns, 1)
+            y = np.subtract(rows, self.center, out=work[: len(rows)])
+            y *= rate
+            np.clip(y, -_FAR, _FAR, out=out[at], casting="same_kind")
+        return out
+
+    def of(self, marks: Singles) -> Floats:
+        """Return the contrast of rows in robust units."""
+        coef, c = self.coef.astype(np.float32), len(self.columns)
+        out = np.empty(len(marks), dtype=np.float32)
+        for at in chunks(len(marks), _CHUNK):
+            rows = marks[at]
+            out[at] = rows @ coef[:c] + np.square(rows) @ coef[c : 2 * c]
+        for (i, j), weight in zip(self.pairs.tolist(), coef[2 * c :], strict=True):
+            out += weight * (marks[:, i] * marks[:, j])
+        return np.asarray(out, dtype=np.float64)
 
 
 class Learned(NamedTuple):
-    """A contrast, and the share of it that is not noise: 0 if it has found nothing."""
+    """A contrast, the share of it that is not noise (0 if it has found nothing), and held-out rows of both windows.
+
+    These, ``num`` and ``den``, are in robust units.
+    """
 
     contrast: Contrast
     share: float
+    num: Singles
+    den: Singles
+
+    def values(self) -> tuple[Floats, Floats]:
+        """Return log current/previous of the held-out rows of both windows."""
+        return self.share * self.contrast.of(self.num), self.share * self.contrast.of(self.den)
 
 
-def split(x: Floats) -> tuple[Parts, Parts]:
+def split(x: Numbers) -> tuple[Numbers, Numbers]:
     """Return the rows to be learned from, half of them or fewer, and the others; each in several stretches.
 
     Rows may depend on their neighbours, so that every other row would be half known; and a window may drift itself, so
@@ -73,53 +100,52 @@ def split(x: Floats) -> tuple[Parts, Parts]:
     share = min(0.5, _ENOUGH / max(len(x), 1))
     starts = [len(x) * k // _STRETCHES for k in range(_STRETCHES + 1)]
     ends = [a + round(share * (b - a)) for a, b in pairwise(starts)]
-    known = [x[a:b] for a, b in zip(starts, ends, strict=False)]
-    return known, [x[a:b] for a, b in zip(ends, starts[1:], strict=True)]
+    known = np.concatenate([x[a:b] for a, b in zip(starts, ends, strict=False)])
+    return known, np.concatenate([x[a:b] for a, b in zip(ends, starts[1:], strict=True)])
 
 
-def learn(num: Parts, den: Parts) -> Learned | None:
-    """Learn the contrast of rows of the previous window (n, D) and of the current one; None if nothing varies."""
-    columns, center, unit = _units(num, den)
-    if len(columns) == 0:
+def learn(num: Floats, den: Floats) -> Learned | None:
+    """Learn the contrast of the previous window (n, D) and the current one (m, D) from a part of the rows of both.
+
+    None if nothing varies.
+    """
+    some = [split(x[:: max(1, len(x) // _CHOICE)])[0] for x in (num, den)]
+    bare = _units(*some)
+    if len(bare.columns) == 0:
         return None
-    a, b = _marks(num, columns, center, unit), _marks(den, columns, center, unit)
-    if len(columns) > _COLUMNS:
-        kept = np.sort(np.argsort(_apart(a, b))[-_COLUMNS:])
-        columns, center, unit, a, b = columns[kept], center[kept], unit[kept], a[:, kept], b[:, kept]
+    if len(bare.columns) > COLUMNS:
+        kept = np.sort(np.argsort(_apart(*(bare.marks(x) for x in some)))[-COLUMNS:])
+        bare = bare._replace(columns=bare.columns[kept], center=bare.center[kept], unit=bare.unit[kept])
+    (a, rest_a), (b, rest_b) = split(bare.marks(num)), split(bare.marks(den))
     pairs = _products(a, b)
     coef, share = _fit(_features(a, pairs), _features(b, pairs))
-    return Learned(Contrast(columns, center, unit, pairs, coef), share)
+    return Learned(bare._replace(pairs=pairs, coef=coef), share, rest_a, rest_b)
 
 
 def change(a: Singles, b: Singles) -> Floats:
-    """Return the change of the products of columns between rows (n, c) and (m, c) in standard errors, (c, c)."""
-    a, b = a - a.mean(0), b - b.mean(0)
-    size_a, size_b = (np.maximum(np.sqrt(np.square(x).mean(0)), 1e-6) for x in (a, b))
-    one, other = a.T @ a / len(a), b.T @ b / len(b)
+    """Return the change of the covariances of columns between rows (n, c) and (m, c) in standard errors, (c, c)."""
+    one, other = covariance(a), covariance(b)
+    size_a, size_b = (np.sqrt(np.maximum(x.diagonal(), 1e-12)) for x in (one, other))
     error = np.outer(size_a, size_a) / math.sqrt(len(a)) + np.outer(size_b, size_b) / math.sqrt(len(b))
-    return np.asarray(np.abs(one - other) / error, dtype=np.float64)
+    return np.asarray(np.abs(one - other) / error)
 
 
-def _units(num: Parts, den: Parts) -> tuple[Integers, Floats, Floats]:
-    """Return the columns that vary, their centres and spreads, rounded: a median would be the value of a row."""
-    rows = np.concatenate([x[:: max(1, len(x) * len(num) // _QUARTERS)] for x in (*num, *den)])
-    low, middle, high = np.quantile(rows, (0.25, 0.5, 0.75), axis=0)
+def covariance(y: Singles) -> Floats:
+    """Return the covariances of columns of rows (n, c), (c, c)."""
+    mean = np.asarray(y.mean(0), dtype=np.float64)
+    return np.asarray((y.T @ y).astype(np.float64) / len(y) - np.outer(mean, mean))
+
+
+def _units(num: Floats, den: Floats) -> Contrast:
+    """Return an empty contrast of the columns that vary. Centres and units are rounded: a median is a row's value."""
+    rows = np.concatenate([num, den])
+    low, middle, high = np.quantile(rows[:: max(1, len(rows) // _QUARTERS)], (0.25, 0.5, 0.75), axis=0)
     spread, wide = (high - low) / _NORMAL, rows.std(0)
     unit = np.where(spread > 0.1 * wide, spread, wide)  # a rare indicator, or zeros with a few other values
     live = np.flatnonzero(unit > 1e-9 * np.maximum(np.abs(middle), 1e-300))
     scale = np.exp2(np.round(np.log2(unit[live])))
-    return live, np.round(16.0 * middle[live] / scale) / 16.0 * scale, scale
-
-
-def _marks(parts: Parts, columns: Integers, center: Floats, unit: Floats) -> Singles:
-    out = np.empty((sum(len(x) for x in parts), len(columns)), dtype=np.float32)
-    first = 0
-    for x in parts:
-        y = (x if len(columns) == x.shape[1] else x[:, columns]) - center
-        y /= unit
-        np.clip(y, -_FAR, _FAR, out=out[first : first + len(x)], casting="same_kind")
-        first += len(x)
-    return out
+    center = np.round(16.0 * middle[live] / scale) / 16.0 * scale
+    return Contrast(live, center, scale, np.zeros((0, 2), dtype=np.int64), np.zeros(2 * len(live)))
 
 
 def _features(y: Singles, pairs: Integers) -> Singles:
@@ -154,18 +180,18 @@ def _fit(num: Singles, den: Singles) -> tuple[Floats, float]:
     n, m, p = len(num), len(den), num.shape[1]
     one, other = num.mean(0), den.mean(0)
     middle = 0.5 * (one + other)
-    num, den = num - middle, den - middle
-    size = np.maximum(np.sqrt(0.5 * (np.square(num).mean(0) + np.square(den).mean(0))), 1e-6)
-    num, den = num / size, den / size
+    few = [x[:: max(1, len(x) // max(_BEND * p, 1000))] - middle for x in (num, den)]
+    gram = 0.5 * sum(x.T @ x / len(x) for x in few).astype(np.float64)
+    size = np.sqrt(np.maximum(gram.diagonal(), 1e-12))
     ridge = np.eye(p) * 2.0 / (n + m)
     gap = np.asarray((other - one) / size, dtype=np.float64)
-    gram = 0.5 * (num.T @ num / n + den.T @ den / m).astype(np.float64) + ridge
-    coef = np.linalg.solve(gram, gap)
+    coef = np.linalg.solve(gram / np.outer(size, size) + ridge, gap)
     both = float(coef @ gap)  # the sum of both divergences, to first order
     noise = p * (1.0 / n + 1.0 / m)
     share = max(0.0, 1.0 - noise / max(both, 1e-300))
     if share > 0.0 and both > _SMALL:
-        coef = _improved(num, den, coef, ridge)
+        single = size.astype(np.float32)
+        coef = _improved((num - middle) / single, (den - middle) / single, coef, ridge)
     return coef / size, share
 
 

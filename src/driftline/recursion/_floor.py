@@ -13,16 +13,16 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline.inference import NO_GAIN, Gain, held_out_gain, inflation
-from driftline.recursion._contrast import Contrast, learn, split
+from driftline.recursion._contrast import COLUMNS, Contrast, learn, split
 from driftline.recursion._partitions import Partitions, count, fix, floor_of
 from driftline.recursion._settings import StepSettings
-from driftline.recursion._state import Anchor, Track
+from driftline.recursion._state import Anchor, Step, Track
 
-__all__ = ["floor_on", "measured"]
+__all__ = ["floor_on", "measured", "recounted"]
 
 
 def measured(
-    track: Track, anchor: Anchor, arrived: Anchor, settings: StepSettings, factor: float = 1.0
+    track: Track, anchor: Anchor, taken: Step, settings: StepSettings, factor: float = 1.0
 ) -> tuple[Gain, Partitions | None]:
     """Return the floor of a step from an anchor, and the partitions with the counts of the window it arrives at.
 
@@ -30,37 +30,47 @@ def measured(
         track: the original's track before the step.
         factor: rows of which one is worth one independent row, for other reasons than their order (repeats).
     """
-    width = arrived.psi.standardizer.mean.shape[0]
-    num, den = anchor.window[:, :width], arrived.window[:, :width]
-    lag_num, lag_den = anchor.lag, arrived.lag
-    (known, held), (seen, unseen) = split(num), split(den)
-    learned = learn(known, seen)
+    width = taken.anchor.psi.standardizer.mean.shape[0]
+    num, den = anchor.window[:, :width], taken.anchor.window[:, :width]
     first, kept = track.step_log_ratio.size == 0, track.partitions
-    gain = NO_GAIN
-    if learned is not None and not _lost(lag_num, len(num), settings) and not _lost(lag_den, len(den), settings):
-        u = [learned.share * learned.contrast(*x) for x in (held, unseen)]
-        gain = held_out_gain(u[0], u[1], lag_num, lag_den, factor)
-    if first:
-        held, unseen = [np.concatenate(held)], [np.concatenate(unseen)]
-        kept = fix(learned, known, seen, held[0])
-        if kept is not None:
-            rows = _effective(kept.contrast, held[0], lag_num, len(num), settings)
-            kept = kept._replace(rows=np.array([rows / factor, 0.0]))
+    learned = None if not first and _is_quiet(taken, settings) else learn(num, den)
+    gain = Gain(0.0, 0.0) if learned is None else held_out_gain(*learned.values(), anchor.lag, taken.anchor.lag, factor)
+    if _lost(anchor.lag, len(num), settings) or _lost(taken.anchor.lag, len(den), settings):
+        gain = NO_GAIN
+    if first and learned is not None:
+        kept = fix(learned, num, den)
+        rows = _effective(kept.contrast, split(num)[1], anchor.lag, len(num), settings)
+        kept = kept._replace(rows=np.array([rows / factor, 0.0]))
     if kept is not None:  # pairs and the contrast were chosen with the help of a part of the first window
-        fresh = unseen[0] if first else den
-        rows = _effective(kept.contrast, fresh, lag_den, len(den), settings)
+        fresh = split(den)[1] if first else den
+        rows = _effective(kept.contrast, fresh, taken.anchor.lag, len(den), settings)
         kept = kept._replace(current=count(kept, fresh), rows=np.array([kept.rows[0], rows / factor]))
     return gain, kept
 
 
-def floor_on(partitions: Partitions | None, level: float, rows: Floats | None = None, lag: int = 0) -> float:
-    """Return the floor of KL(current‖original) over the current window, or over further rows; nan if there is none."""
+def _is_quiet(taken: Step, settings: StepSettings) -> bool:
+    """Say whether a step is so small that held-out rows would not show it: the floor is then 0, which is never wrong.
+
+    A small step of ``auto`` says so: it has the features of a contrast, and learns from all rows.
+    """
+    n, m, columns = len(taken.log_num), len(taken.log_den), taken.anchor.psi.standardizer.mean.shape[0]
+    noise = 2 * min(columns, COLUMNS) * (1.0 / n + 1.0 / m)
+    return settings.model == "auto" and taken.anchor.uncertainty is not None and taken.divergence < noise
+
+
+def floor_on(partitions: Partitions | None, level: float) -> float:
+    """Return the floor of KL(current‖original); nan if there is none."""
     if partitions is None:
         return math.nan
-    if rows is None:
-        return floor_of(partitions, partitions.current, float(partitions.rows[1]), level)
-    worth = len(rows) / inflation(partitions.contrast.marks(rows), lag)
-    return floor_of(partitions, count(partitions, rows), worth, level)
+    return floor_of(partitions, partitions.current, float(partitions.rows[1]), level)
+
+
+def recounted(partitions: Partitions | None, rows: Floats, lag: int, settings: StepSettings) -> Partitions | None:
+    """Return the partitions with counts of further rows of current, instead of its window."""
+    if partitions is None:
+        return None
+    worth = _effective(partitions.contrast, rows, lag, len(rows), settings)
+    return partitions._replace(current=count(partitions, rows), rows=np.array([partitions.rows[0], worth]))
 
 
 def _lost(lag: int, rows: int, settings: StepSettings) -> bool:
@@ -70,4 +80,6 @@ def _lost(lag: int, rows: int, settings: StepSettings) -> bool:
 
 def _effective(contrast: Contrast, rows: Floats, lag: int, of: int, settings: StepSettings) -> float:
     """Return how many independent rows these rows, of a window of so many, are worth; 0 if that is unknown."""
-    return 0.0 if _lost(lag, of, settings) else len(rows) / inflation(contrast.marks(rows), lag)
+    if _lost(lag, of, settings):
+        return 0.0
+    return len(rows) if lag == 0 else len(rows) / inflation(contrast.marks(rows).astype(np.float64), lag)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from driftline._inputs import Floats
 from driftline.fitting import Integers, chunks, column_edges
 from driftline.inference import cell_floors
-from driftline.recursion._contrast import Contrast, Learned, Parts, change
+from driftline.recursion._contrast import Contrast, Learned, change, covariance, split
 from driftline.recursion._evidence import coarse
 
 __all__ = ["Partitions", "Tally", "count", "fix", "floor_of"]
@@ -71,17 +71,15 @@ class Partitions(NamedTuple):
     rows: Floats
 
 
-def fix(learned: Learned | None, known: Parts, known_den: Parts, held: Floats) -> Partitions | None:
-    """Fix partitions on rows of the original, with their counts of held-out ones (n, D); None if there are none.
+def fix(learned: Learned, num: Floats, den: Floats) -> Partitions:
+    """Fix partitions on a part of the original's rows (n, D), with the counts of the others.
 
     Arguments:
-        learned: contrast of ``known`` rows of the original and ``known_den`` rows of the first window.
-        held: held-out rows of the original.
+        learned: contrast of the original and the first window, learned from the same part of both.
+        den: rows of the first window, (m, D).
     """
-    if learned is None:
-        return None
-    rows = np.concatenate(known)
-    sample = rows[:: max(1, len(rows) // _ROWS)]
+    (known, held), (seen, _) = split(num), split(den)
+    sample = known[:: max(1, len(known) // _ROWS)]
     found = [column_edges(column, _SHARES) for column in np.ascontiguousarray(sample.T)]
     live = np.array([j for j, edges in enumerate(found) if len(edges)], dtype=np.int64)
     edges = np.full((len(live), _COLUMN), np.inf)
@@ -94,7 +92,7 @@ def fix(learned: Learned | None, known: Parts, known_den: Parts, held: Floats) -
         live=live,
         edges=edges,
         groups=_groups(edges, sample[:, live]),
-        pairs=_pairs(contrast, live, known, known_den),
+        pairs=_pairs(contrast, live, known, seen),
         contrast=contrast,
         levels=_levels(contrast(sample)),
         merged=none,
@@ -102,7 +100,7 @@ def fix(learned: Learned | None, known: Parts, known_den: Parts, held: Floats) -
         current=none,
         rows=np.zeros(2),
     )
-    here, there = count(bare, rows), count(bare, held)
+    here, there = count(bare, known), count(bare, held)
     merged = Tally(*(_merged(a, b) for a, b in zip(here, there, strict=True)))
     return bare._replace(merged=merged, original=there, current=there)
 
@@ -128,9 +126,9 @@ def count(partitions: Partitions, x: Floats) -> Tally:
             edges = partitions.edges[j, : known[j], None]
             above[j, : known[j], : -(-n // 8)] = np.packbits(column > edges, axis=1)
         words = above.view(np.uint64)
-        coarse_words = words[np.arange(c)[:, None], partitions.groups]
         single += _ones(words)
-        pairs += _ones(coarse_words[one][:, :, None] & coarse_words[other][:, None])
+        words = words[np.arange(c)[:, None], partitions.groups]
+        pairs += _ones(words[one][:, :, None] & words[other][:, None])
         found = np.searchsorted(partitions.levels, partitions.contrast(x[at]))
         contrast += np.bincount(found, minlength=_CELLS + 1)
     edge = np.take_along_axis(single, partitions.groups, 1)
@@ -185,7 +183,7 @@ def _levels(values: Floats) -> Floats:
 
 
 def _groups(edges: Floats, x: Floats) -> Integers:
-    """Return places of the edges (c, 19) nearest to the quarters of rows (n, c), (c, 3): the last one if they are few."""
+    """Return places of the edges (c, 19) nearest to the quarters of rows (n, c), (c, 3); the last if they are few."""
     out = np.full((len(edges), _GROUPS - 1), _COLUMN - 1, dtype=np.int64)
     for j, row in enumerate(edges):
         below = np.searchsorted(np.sort(x[:, j]), row[np.isfinite(row)]) / len(x)
@@ -194,10 +192,10 @@ def _groups(edges: Floats, x: Floats) -> Integers:
     return out
 
 
-def _pairs(contrast: Contrast, live: Integers, num: Parts, den: Parts) -> Integers:
+def _pairs(contrast: Contrast, live: Integers, num: Floats, den: Floats) -> Integers:
     """Choose pairs of columns: those that depend on each other most, and those whose dependence changes most."""
-    a, b = contrast.marks(*num), contrast.marks(*den)
-    moves, holds = np.triu(change(a, b), 1), np.triu(np.abs(np.nan_to_num(_correlation(a))), 1)
+    a, b = contrast.marks(num), contrast.marks(den)
+    moves, holds = np.triu(change(a, b), 1), np.triu(_correlation(a), 1)
     c = len(contrast.columns)
     places = np.flatnonzero(np.triu(np.ones((c, c)), 1))
     if len(places) > _PAIRS:
@@ -212,9 +210,10 @@ def _pairs(contrast: Contrast, live: Integers, num: Parts, den: Parts) -> Intege
 
 
 def _correlation(y: npt.NDArray[np.float32]) -> Floats:
-    y = y - y.mean(0)
-    size = np.maximum(np.sqrt(np.square(y).mean(0)), 1e-6)
-    return np.asarray(y.T @ y / len(y) / np.outer(size, size), dtype=np.float64)
+    """Return the sizes of correlations of columns, (c, c)."""
+    spread = covariance(y)
+    size = np.sqrt(np.maximum(spread.diagonal(), 1e-12))
+    return np.asarray(np.abs(spread) / np.outer(size, size))
 
 
 def _merged(known: Integers, held: Integers) -> Integers:
@@ -235,6 +234,6 @@ def _merged(known: Integers, held: Integers) -> Integers:
 
 def _pooled(counts: Integers, at: Integers, width: int) -> Floats:
     """Add up the counts of merged cells, (parts, width)."""
-    out = np.zeros((len(counts), width))
-    np.add.at(out, (np.arange(len(counts))[:, None], at), counts)
-    return out
+    place = (width * np.arange(len(counts))[:, None] + at).ravel()
+    pooled = np.bincount(place, counts.ravel(), minlength=width * len(counts))
+    return np.asarray(pooled.reshape(-1, width), dtype=np.float64)

@@ -15,7 +15,7 @@ from driftline._overflow import quiet_overflow
 from driftline._threads import limited_threads
 from driftline.fitting import Design, LogLinear, LogLinearDesign, design_of, log_mean_exp, softmax
 from driftline.inference import Attribution, Doubt, DoubtCode, Estimate, Generator, Wide, attribute, members
-from driftline.recursion._floor import floor_on
+from driftline.recursion._floor import floor_on, recounted
 from driftline.recursion._settings import StepSettings
 from driftline.recursion._state import Anchor, Track, has_past, reach
 
@@ -105,11 +105,11 @@ def divergence(
     if kind != "reverse_kl":
         return estimate
     if of_step:
-        floor = track.gain.floor(level)
-    else:
-        lag = 0 if rows is None or settings is None else reach(track.current.psi.standardizer(rows), settings)
-        floor = floor_on(track.partitions, level, rows, lag)
-    return _with_floor(estimate, floor)
+        return _with_floor(estimate, track.gain.floor(level))
+    counts = track.partitions
+    if rows is not None and settings is not None:
+        counts = recounted(counts, rows, reach(track.current.psi.standardizer(rows), settings), settings)
+    return _with_floor(estimate, floor_on(counts, level))
 
 
 def _with_floor(estimate: Estimate, floor: float) -> Estimate:
@@ -118,8 +118,8 @@ def _with_floor(estimate: Estimate, floor: float) -> Estimate:
     if not floor > top:
         return replace(estimate, floor=floor)
     sentence = (
-        f"at least {floor:.3g} nats of drift show in plain counts of rows, the model finds {top:.3g} at most: it misses "
-        "drift; try model='auto' or 'mlp', or begin from a new original"
+        f"at least {floor:.3g} nats of drift show in plain counts of rows, the model finds {top:.3g} at most: it "
+        "misses drift; try model='auto' or 'mlp', or begin from a new original"
     )
     doubts = (*estimate.doubts, Doubt(DoubtCode.BELOW_FLOOR, sentence, ("reverse_kl",)))
     return replace(estimate, floor=floor, doubts=doubts)

@@ -93,8 +93,8 @@ class Track(NamedTuple):
     """Track of one original: the anchor its next step starts from, and the current one, which users ask about.
 
     ``step_log_ratio`` is the last step's normalised log-ratio on the current window, (n,); empty before the first step.
-    ``held`` counts the windows for which the anchor has stayed. ``gain`` is what held-out rows of the last step say for a
-    drift, ``partitions`` the counts of original and current window that bound the divergence from below.
+    ``held`` counts the windows for which the anchor has stayed. ``gain`` is what held-out rows of the last step say for
+    a drift, ``partitions`` the counts of original and current window that bound the divergence from below.
     """
 
     tau: int

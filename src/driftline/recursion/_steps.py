@@ -76,7 +76,7 @@ def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, po
         taken = taken._replace(anchor=taken.anchor._replace(known=taken.anchor.on_window()))
         arrived = taken.anchor._replace(window=_present(taken.anchor), forward=_forward(anchor, taken))
         stayed = 0 if advanced else (1 if name in via else track.held + 1)
-        floors = measured(track, anchor, arrived, settings)
+        floors = measured(track, anchor, taken, settings)
         tracks[name] = Track(track.tau, arrived if advanced else anchor, arrived, taken.log_den, stayed, *floors)
         reasons = "; ".join(filter(None, [reason, taken.note]))
         infos[name] = diagnose(anchor, taken, advanced, reasons, settings.names)
