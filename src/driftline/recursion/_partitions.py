@@ -20,11 +20,13 @@ from driftline.recursion._evidence import coarse
 
 __all__ = ["Partitions", "Tally", "count", "fix", "floor_of"]
 
+Counts = npt.NDArray[np.int32]
+
 # finer in the tails: a column that leaves its range is then seen to have left it by more than a tenth
 _SHARES = np.array([0.01, 0.05, 0.15, 0.32, 0.5, 0.68, 0.85, 0.95, 0.99])
 _COLUMN = 2 * len(_SHARES) + 1  # cells of a column at most; the last one ends at inf
 _GROUPS = 4  # cells of each column of a pair
-_PAIRS = 64  # pairs of columns: each partition makes the others' bounds a little lower
+_PAIRS = 256  # pairs of columns, all of 23: each partition makes the others' bounds a little lower
 _CELLS = 32  # cells of the contrast, and one more in its tail
 _TAIL = 0.995
 _ROWS = 4096  # rows that suffice to place edges
@@ -39,9 +41,9 @@ class Tally(NamedTuple):
     Shapes: ``contrast`` (1, 33), ``columns`` (c, 19), ``pairs`` (k, 16); cells that a partition has not are 0.
     """
 
-    contrast: Integers
-    columns: Integers
-    pairs: Integers
+    contrast: Counts
+    columns: Counts
+    pairs: Counts
 
 
 class Partitions(NamedTuple):
@@ -87,7 +89,7 @@ def fix(learned: Learned, num: Floats, den: Floats) -> Partitions:
         row[: len(found[j])] = found[j]
     contrast, values = learned.contrast, learned.contrast(sample)
     contrast = contrast._replace(coef=contrast.coef / max(float(values.std()), 1e-12))
-    none = Tally(*(np.zeros((0, 0), dtype=np.int64),) * 3)
+    none = Tally(*(np.zeros((0, 0), dtype=np.int32),) * 3)
     bare = Partitions(
         live=live,
         edges=edges,
@@ -132,7 +134,8 @@ def count(partitions: Partitions, x: Floats) -> Tally:
         found = np.searchsorted(partitions.levels, partitions.contrast(x[at]))
         contrast += np.bincount(found, minlength=_CELLS + 1)
     edge = np.take_along_axis(single, partitions.groups, 1)
-    return Tally(contrast, _cells(single, len(x)), _joint(edge[one], edge[other], pairs, len(x)))
+    counts = contrast, _cells(single, len(x)), _joint(edge[one], edge[other], pairs, len(x))
+    return Tally(*(found.astype(np.int32) for found in counts))
 
 
 def _cells(above: Integers, rows: int) -> Integers:
@@ -216,12 +219,12 @@ def _correlation(y: npt.NDArray[np.float32]) -> Floats:
     return np.asarray(np.abs(spread) / np.outer(size, size))
 
 
-def _merged(known: Integers, held: Integers) -> Integers:
+def _merged(known: Counts, held: Counts) -> Counts:
     """Return for each cell, (parts, cells), the one that it is merged with: those with few rows become one.
 
     If that one still has few, it is merged with the smallest of the others.
     """
-    out = np.tile(np.arange(known.shape[1]), (len(known), 1))
+    out = np.tile(np.arange(known.shape[1], dtype=np.int32), (len(known), 1))
     for row, a, b in zip(out, known, held, strict=True):
         few = (a < _FEW) | (b < _LEAST)
         others = np.flatnonzero(~few)
@@ -232,7 +235,7 @@ def _merged(known: Integers, held: Integers) -> Integers:
     return out
 
 
-def _pooled(counts: Integers, at: Integers, width: int) -> Floats:
+def _pooled(counts: Counts, at: Counts, width: int) -> Floats:
     """Add up the counts of merged cells, (parts, width)."""
     place = (width * np.arange(len(counts))[:, None] + at).ravel()
     pooled = np.bincount(place, counts.ravel(), minlength=width * len(counts))
