@@ -28,7 +28,7 @@ _FAR = 4.0  # robust standard deviations beyond which values are one
 _STRETCHES = 4  # parts of a window that are split alike: neighbours in time stay together
 _ENOUGH = 4000  # rows of a window that suffice to learn from; the others are held out
 _QUARTERS = 128  # rows that suffice for medians and quartiles
-_CHOICE = 1024  # rows of a window of which those to learn from suffice to choose columns
+_CHOICE = 512  # rows that suffice to choose columns
 _NORMAL = 1.349  # distance of a normal column's quartiles, in standard deviations
 _BEND = 12  # rows of a window for each coefficient that suffice for the curvature
 _CHUNK = 512  # rows at a time, which stay in the cache
@@ -97,11 +97,22 @@ def split(x: Numbers) -> tuple[Numbers, Numbers]:
     Rows may depend on their neighbours, so that every other row would be half known; and a window may drift itself, so
     that one half would differ from the other.
     """
-    share = min(0.5, _ENOUGH / max(len(x), 1))
-    starts = [len(x) * k // _STRETCHES for k in range(_STRETCHES + 1)]
-    ends = [a + round(share * (b - a)) for a, b in pairwise(starts)]
-    known = np.concatenate([x[a:b] for a, b in zip(starts, ends, strict=False)])
-    return known, np.concatenate([x[a:b] for a, b in zip(ends, starts[1:], strict=True)])
+    places = _stretches(len(x))
+    return np.concatenate([x[a:b] for a, b, _ in places]), np.concatenate([x[b:c] for _, b, c in places])
+
+
+def _stretches(rows: int) -> list[tuple[int, int, int]]:
+    """Return for each stretch where the rows to be learned from begin, where they end, and where the others end."""
+    share = min(0.5, _ENOUGH / max(rows, 1))
+    starts = [rows * k // _STRETCHES for k in range(_STRETCHES + 1)]
+    return [(a, a + round(share * (b - a)), b) for a, b in pairwise(starts)]
+
+
+def _some(x: Floats) -> Floats:
+    """Return a few of the rows to be learned from."""
+    places = _stretches(len(x))
+    every = max(1, sum(b - a for a, b, _ in places) // _CHOICE)
+    return np.concatenate([x[a:b:every] for a, b, _ in places])
 
 
 def learn(num: Floats, den: Floats) -> Learned | None:
@@ -109,7 +120,7 @@ def learn(num: Floats, den: Floats) -> Learned | None:
 
     None if nothing varies.
     """
-    some = [split(x[:: max(1, len(x) // _CHOICE)])[0] for x in (num, den)]
+    some = [_some(x) for x in (num, den)]
     bare = _units(*some)
     if len(bare.columns) == 0:
         return None
