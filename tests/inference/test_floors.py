@@ -119,11 +119,8 @@ def test_gains_allow_for_dependent_rows():
     assert above(15) < 0.06
 
 
-def test_repeats_can_be_told(rng):
-    num, den = rng.normal(0, 1, 2000), rng.normal(0.5, 1, 2000)
-    once, often = (held_out_gain(0.5 * num, 0.5 * den, factor=f) for f in (1.0, 5.0))
-    assert often.std_error == pytest.approx(math.sqrt(5.0) * once.std_error, rel=0.1)
-    assert held_out_gain(num, den, factor=100.0) == NO_GAIN
+def test_few_rows_have_no_gain(rng):
+    assert held_out_gain(rng.normal(size=40), rng.normal(5.0, 1.0, 4000)) == NO_GAIN
 
 
 def test_a_gain_without_a_number_has_no_floor():

@@ -8,8 +8,11 @@ import pytest
 from benchmarks.streams import HeavyClustersStream, LatentClassStream, SkewedStream, StillStream
 from driftline import ContinualDensityRatio, DensityRatio, Training
 from driftline.inference import DoubtCode, held_out_gain
+from driftline.recursion import Policy, StepSettings, start, step
 from driftline.recursion import _contrast as contrasts
+from driftline.recursion import _floor as floors
 from driftline.recursion import _partitions as partitions
+from driftline.recursion._log_linear import log_linear_step
 from driftline.synthetic import GaussianStream, MixtureStream
 
 NETWORK = pytest.param("mlp", marks=pytest.mark.networks)
@@ -245,10 +248,34 @@ def test_rows_that_depend_too_far_have_no_floor(rng):
     assert math.isnan(est.step_divergence().floor)
 
 
+def test_rows_that_repeat_can_be_told(rng):
+    """Quiet windows, each row five times and in any order: taken as different rows, they fool all bounds."""
+    settings, policy = StepSettings(model="quadratic"), Policy()
+    above = np.zeros(2)
+    for _ in range(10):
+        first, last = (rng.permutation(np.repeat(rng.normal(size=(400, 3)), 5, axis=0)) for _ in range(2))
+        state = start(first, settings)
+        track, taken = state.tracks["original"], log_linear_step(state.tracks["original"].anchor, last, settings, 0)
+        plain, told = (floors.measured(track, track.anchor, taken, settings, c) for c in ((1.0, 1.0), (5.0, 5.0)))
+        assert math.isnan(told[0].floor(0.95))
+        np.testing.assert_allclose(told[1].rows, [200, 200])
+        above += [floors.floor_on(plain[1], 0.95) > 0.0, floors.floor_on(told[1], 0.95) > 0.0]
+    assert above[1] == 0
+    assert above[0] >= 3
+    assert step(state, {"original": last}, settings, policy)[0].tracks["original"].partitions.rows[0] == 1000
+
+
 def test_few_rows_have_no_floor(rng):
     est = estimator("linear").fit(moved(0.0, 60, rng)).partial_fit(moved(3.0, 60, rng))
     assert not est.divergence().floor > 0.0
     assert not est.step_divergence().floor > 0.0
+    for rows in (10, 30):
+        est = estimator("linear").fit(moved(0.0, rows, rng)).partial_fit(moved(0.1, 3000, rng))
+        assert math.isnan(est.divergence().floor)
+        est = estimator("linear").fit(moved(0.0, 3000, rng)).partial_fit(moved(0.1, 3000, rng))
+        est.partial_fit(moved(3.0, rows, rng))
+        assert math.isnan(est.divergence().floor)
+        assert math.isnan(est.step_divergence().floor)
 
 
 STREAMS = {

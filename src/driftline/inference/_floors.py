@@ -37,7 +37,7 @@ class Gain(NamedTuple):
 NO_GAIN = Gain(math.nan, math.nan)
 
 
-def held_out_gain(u_num: Floats, u_den: Floats, lag_num: int = 0, lag_den: int = 0, factor: float = 1.0) -> Gain:
+def held_out_gain(u_num: Floats, u_den: Floats, lag_num: int = 0, lag_den: int = 0) -> Gain:
     r"""Return :math:`E_{den} u - \log E_{num} e^u` over rows that u = log den/num has not been learned from.
 
     It is below KL(den‖num) for any u (Donsker and Varadhan). So u may be clipped, above to a third of the logarithm of
@@ -47,18 +47,17 @@ def held_out_gain(u_num: Floats, u_den: Floats, lag_num: int = 0, lag_den: int =
     Arguments:
         u_num, u_den: values for rows of the two windows, (n,) and (m,).
         lag_num, lag_den: reach of the dependence between these rows.
-        factor: rows of which one is worth one independent row, for other reasons than their order (repeats).
     """
-    rows = min(len(u_num), len(u_den)) / factor
+    rows = min(len(u_num), len(u_den))
     if rows < _LEAST:
         return NO_GAIN
     most, middle = math.log(rows) / 3.0, 0.5 * (float(u_num.mean()) + float(u_den.mean()))
     u_num, u_den = (np.clip(u - middle, -1.5 * most, most) for u in (u_num, u_den))
     odds, n = np.exp(u_num), len(u_num)
-    unseen = factor * math.exp(float(u_den.max())) / n
+    unseen = math.exp(float(u_den.max())) / n
     mean = float(odds.mean()) + unseen
-    spread_num = factor * long_run_variance(odds, lag_num) / (n * mean) ** 2 + (unseen / mean) ** 2
-    spread_den = factor * long_run_variance(u_den, lag_den) / len(u_den) ** 2
+    spread_num = long_run_variance(odds, lag_num) / (n * mean) ** 2 + (unseen / mean) ** 2
+    spread_den = long_run_variance(u_den, lag_den) / len(u_den) ** 2
     value = float(u_den.mean()) - math.log(mean)
     return Gain(value, math.sqrt(spread_num + spread_den))
 

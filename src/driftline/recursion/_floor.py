@@ -21,30 +21,38 @@ from driftline.recursion._state import Anchor, Step, Track
 __all__ = ["floor_on", "measured", "recounted"]
 
 
+_LEAST = 100  # rows of a window: half of them are held out, and counts of fewer say nothing
+
+
 def measured(
-    track: Track, anchor: Anchor, taken: Step, settings: StepSettings, factor: float = 1.0
+    track: Track, anchor: Anchor, taken: Step, settings: StepSettings, copies: tuple[float, float] = (1.0, 1.0)
 ) -> tuple[Gain, Partitions | None]:
     """Return the floor of a step from an anchor, and the partitions with the counts of the window it arrives at.
 
     Arguments:
         track: the original's track before the step.
-        factor: rows of which one is worth one independent row, for other reasons than their order (repeats).
+        copies: rows of the anchor's window, and of the new one, that are worth one since they repeat each other. Copies
+            of rows that were learned from lie among the held-out ones: nothing is then said of the step, and the
+            contrast is not counted.
     """
     width = taken.anchor.psi.standardizer.mean.shape[0]
     num, den = anchor.window[:, :width], taken.anchor.window[:, :width]
-    first, kept = track.step_log_ratio.size == 0, track.partitions
-    learned = None if not first and _is_quiet(taken, settings) else learn(num, den)
-    gain = Gain(0.0, 0.0) if learned is None else held_out_gain(*learned.values(), anchor.lag, taken.anchor.lag, factor)
-    if _lost(anchor.lag, len(num), settings) or _lost(taken.anchor.lag, len(den), settings):
+    first, kept, repeated = track.step_log_ratio.size == 0, track.partitions, max(copies) > 1.0
+    few = min(len(num), len(den)) < _LEAST
+    learned = None if few or (not first and (repeated or _is_quiet(taken, settings))) else learn(num, den)
+    gain = Gain(0.0, 0.0)
+    if few or repeated or _lost(anchor.lag, len(num), settings) or _lost(taken.anchor.lag, len(den), settings):
         gain = NO_GAIN
+    elif learned is not None:
+        gain = held_out_gain(*learned.values(), anchor.lag, taken.anchor.lag)
     if first and learned is not None:
-        kept = fix(learned, num, den)
+        kept = fix(learned, num, den, contrasted=not repeated)
         rows = _effective(kept.contrast, split(num)[1], anchor.lag, len(num), settings)
-        kept = kept._replace(rows=np.array([rows / factor, 0.0]))
+        kept = kept._replace(rows=np.array([rows / copies[0], 0.0]))
     if kept is not None:  # pairs and the contrast were chosen with the help of a part of the first window
         fresh = split(den)[1] if first else den
         rows = _effective(kept.contrast, fresh, taken.anchor.lag, len(den), settings)
-        kept = kept._replace(current=count(kept, fresh), rows=np.array([kept.rows[0], rows / factor]))
+        kept = kept._replace(current=count(kept, fresh), rows=np.array([kept.rows[0], rows / copies[1]]))
     return gain, kept
 
 

@@ -73,12 +73,13 @@ class Partitions(NamedTuple):
     rows: Floats
 
 
-def fix(learned: Learned, num: Floats, den: Floats) -> Partitions:
+def fix(learned: Learned, num: Floats, den: Floats, *, contrasted: bool = True) -> Partitions:
     """Fix partitions on a part of the original's rows (n, D), with the counts of the others.
 
     Arguments:
         learned: contrast of the original and the first window, learned from the same part of both.
         den: rows of the first window, (m, D).
+        contrasted: whether the contrast has cells; otherwise it has one.
     """
     (known, held), (seen, _) = split(num), split(den)
     sample = known[:: max(1, len(known) // _ROWS)]
@@ -96,7 +97,7 @@ def fix(learned: Learned, num: Floats, den: Floats) -> Partitions:
         groups=_groups(edges, sample[:, live]),
         pairs=_pairs(contrast, live, known, seen),
         contrast=contrast,
-        levels=_levels(contrast(sample)),
+        levels=_levels(contrast(sample) if contrasted else np.zeros(0)),
         merged=none,
         original=none,
         current=none,
@@ -179,9 +180,9 @@ def floor_of(partitions: Partitions, current: Tally, rows: float, level: float) 
 def _levels(values: Floats) -> Floats:
     """Return the edges between the cells of the contrast, (32,), with the last one in its tail."""
     cells = min(_CELLS, len(values) // (2 * _FEW))
-    shares = np.append(np.arange(1, cells) / cells, _TAIL) if cells > 1 else np.zeros(0)
     out = np.full(_CELLS, np.inf)
-    out[: len(shares)] = coarse(np.quantile(values, shares))
+    if cells > 1:
+        out[:cells] = coarse(np.quantile(values, [*(np.arange(1, cells) / cells), _TAIL]))
     return out
 
 
