@@ -191,7 +191,7 @@ def test_cells_have_rows_and_no_edge_is_a_value(rng):
     num = table(3000, rng)
     found = fixed(num, table(3000, rng))
     for counts, at in zip(found.original, found.merged, strict=True):
-        pooled = partitions._pooled(counts, at, 33)
+        pooled = partitions._pooled(counts, at)
         assert (pooled.sum(1) == 1500).all()  # the held-out half, all of it
         assert ((pooled == 0) | (pooled >= 5)).all()
     continuous = num[:, [0, 3, 6]]

@@ -62,7 +62,7 @@ def held_out_gain(u_num: Floats, u_den: Floats, lag_num: int = 0, lag_den: int =
     return Gain(value, math.sqrt(spread_num + spread_den))
 
 
-def cell_floors(original: Floats, current: Floats, n: float, m: float, level: float) -> Floats:
+def cell_floors(original: Floats, current: Floats, n: float, m: float, level: float, of: int | None = None) -> Floats:
     r"""Return lower bounds of KL(current‖original), one for each partition, each allowing for the number of them.
 
     With shares P of the original's n effective rows and Q of m rows, in k cells, and :math:`L = \log Q/P`, it is
@@ -74,6 +74,7 @@ def cell_floors(original: Floats, current: Floats, n: float, m: float, level: fl
         original, current: counts, (partitions, cells), 0 where a partition has fewer cells. Cells without rows of the
             original must have been merged with others.
         n, m: effective rows of both: the counts' sums, less if rows depend on each other or repeat.
+        of: number of all partitions, if these are not all.
 
     >>> cell_floors(np.array([[500.0, 500.0]]), np.array([[900.0, 100.0]]), 1000, 1000, 0.95).round(2)
     array([0.31])
@@ -94,7 +95,7 @@ def cell_floors(original: Floats, current: Floats, n: float, m: float, level: fl
     spread = (roomy * np.square(log_odds - mean)).sum(1) / m + np.maximum((q * odds).sum(1) - 1.0, 0.0) / n
     spread += 0.5 * (k - 1) * (1.0 / m + 1.0 / n) ** 2
     bias = 0.5 * (k - 1) / m + 0.5 * (odds * (1.0 - p)).sum(1) / n
-    z = NormalDist().inv_cdf(1.0 - (0.5 - 0.5 * level) / len(original))
+    z = NormalDist().inv_cdf(1.0 - (0.5 - 0.5 * level) / (of or len(original)))
     return np.asarray(value - bias - z * np.sqrt(spread))
 
 

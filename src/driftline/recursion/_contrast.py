@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,17 +16,16 @@ import numpy.typing as npt
 from driftline._inputs import Floats
 from driftline.fitting import Integers, chunks
 
-__all__ = ["COLUMNS", "Contrast", "Learned", "change", "covariance", "learn", "split"]
+__all__ = ["COLUMNS", "Contrast", "Learned", "change", "covariance", "learn", "split", "thinning"]
 
 Singles = npt.NDArray[np.float32]
-Numbers = TypeVar("Numbers", Floats, Singles)
 
 COLUMNS = 40  # columns in a contrast, those that differ most: more would cost as much as the step
 _PRODUCTS = 24  # products of columns in it
 _CLEAR = 4.0  # standard errors by which a product differs to be in it
 _FAR = 4.0  # robust standard deviations beyond which values are one
 _STRETCHES = 4  # parts of a window that are split alike: neighbours in time stay together
-_ENOUGH = 4000  # rows of a window that suffice to learn from; the others are held out
+_ENOUGH = 4096  # rows to learn from, and rows held out, that suffice
 _QUARTERS = 128  # rows that suffice for medians and quartiles
 _CHOICE = 512  # rows that suffice to choose columns
 _NORMAL = 1.349  # distance of a normal column's quartiles, in standard deviations
@@ -91,8 +90,8 @@ class Learned(NamedTuple):
         return self.share * self.contrast.of(self.num), self.share * self.contrast.of(self.den)
 
 
-def split(x: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the rows to be learned from, half of them or fewer, and the others; each in several stretches.
+def split(x: Floats) -> tuple[Floats, Floats]:
+    """Return the rows to be learned from, one half of them, and the held-out ones; each in several stretches.
 
     Rows may depend on their neighbours, so that every other row would be half known; and a window may drift itself, so
     that one half would differ from the other.
@@ -103,16 +102,21 @@ def split(x: Numbers) -> tuple[Numbers, Numbers]:
 
 def _stretches(rows: int) -> list[tuple[int, int, int]]:
     """Return for each stretch where the rows to be learned from begin, where they end, and where the others end."""
-    share = min(0.5, _ENOUGH / max(rows, 1))
     starts = [rows * k // _STRETCHES for k in range(_STRETCHES + 1)]
-    return [(a, a + round(share * (b - a)), b) for a, b in pairwise(starts)]
+    return [(a, (a + b) // 2, b) for a, b in pairwise(starts)]
 
 
-def _some(x: Floats) -> Floats:
-    """Return a few of the rows to be learned from."""
-    places = _stretches(len(x))
-    every = max(1, sum(b - a for a, b, _ in places) // _CHOICE)
-    return np.concatenate([x[a:b:every] for a, b, _ in places])
+def thinning(rows: int) -> int:
+    """Return the distance between the rows of a half window that are used: as many as it takes, if it has more."""
+    return -(-rows // (2 * _ENOUGH))
+
+
+def _known(x: Floats, every: int) -> Floats:
+    return np.concatenate([x[a:b:every] for a, b, _ in _stretches(len(x))])
+
+
+def _held(x: Floats, every: int) -> Floats:
+    return np.concatenate([x[b:c:every] for _, b, c in _stretches(len(x))])
 
 
 def learn(num: Floats, den: Floats) -> Learned | None:
@@ -120,17 +124,18 @@ def learn(num: Floats, den: Floats) -> Learned | None:
 
     None if nothing varies.
     """
-    some = [_some(x) for x in (num, den)]
-    bare = _units(*some)
+    bare = _units(*(_known(x, max(1, len(x) // (2 * _CHOICE))) for x in (num, den)))
     if len(bare.columns) == 0:
         return None
+    known = [_known(x, thinning(len(x))) for x in (num, den)]
     if len(bare.columns) > COLUMNS:
-        kept = np.sort(np.argsort(_apart(*(bare.marks(x) for x in some)))[-COLUMNS:])
+        kept = np.sort(np.argsort(_apart(*(bare.marks(x[:: 1 + len(x) // _CHOICE]) for x in known)))[-COLUMNS:])
         bare = bare._replace(columns=bare.columns[kept], center=bare.center[kept], unit=bare.unit[kept])
-    (a, rest_a), (b, rest_b) = split(bare.marks(num)), split(bare.marks(den))
+    a, b = (bare.marks(x) for x in known)
     pairs = _products(a, b)
     coef, share = _fit(_features(a, pairs), _features(b, pairs))
-    return Learned(bare._replace(pairs=pairs, coef=coef), share, rest_a, rest_b)
+    held = (bare.marks(_held(x, thinning(len(x)))) for x in (num, den))
+    return Learned(bare._replace(pairs=pairs, coef=coef), share, *held)
 
 
 def change(a: Singles, b: Singles) -> Floats:

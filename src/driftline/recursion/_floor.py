@@ -12,8 +12,9 @@ import math
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline.fitting import Integers
 from driftline.inference import NO_GAIN, Gain, held_out_gain, inflation
-from driftline.recursion._contrast import COLUMNS, Contrast, learn, split
+from driftline.recursion._contrast import COLUMNS, Contrast, learn, split, thinning
 from driftline.recursion._partitions import Partitions, count, fix, floor_of
 from driftline.recursion._settings import StepSettings
 from driftline.recursion._state import Anchor, Step, Track
@@ -21,6 +22,7 @@ from driftline.recursion._state import Anchor, Step, Track
 __all__ = ["floor_on", "measured", "recounted"]
 
 
+_COUNTED = 5000  # rows of a window: the original's counts are the larger part of the noise, and are of all its rows
 _LEAST = 100  # rows of a window: half of them are held out, and counts of fewer say nothing
 
 
@@ -44,16 +46,23 @@ def measured(
     if few or repeated or _lost(anchor.lag, len(num), settings) or _lost(taken.anchor.lag, len(den), settings):
         gain = NO_GAIN
     elif learned is not None:
-        gain = held_out_gain(*learned.values(), anchor.lag, taken.anchor.lag)
+        lags = (-(-lag // thinning(len(x))) for lag, x in ((anchor.lag, num), (taken.anchor.lag, den)))
+        gain = held_out_gain(*learned.values(), *lags)
     if first and learned is not None:
         kept = fix(learned, num, den, contrasted=not repeated)
         rows = _effective(kept.contrast, split(num)[1], anchor.lag, len(num), settings)
         kept = kept._replace(rows=np.array([rows / copies[0], 0.0]))
     if kept is not None:  # pairs and the contrast were chosen with the help of a part of the first window
         fresh = split(den)[1] if first else den
+        some = fresh[_spread(len(fresh))]
         rows = _effective(kept.contrast, fresh, taken.anchor.lag, len(den), settings)
-        kept = kept._replace(current=count(kept, fresh), rows=np.array([kept.rows[0], rows / copies[1]]))
+        kept = kept._replace(current=count(kept, some), rows=np.array([kept.rows[0], min(rows / copies[1], len(some))]))
     return gain, kept
+
+
+def _spread(rows: int) -> Integers | slice:
+    """Return places of rows that suffice to be counted, spread over all of them."""
+    return slice(None) if rows <= _COUNTED else np.arange(_COUNTED) * rows // _COUNTED
 
 
 def _is_quiet(taken: Step, settings: StepSettings) -> bool:

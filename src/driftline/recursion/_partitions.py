@@ -165,16 +165,17 @@ def floor_of(partitions: Partitions, current: Tally, rows: float, level: float) 
 
     Together they are above the truth with chance (1 - level) / 2.
     """
-    width = max(_COLUMN, _GROUPS**2, _CELLS + 1)
-    both = []
-    for counts in (partitions.original, current):
-        parts = [_pooled(c, at, width) for c, at in zip(counts, partitions.merged, strict=True)]
-        both.append(np.concatenate(parts))
-    useful = (both[0] > 0.0).sum(1) > 1
-    if not useful.any() or min(float(partitions.rows[0]), rows) < 1.0:
+    parts = []
+    for then, now, at in zip(partitions.original, current, partitions.merged, strict=True):
+        counts = _pooled(then, at), _pooled(now, at)
+        useful = (counts[0] > 0.0).sum(1) > 1
+        parts.append((counts[0][useful], counts[1][useful]))
+    of = sum(len(then) for then, _ in parts)
+    if of == 0 or min(float(partitions.rows[0]), rows) < 1.0:
         return float("nan")
-    floors = cell_floors(both[0][useful], both[1][useful], float(partitions.rows[0]), rows, level)
-    return max(float(floors.max()), 0.0) if len(floors) else float("nan")
+    floors = [cell_floors(then, now, float(partitions.rows[0]), rows, level, of) for then, now in parts]
+    found = np.concatenate(floors)
+    return max(float(found.max()), 0.0) if len(found) else float("nan")
 
 
 def _levels(values: Floats) -> Floats:
@@ -236,8 +237,9 @@ def _merged(known: Counts, held: Counts) -> Counts:
     return out
 
 
-def _pooled(counts: Counts, at: Counts, width: int) -> Floats:
-    """Add up the counts of merged cells, (parts, width)."""
-    place = (width * np.arange(len(counts))[:, None] + at).ravel()
-    pooled = np.bincount(place, counts.ravel(), minlength=width * len(counts))
-    return np.asarray(pooled.reshape(-1, width), dtype=np.float64)
+def _pooled(counts: Counts, at: Counts) -> Floats:
+    """Add up the counts of merged cells, (parts, cells)."""
+    parts, width = counts.shape
+    place = (width * np.arange(parts)[:, None] + at).ravel()
+    pooled = np.bincount(place, counts.ravel(), minlength=width * parts)
+    return np.asarray(pooled.reshape(parts, width), dtype=np.float64)
