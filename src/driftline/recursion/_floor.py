@@ -22,7 +22,7 @@ from driftline.recursion._state import Anchor, Step, Track
 __all__ = ["floor_on", "measured", "recounted"]
 
 
-_COUNTED = 5000  # rows of a window: the original's counts are the larger part of the noise, and are of all its rows
+_COUNTED = 3000  # rows of a window, or half as many as of the original: its counts are the larger part of the noise
 _LEAST = 100  # rows of a window: half of them are held out, and counts of fewer say nothing
 
 
@@ -54,15 +54,15 @@ def measured(
         kept = kept._replace(rows=np.array([rows / copies[0], 0.0]))
     if kept is not None:  # pairs and the contrast were chosen with the help of a part of the first window
         fresh = split(den)[1] if first else den
-        some = fresh[_spread(len(fresh))]
+        some = fresh[_spread(len(fresh), max(_COUNTED, int(kept.original.contrast.sum()) // 2))]
         rows = _effective(kept.contrast, fresh, taken.anchor.lag, len(den), settings)
         kept = kept._replace(current=count(kept, some), rows=np.array([kept.rows[0], min(rows / copies[1], len(some))]))
     return gain, kept
 
 
-def _spread(rows: int) -> Integers | slice:
-    """Return places of rows that suffice to be counted, spread over all of them."""
-    return slice(None) if rows <= _COUNTED else np.arange(_COUNTED) * rows // _COUNTED
+def _spread(rows: int, most: int) -> Integers | slice:
+    """Return places of so many rows at most, spread over all of them."""
+    return slice(None) if rows <= most else np.arange(most) * rows // most
 
 
 def _is_quiet(taken: Step, settings: StepSettings) -> bool:
