@@ -77,7 +77,7 @@ def cell_floors(original: Floats, current: Floats, n: float, m: float, level: fl
         of: number of all partitions, if these are not all.
 
     >>> cell_floors(np.array([[500.0, 500.0]]), np.array([[900.0, 100.0]]), 1000, 1000, 0.95).round(2)
-    array([0.31])
+    array([0.3])
     """
     if len(original) == 0 or min(n, m) < _LEAST:
         return np.zeros(0)
