@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from driftline._inputs import Floats
 
-__all__ = ["Bins", "fit_bins"]
+__all__ = ["Bins", "column_edges", "fit_bins"]
 
 _BINS = 64  # bins of a column: finer ones follow single rows
 
@@ -64,6 +64,31 @@ def _edges(x: Floats) -> Floats:
     low, high = np.searchsorted(rank, middle - 0.25 * width), np.searchsorted(rank, middle + 0.25 * width)
     heaps = np.concatenate([[0], np.cumsum(heap)])
     free = (low < high) & (heaps[high + 1] == heaps[low])
+    lows, highs = np.concatenate([beside, low[free]]), np.concatenate([beside + 1, high[free]])
+    return _between(values[lows], values[highs], values)
+
+
+def column_edges(x: Floats, shares: Floats) -> Floats:
+    """Return edges, no more than two for each of these shares of the rows of a column (n,), with shares below them.
+
+    A column with few values gets an edge between any two of them, and a heap at a share a cell of its own. Edges are
+    rounded to about a quarter of the distance that they may move by, and no value of the column is an edge.
+
+    >>> column_edges(np.array([0.0, 0.0, 1.0, 1.0, 1.0]), np.array([0.25, 0.5, 0.75]))
+    array([0.5])
+    """
+    values, counts = np.unique(x, return_counts=True)
+    if len(values) <= len(shares) + 1:
+        return _between(values[:-1], values[1:], values)
+    gaps = np.diff(np.concatenate([[0.0], shares, [1.0]]))
+    slack = 0.25 * np.minimum(gaps[:-1], gaps[1:])
+    rank, n = np.cumsum(counts), len(x)
+    low, high = np.searchsorted(rank, n * (shares - slack)), np.searchsorted(rank, n * (shares + slack))
+    heaps = np.concatenate([[0], np.cumsum(counts >= n * slack.min())])
+    free = (low < high) & (heaps[high + 1] == heaps[low])
+    at = np.searchsorted(rank, n * shares[~free])
+    beside = np.unique(np.concatenate([at - 1, at]))
+    beside = beside[(beside >= 0) & (beside < len(values) - 1)]
     lows, highs = np.concatenate([beside, low[free]]), np.concatenate([beside + 1, high[free]])
     return _between(values[lows], values[highs], values)
 

@@ -14,6 +14,11 @@ from ._divergences import terms as terms
 from ._doubts import Doubt as Doubt
 from ._doubts import DoubtCode as DoubtCode
 from ._estimates import Estimate as Estimate
+from ._floors import NO_GAIN as NO_GAIN
+from ._floors import Gain as Gain
+from ._floors import cell_floors as cell_floors
+from ._floors import held_out_gain as held_out_gain
+from ._floors import inflation as inflation
 from ._influence import advance as advance
 from ._intervals import divergence_estimate as divergence_estimate
 from ._intervals import effective_sample_size as effective_sample_size

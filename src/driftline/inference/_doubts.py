@@ -27,6 +27,7 @@ class DoubtCode(StrEnum):
     NOISE_UNKNOWN = "noise_unknown"
     EXTRAPOLATED = "extrapolated"
     NETWORK_ERRORS = "network_errors"
+    BELOW_FLOOR = "below_floor"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,14 @@ class Estimate:
         noise_std: standard deviation of ``value`` with no drift.
         shared: share of this noise that comes from the original, and so is the same in all later windows.
         slope: rate at which the variance of ``value`` grows with the truth.
+        floor: bound that the truth falls below with chance (1 - ``level``) / 2 or less, whatever the model: from counts
+            and held-out rows; of ``reverse_kl`` only, ``nan`` if unknown.
         doubts: reasons not to trust it; empty if there are none.
 
     >>> print(Estimate(1.25, 0.1, 1.054, 1.446, 0.95))
     1.25 ± 0.1 (95% interval 1.054 to 1.446)
+    >>> print(Estimate(1.25, 0.1, 1.054, 1.446, 0.95, floor=0.62))
+    1.25 ± 0.1 (95% interval 1.054 to 1.446; at least 0.62 whatever the model)
     """
 
     value: float
@@ -36,14 +40,21 @@ class Estimate:
     shared: float = math.nan
     slope: float = math.nan
     doubts: tuple[Doubt, ...] = ()
+    floor: float = math.nan
+
+    @property
+    def has_floor(self) -> bool:
+        """Whether the floor says something: more than 0, and more than a twentieth of the value."""
+        return self.floor > 0.05 * max(self.value, 0.0)
 
     def __float__(self) -> float:
         return self.value
 
     def __str__(self) -> str:
+        least = f"; at least {self.floor:.4g} whatever the model" if self.has_floor else ""
         if not math.isfinite(self.std_error):
-            return f"{self.value:.4g} (no interval)"
+            return f"{self.value:.4g} (no interval{least})"
         level = f"{100 * self.level:.4g}%"
         if self.high == math.inf:
-            return f"at least {self.value:.4g} ± {self.std_error:.2g} ({level} interval from {self.low:.4g})"
-        return f"{self.value:.4g} ± {self.std_error:.2g} ({level} interval {self.low:.4g} to {self.high:.4g})"
+            return f"at least {self.value:.4g} ± {self.std_error:.2g} ({level} interval from {self.low:.4g}{least})"
+        return f"{self.value:.4g} ± {self.std_error:.2g} ({level} interval {self.low:.4g} to {self.high:.4g}{least})"

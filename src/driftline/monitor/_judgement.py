@@ -131,7 +131,8 @@ def _number(value: float) -> float:
 
 def plain(estimate: Estimate) -> Estimate:
     """Return an estimate as Records keep it, so that it equals the one read back."""
-    value, std_error, low, high, level = map(
-        _number, (estimate.value, estimate.std_error, estimate.low, estimate.high, estimate.level)
+    value, std_error, low, high, level, floor = map(
+        _number,
+        (estimate.value, estimate.std_error, estimate.low, estimate.high, estimate.level, estimate.floor),
     )
-    return Estimate(value, std_error, low, high, level)
+    return Estimate(value, std_error, low, high, level, floor=floor)

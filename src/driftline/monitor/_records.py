@@ -16,6 +16,7 @@ from driftline.monitor._settings import Settings
 __all__ = ["FIRST", "RECORD_SCHEMA", "Moved", "Original", "Record", "RecordError", "Run", "Status", "Summaries"]
 
 FIRST = "original"  # name of the original that a run begins with
+_PARTS = ("value", "std_error", "low", "high", "level", "floor")  # of an estimate that Records keep
 E = TypeVar("E", bound=StrEnum)
 Summaries = Mapping[str, Mapping[str, Any]]  # column -> its histogram, as `driftline.tables` describes it
 
@@ -53,7 +54,7 @@ class Record:
         rows: number of rows in the window.
         first_row: number of rows of the stream before the window.
         start, end: times between which the window lies, ISO 8601; None unless windows are cut by time.
-        divergences: estimates with intervals, by name; in nats if they have a unit.
+        divergences: estimates with intervals, by name; in nats if they have a unit. ``reverse_kl`` has a floor.
         step: KL(current‖previous window).
         signal: the alarm's decision after this window.
         causes: causes of that decision, as codes.
@@ -215,16 +216,14 @@ def _member(kind: type[E], value: Any, name: str) -> E:
 
 
 def _estimate_to_dict(estimate: Estimate) -> dict[str, float | None]:
-    return {name: _finite(getattr(estimate, name)) for name in ("value", "std_error", "low", "high", "level")}
+    return {name: _finite(getattr(estimate, name)) for name in _PARTS}
 
 
 def _estimate(data: Any, name: str) -> Estimate:
-    if set(data) != {"value", "std_error", "low", "high", "level"}:
+    if set(data) != set(_PARTS):
         raise ValueError(f"{name} has the parts {sorted(data)}")
-    value, std_error, low, high, level = (
-        _number(data[part], f"{name}.{part}") for part in ("value", "std_error", "low", "high", "level")
-    )
-    return Estimate(value, std_error, low, high, level)
+    value, std_error, low, high, level, floor = (_number(data[part], f"{name}.{part}") for part in _PARTS)
+    return Estimate(value, std_error, low, high, level, floor=floor)
 
 
 def _checked(data: Any) -> dict[str, Any]:
@@ -272,8 +271,8 @@ _COUNT = {"type": "integer", "minimum": 0}
 _TIME = {"type": ["string", "null"]}
 _ESTIMATE = {
     "type": "object",
-    "properties": dict.fromkeys(("value", "std_error", "low", "high", "level"), _NUMBER),
-    "required": ["value", "std_error", "low", "high", "level"],
+    "properties": dict.fromkeys(_PARTS, _NUMBER),
+    "required": list(_PARTS),
     "additionalProperties": False,
 }
 _MOVED = {

@@ -292,7 +292,8 @@ def _lbfgs_step(anchor: Anchor, window: Floats, problem: Problem, settings: Step
     coef = fit.coef[:-1].copy()
     coef[problem.before.positions(features)] += problem.coef
     psi = LogLinear(anchor.psi.standardizer, features, coef, problem.summaries)
-    arrived = arrive(anchor, window, psi, constant, settings)._replace(design=den, auditor=unseen(anchor.auditor))
+    lag = reach(den.live, settings, len(features.squares) if features.curved else None)
+    arrived = arrive(anchor, window, psi, constant, settings, lag)._replace(design=den, auditor=unseen(anchor.auditor))
     log_num, log_den = log_num + constant, log_den + constant
     info, loss = fit.info, loss_of(unnormalised(settings.objective))
     if loss.separable:  # the expected loss is that of the objective which determines the constant, without a penalty

@@ -16,6 +16,7 @@ from driftline._threads import limited_threads
 from driftline.fitting import Design, LogLinear, LogLinearDesign, design_of, log_mean_exp, softmax
 from driftline.inference import Attribution, Doubt, DoubtCode, Estimate, Generator, Wide, attribute, members
 from driftline.recursion._diagnostics import missing
+from driftline.recursion._floor import floor_on, recounted
 from driftline.recursion._settings import StepSettings
 from driftline.recursion._state import Anchor, Track, has_past, reach
 
@@ -101,6 +102,39 @@ def divergence(
         rows: further rows of current, instead of its window.
         settings: settings of the lag of these rows.
     """
+    estimate = _estimated(track, kind, level, of_step, rows, settings)
+    if kind != "reverse_kl":
+        return estimate
+    if of_step:
+        return _with_floor(estimate, track.gain.floor(level))
+    counts = track.partitions
+    if rows is not None and settings is not None:
+        counts = recounted(counts, rows, reach(track.current.psi.standardizer(rows), settings), settings)
+    return _with_floor(estimate, floor_on(counts, level))
+
+
+def _with_floor(estimate: Estimate, floor: float) -> Estimate:
+    """Attach a floor; an interval that lies below it is doubted."""
+    top = estimate.high if math.isfinite(estimate.high) else estimate.value
+    if not floor > top:
+        return replace(estimate, floor=floor)
+    sentence = (
+        f"at least {floor:.3g} nats of drift show in plain counts of rows, the model finds {top:.3g} at most: it "
+        "misses drift; try model='auto' or 'mlp', or begin from a new original"
+    )
+    doubts = (*estimate.doubts, Doubt(DoubtCode.BELOW_FLOOR, sentence, ("reverse_kl",)))
+    return replace(estimate, high=math.inf, floor=floor, doubts=doubts)
+
+
+def _estimated(
+    track: Track,
+    kind: str | Generator,
+    level: float,
+    of_step: bool,
+    rows: Floats | None,
+    settings: StepSettings | None,
+) -> Estimate:
+    """Return the estimate of a divergence by the model."""
     current, own_window = track.current, rows is None
     rows = current.window if rows is None else rows
     if of_step and track.step_log_ratio.size == 0:

@@ -8,9 +8,10 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline.fitting import Design, FitInfo, LogLinear, LogLinearDesign, Psi, Stacked, log_mean_exp
-from driftline.inference import Forward, Uncertainty, Wide, choose_lag
+from driftline.inference import NO_GAIN, Forward, Gain, Uncertainty, Wide, choose_lag
 from driftline.recursion._auditor import Auditor
 from driftline.recursion._evidence import Evidence
+from driftline.recursion._partitions import Partitions
 from driftline.recursion._settings import StepSettings
 
 __all__ = ["Anchor", "State", "Step", "Track", "arrive", "has_past", "reach", "track_of"]
@@ -94,7 +95,8 @@ class Track(NamedTuple):
     """Track of one original: the anchor its next step starts from, and the current one, which users ask about.
 
     ``step_log_ratio`` is the last step's normalised log-ratio on the current window, (n,); empty before the first step.
-    ``held`` counts the windows for which the anchor has stayed.
+    ``held`` counts the windows for which the anchor has stayed. ``gain`` is what held-out rows of the last step say for
+    a drift, ``partitions`` the counts of original and current window that bound the divergence from below.
     """
 
     tau: int
@@ -102,6 +104,8 @@ class Track(NamedTuple):
     current: Anchor
     step_log_ratio: Floats
     held: int
+    gain: Gain = NO_GAIN
+    partitions: Partitions | None = None
 
 
 class State(NamedTuple):

@@ -28,6 +28,7 @@ from driftline.inference import Forward, effective_sample_size, long_run_varianc
 from driftline.recursion._auditor import start_auditor
 from driftline.recursion._diagnostics import Info, diagnose
 from driftline.recursion._evidence import start_evidence
+from driftline.recursion._floor import measured
 from driftline.recursion._log_linear import log_linear_step, start_features
 from driftline.recursion._settings import NEWTON_FEATURES, Policy, StepSettings, is_network
 from driftline.recursion._state import Anchor, State, Step, Track, has_past, reach
@@ -76,7 +77,8 @@ def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, po
         taken = taken._replace(anchor=taken.anchor._replace(known=taken.anchor.on_window()))
         arrived = taken.anchor._replace(window=_present(taken.anchor), forward=_forward(anchor, taken))
         stayed = 0 if advanced else (1 if name in via else track.held + 1)
-        tracks[name] = Track(track.tau, arrived if advanced else anchor, arrived, taken.log_den, stayed)
+        floors = measured(track, anchor, taken, settings)
+        tracks[name] = Track(track.tau, arrived if advanced else anchor, arrived, taken.log_den, stayed, *floors)
         reasons = "; ".join(filter(None, [reason, taken.note]))
         infos[name] = diagnose(anchor, taken, advanced, reasons, settings.names)
     return State(tracks, t), Info(t, infos)
@@ -105,7 +107,7 @@ def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings)
             )._replace(wide=None, wide_step=None)
         else:
             anchor = _first_anchor(rows, standardizer, settings)
-        tracks[name] = track._replace(anchor=anchor, current=anchor, held=0)
+        tracks[name] = track._replace(anchor=anchor, current=anchor, held=0, partitions=None)
     return state._replace(tracks=tracks)
 
 

@@ -24,15 +24,17 @@ from driftline.fitting import (
     Tangents,
     Trees,
 )
-from driftline.inference import Forward, Uncertainty, Wide
+from driftline.inference import Forward, Gain, Uncertainty, Wide
 from driftline.recursion._auditor import Auditor
+from driftline.recursion._contrast import Contrast
 from driftline.recursion._evidence import Evidence
+from driftline.recursion._partitions import Partitions, Tally
 from driftline.recursion._screening import capacity
 from driftline.recursion._state import Anchor, State, Track
 
 __all__ = ["FORMAT", "VERSION", "StateFileError", "StoredArray", "contents", "dump", "parse"]
 
-VERSION = 7
+VERSION = 8
 FORMAT = "driftline-state"
 _SYMMETRIC = ("covariance", "inverse_hessian", "meat", "meat_num", "first", "origin_spread")
 _VECTORS = ("bias", "step_bias")
@@ -53,6 +55,8 @@ _MEANINGS = {
     "scores": "shapes of columns in the original: curves through averages of many rows",
     "summary": "summary densities of the original and of the window: clusters of many rows each",
     "learned": "features of the log-ratio that were learned from the original: clusters of many rows each",
+    "partitions": "counts of rows in cells that were fixed at the first step, of the original and of the window",
+    "gain": "what held-out rows of the last step say for a drift",
     "module": "weights of the network",
     "mean": "means of the encoded columns in the original",
     "scale": "standard deviations of the encoded columns in the original",
@@ -132,8 +136,11 @@ def _flatten(state: State, padded: bool) -> tuple[dict[str, Array], dict[str, An
         key = f"track.{track.tau}"
         arrays[f"{key}.held"] = np.array(track.held)
         arrays[f"{key}.step_log_ratio"] = track.step_log_ratio
+        arrays[f"{key}.gain"] = np.array(track.gain, dtype=np.float64)
+        if track.partitions is not None:
+            _write(track.partitions, f"{key}.partitions", arrays)
         same = track.anchor is track.current
-        entry: dict[str, Any] = {"tau": track.tau, "same": same}
+        entry: dict[str, Any] = {"tau": track.tau, "same": same, "partitions": track.partitions is not None}
         entry["current"] = _flatten_anchor(track.current, f"{key}.current", arrays, modules, padded)
         if not same:
             entry["anchor"] = _flatten_anchor(track.anchor, f"{key}.anchor", arrays, modules, padded)
@@ -359,7 +366,10 @@ def _restore(arrays: Mapping[str, Array], meta: Mapping[str, Any], factory: Modu
         current = _restore_anchor(arrays, f"{key}.current", entry["current"], module)
         anchor = current if entry["same"] else _restore_anchor(arrays, f"{key}.anchor", entry["anchor"], module)
         held = int(arrays[f"{key}.held"])
-        tracks[name] = Track(entry["tau"], anchor, current, arrays[f"{key}.step_log_ratio"], held)
+        gain = Gain(*arrays[f"{key}.gain"].tolist())
+        partitions = _read_partitions(f"{key}.partitions", arrays) if entry["partitions"] else None
+        step = arrays[f"{key}.step_log_ratio"]
+        tracks[name] = Track(entry["tau"], anchor, current, step, held, gain, partitions)
     return State(tracks, int(arrays["t"]))
 
 
@@ -420,6 +430,13 @@ def _read_auditor(key: str, arrays: Mapping[str, Array]) -> Auditor:
     numbers = {"width": float(found.width), "rows": float(found.rows)}
     counts = {"shared": bool(found.shared), "steps": int(found.steps), "since": int(found.since)}
     return Auditor(**found._asdict() | numbers | counts)
+
+
+def _read_partitions(key: str, arrays: Mapping[str, Array]) -> Partitions:
+    """Read the counts that a floor rests on."""
+    tallies = dict.fromkeys(("merged", "original", "current"), Tally)
+    found: Partitions = _read(Partitions, key, arrays, contrast=Contrast, **tallies)
+    return found
 
 
 def _read_wide(key: str, at: Integers, arrays: Mapping[str, Array]) -> Wide:

@@ -1,0 +1,102 @@
+"""The floor of a step and of all steps: bounds from below that hold whatever the model.
+
+Both rest on rows that nothing was learned from. A step has two windows at hand: a contrast learned from a part of each
+is judged on the rest. Of the original only counts are left later, on partitions that were fixed at the first step:
+partitions learned later would favour the rows they were learned from, and bounds of steps do not add up.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from driftline._inputs import Floats
+from driftline.fitting import Integers
+from driftline.inference import NO_GAIN, Gain, held_out_gain, inflation
+from driftline.recursion._contrast import COLUMNS, Contrast, learn, split, thinning
+from driftline.recursion._partitions import Partitions, count, fix, floor_of
+from driftline.recursion._settings import StepSettings
+from driftline.recursion._state import Anchor, Step, Track
+
+__all__ = ["floor_on", "measured", "recounted"]
+
+
+_COUNTED = 3000  # rows of a window, or half as many as of the original: its counts are the larger part of the noise
+_LEAST = 100  # rows of a window: half of them are held out, and counts of fewer say nothing
+
+
+def measured(
+    track: Track, anchor: Anchor, taken: Step, settings: StepSettings, copies: tuple[float, float] = (1.0, 1.0)
+) -> tuple[Gain, Partitions | None]:
+    """Return the floor of a step from an anchor, and the partitions with the counts of the window it arrives at.
+
+    Arguments:
+        track: the original's track before the step.
+        copies: rows of the anchor's window, and of the new one, that are worth one since they repeat each other. Copies
+            of rows that were learned from lie among the held-out ones: nothing is then said of the step, and the
+            contrast is not counted.
+    """
+    width = taken.anchor.psi.standardizer.mean.shape[0]
+    num, den = anchor.window[:, :width], taken.anchor.window[:, :width]
+    first, kept, repeated = track.step_log_ratio.size == 0, track.partitions, max(copies) > 1.0
+    few = min(len(num), len(den)) < _LEAST
+    learned = None if few or (not first and (repeated or _is_quiet(taken, settings))) else learn(num, den)
+    gain = Gain(0.0, 0.0)
+    if few or repeated or _lost(anchor.lag, len(num), settings) or _lost(taken.anchor.lag, len(den), settings):
+        gain = NO_GAIN
+    elif learned is not None:
+        lags = (-(-lag // thinning(len(x))) for lag, x in ((anchor.lag, num), (taken.anchor.lag, den)))
+        gain = held_out_gain(*learned.values(), *lags)
+    if first and learned is not None:
+        kept = fix(learned, num, den, contrasted=not repeated)
+        rows = _effective(kept.contrast, split(num)[1], anchor.lag, len(num), settings)
+        kept = kept._replace(rows=np.array([rows / copies[0], 0.0]))
+    if kept is not None:  # pairs and the contrast were chosen with the help of a part of the first window
+        fresh = split(den)[1] if first else den
+        some = fresh[_spread(len(fresh), max(_COUNTED, int(kept.original.contrast.sum()) // 2))]
+        rows = _effective(kept.contrast, fresh, taken.anchor.lag, len(den), settings)
+        kept = kept._replace(current=count(kept, some), rows=np.array([kept.rows[0], min(rows / copies[1], len(some))]))
+    return gain, kept
+
+
+def _spread(rows: int, most: int) -> Integers | slice:
+    """Return places of so many rows at most, spread over all of them."""
+    return slice(None) if rows <= most else np.arange(most) * rows // most
+
+
+def _is_quiet(taken: Step, settings: StepSettings) -> bool:
+    """Say whether a step is so small that held-out rows would not show it: the floor is then 0, which is never wrong.
+
+    A small step of ``auto`` says so: it has the features of a contrast, and learns from all rows.
+    """
+    n, m, columns = len(taken.log_num), len(taken.log_den), taken.anchor.psi.standardizer.mean.shape[0]
+    noise = 2 * min(columns, COLUMNS) * (1.0 / n + 1.0 / m)
+    return settings.model == "auto" and taken.anchor.uncertainty is not None and taken.divergence < noise
+
+
+def floor_on(partitions: Partitions | None, level: float) -> float:
+    """Return the floor of KL(current‖original); nan if there is none."""
+    if partitions is None:
+        return math.nan
+    return floor_of(partitions, partitions.current, float(partitions.rows[1]), level)
+
+
+def recounted(partitions: Partitions | None, rows: Floats, lag: int, settings: StepSettings) -> Partitions | None:
+    """Return the partitions with counts of further rows of current, instead of its window."""
+    if partitions is None:
+        return None
+    worth = _effective(partitions.contrast, rows, lag, len(rows), settings)
+    return partitions._replace(current=count(partitions, rows), rows=np.array([partitions.rows[0], worth]))
+
+
+def _lost(lag: int, rows: int, settings: StepSettings) -> bool:
+    """Say whether rows depend on each other for longer than can be measured: the search for it ends there."""
+    return settings.lag is None and lag > 0 and lag >= rows // 20
+
+
+def _effective(contrast: Contrast, rows: Floats, lag: int, of: int, settings: StepSettings) -> float:
+    """Return how many independent rows these rows, of a window of so many, are worth; 0 if that is unknown."""
+    if _lost(lag, of, settings):
+        return 0.0
+    return len(rows) if lag == 0 else len(rows) / inflation(contrast.marks(rows).astype(np.float64), lag)
