@@ -9,7 +9,7 @@ __all__ = ["Doubt", "DoubtCode"]
 
 
 class DoubtCode(StrEnum):
-    """Short names of the reasons: the first eight concern a step, the others a quantity computed after it."""
+    """Short names of the reasons: the first nine concern a step, the others a quantity computed after it."""
 
     NOT_CONVERGED = "not_converged"
     FEW_ROWS = "few_rows"
@@ -19,6 +19,7 @@ class DoubtCode(StrEnum):
     CONSTANT_MOVED = "constant_moved"
     DRIFT_MISSED = "drift_missed"
     SMALL_STEP = "small_step"
+    DEPENDENT_ROWS = "dependent_rows"
     FEW_FOR_WEIGHTS = "few_for_weights"
     FEW_FOR_DIVERGENCE = "few_for_divergence"
     FEW_FOR_KL = "few_for_kl"

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import nullcontext
 
@@ -20,6 +21,7 @@ from driftline.fitting import (
     Standardizer,
     Summaries,
     Summary,
+    find_repeats,
     first_summary,
     fit_standardizer,
     softmax,
@@ -28,8 +30,9 @@ from driftline.inference import Forward, effective_sample_size, long_run_varianc
 from driftline.recursion._diagnostics import Info, diagnose
 from driftline.recursion._evidence import start_evidence
 from driftline.recursion._log_linear import log_linear_step, start_features
+from driftline.recursion._rows import Curved, depends, own_rows, reach
 from driftline.recursion._settings import NEWTON_FEATURES, Policy, StepSettings, is_network
-from driftline.recursion._state import Anchor, State, Step, Track, has_past, reach
+from driftline.recursion._state import Anchor, State, Step, Track, has_past
 from driftline.recursion._wide import crowded
 
 __all__ = ["add_original", "restart", "start", "step"]
@@ -73,11 +76,11 @@ def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, po
         if name in via:
             reason = "step too large for the held anchor, stepped via the previous window; " + reason
         taken = taken._replace(anchor=taken.anchor._replace(known=taken.anchor.on_window()))
-        arrived = taken.anchor._replace(window=_present(taken.anchor), forward=_forward(anchor, taken))
+        arrived = _present(taken.anchor)._replace(forward=_forward(anchor, taken, settings))
         stayed = 0 if advanced else (1 if name in via else track.held + 1)
         tracks[name] = Track(track.tau, arrived if advanced else anchor, arrived, taken.log_den, stayed)
         reasons = "; ".join(filter(None, [reason, taken.note]))
-        infos[name] = diagnose(anchor, taken, advanced, reasons, settings.names)
+        infos[name] = diagnose(anchor, taken, advanced, reasons, own_rows(taken.anchor, settings), settings.names)
     return State(tracks, t), Info(t, infos)
 
 
@@ -96,7 +99,7 @@ def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings)
             stacked = np.concatenate([rows, before.window], 1)
             anchor = before._replace(
                 psi=Stacked(standardizer, before.psi), window=stacked, evidence=None, design=None, known=None
-            )._replace(wide=None, wide_step=None)
+            )._replace(wide=None, wide_step=None, rows=None)
         else:
             anchor = _first_anchor(rows, standardizer, settings)
         tracks[name] = track._replace(anchor=anchor, current=anchor, held=0)
@@ -105,31 +108,39 @@ def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings)
 
 def _first_anchor(window: Floats, standardizer: Standardizer, settings: StepSettings) -> Anchor:
     """Return the anchor where tracing begins: psi = 0 on the original's own samples."""
-    z = standardizer(window)
-    summary = _summary(z, settings)
+    z, repeats = standardizer(window), find_repeats(window)
+    worth = 1.0 if repeats is None else repeats.worth
+    summary = _summary(z if repeats is None else z[repeats.first], settings)
     if summary is not None and summary.scores is not None:
         standardizer = standardizer._replace(scores=summary.scores)
         z = standardizer(window)
-    features = start_features(z, settings.model, summary)
-    if summary is not None and crowded(features.size, 2 * len(z)):  # shapes and clusters are guesses, too
+    features = start_features(z, settings.model, summary, worth)
+    if summary is not None and crowded(features.size, 2 * len(z) / worth):  # shapes and clusters are guesses, too
         summary, standardizer = None, standardizer._replace(scores=None)
         z = standardizer(window)
         features = start_features(z, settings.model)
     screened = settings.model == "auto" and features.size < NEWTON_FEATURES
     evidence = start_evidence(z) if screened else None
-    lag = reach(z, settings)
+    lag = reach(Curved(z), settings, repeats)
     summaries = None
     if summary is not None and summary.mixture.components > 1:
         summaries = Summaries(summary.mixture, summary.mixture)
     psi = LogLinear(standardizer, features, np.zeros(features.size), summaries)
-    return Anchor(psi, 0.0, window, None, evidence, lag)
+    anchor = Anchor(psi, 0.0, window, None, evidence, lag)
+    return anchor._replace(rows=own_rows(anchor, settings))
 
 
 def _summary(z: Floats, settings: StepSettings) -> Summary | None:
     """Return the summary of the original's standardised rows for models that learn from it, if there is one."""
     if settings.model != "auto" or crowded(2 * z.shape[1], 2 * len(z)) or len(z) < _SUMMARISED:
         return None
-    return first_summary(z, seed=settings.seed)
+    rows = Curved(z)
+    every = math.ceil(depends(rows, reach(rows, settings, None), None, settings).time)
+    if every == 1:
+        return first_summary(z, seed=settings.seed)
+    # neighbours look like clusters: whether there are any is asked of rows that are far apart
+    apart = z[::every]
+    return None if len(apart) < _SUMMARISED else first_summary(apart, seed=settings.seed).refit(z)
 
 
 def _take(
@@ -152,13 +163,15 @@ def _take(
         return network_step(anchors, windows, taus, len(state.tracks), settings, seed)
 
 
-def _present(anchor: Anchor) -> Floats:
-    """Return the window in psi's own features; the columns stacked beside them are not needed again."""
+def _present(anchor: Anchor) -> Anchor:
+    """Return the anchor with its window in psi's own features; columns stacked beside them are not needed again."""
     width = anchor.psi.standardizer.mean.shape[0]
-    return anchor.window if anchor.window.shape[1] == width else np.ascontiguousarray(anchor.window[:, :width])
+    if anchor.window.shape[1] == width:
+        return anchor
+    return anchor._replace(window=np.ascontiguousarray(anchor.window[:, :width]), rows=None)
 
 
-def _forward(anchor: Anchor, taken: Step) -> Forward:
+def _forward(anchor: Anchor, taken: Step, settings: StepSettings) -> Forward:
     """Return KL(original‖current) after a step: its value before, plus the original's mean of the step's log-ratio.
 
     That mean is over the anchor's window, weighted by the ratio so far; in a first step, over the original itself.
@@ -166,8 +179,9 @@ def _forward(anchor: Anchor, taken: Step) -> Forward:
     log_weights, before = anchor.on_window(), anchor.forward
     weights = softmax(log_weights)
     gain = float(weights @ taken.log_num)
-    spread = long_run_variance(weights * (taken.log_num - gain), anchor.lag)
-    rows = min(before.rows, effective_sample_size(log_weights))
+    depend = own_rows(anchor, settings)
+    spread = long_run_variance(depend.merged(weights * (taken.log_num - gain)), depend.lag)
+    rows = min(before.rows, effective_sample_size(log_weights) / depend.worth)
     return Forward(before.value + gain, before.variance + spread, rows)
 
 
@@ -177,7 +191,9 @@ def _decide(taken: Step, policy: Policy, held: int) -> tuple[bool, str]:
         return True, ""
     size = taken.divergence
     # with fewer rows, a step needs more signal to stand out: the divergence of a null step is about parameters/rows
-    rows = min(taken.log_num.shape[0], taken.log_den.shape[0])
+    rows = float(min(taken.log_num.shape[0], taken.log_den.shape[0]))
+    if taken.anchor.rows is not None:
+        rows = min(rows, taken.anchor.rows.effective(taken.log_den.shape[0]))
     noise = 4.0 * taken.parameters / rows if isinstance(taken.anchor.psi, LogLinear) else 0.0
     enough = min(max(policy.enough, noise), 0.5 * (policy.enough + policy.too_much))
     if size >= enough:
