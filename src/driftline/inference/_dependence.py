@@ -91,15 +91,18 @@ def choose_lag(z: Floats, curved: int | None = None) -> int:
     # under independence the sum of n rho^2 has mean `count`; columns may be copies of each other, so its spread is
     # taken as that of a few independent ones
     enough = count * (1.0 + 12.0 / math.sqrt(min(count, 8)))
-    lag, quiet = 0, 0
+    lag, quiet, spread = 0, 0, np.ones(count)
     for k in range(1, n // 20 + 1):
         rho = np.einsum("ji,ji->j", series[:, k:], series[:, :-k]) / power
-        if n * float(rho @ rho) > enough:
+        if n * float(np.sum(rho * rho / spread)) > enough:
             lag, quiet = k, 0
         else:
             quiet += 1
             if quiet == _QUIET:
                 break
+        spread += 2.0 * rho * rho  # Bartlett's formula: dependence so far makes later correlations more variable
+    if lag and any(_is_endless(_correlations(values, size)) for values, size in zip(series, power, strict=True)):
+        return int(n // 20)
     # correlations too weak to be seen one by one still add up
     return min(math.ceil(1.5 * lag) + 1, n // 20) if lag else 0
 
@@ -110,7 +113,7 @@ def correlation_time(z: Floats, curved: int | None, lag: int) -> tuple[float, bo
     The former is :math:`1 + 2\sum_k\rho_k` by Geyer's initial monotone sequence: sums of two neighbouring correlations,
     which decrease for a reversible chain, up to the first that is not positive; the largest over columns and squares.
     Beyond twice the lag nothing counts as dependence, unless the lag is the longest there is and rows are still
-    correlated there, as those of a sorted table are. Noise alone may also reach that lag, but is not so large.
+    correlated there, as those of a sorted table are.
 
     Reference: Geyer, *Practical Markov chain Monte Carlo*, 1992.
 
@@ -127,12 +130,24 @@ def correlation_time(z: Floats, curved: int | None, lag: int) -> tuple[float, bo
         return 1.0, False
     most, times, endless = n // 20, [], False
     for values, size in zip(series, power, strict=True):  # one by one: the transforms of all take much room
-        rho = np.fft.irfft(np.square(np.abs(np.fft.rfft(values, 2 * n))), 2 * n)[: 2 * (n // 2)] / size
+        rho = _correlations(values, size)
         pairs = np.minimum.accumulate(rho[::2] + rho[1::2])
-        endless |= bool(lag >= most and rho[most // 2 : most + 1].mean() > _LASTING)
+        endless |= lag >= most and _is_endless(rho)
         sums = np.cumsum(np.maximum(pairs, 0.0))
         times.append((sums[min(lag, len(sums) - 1)], sums[-1]))
     return max(1.0, 2.0 * float(np.max(times, 0)[int(endless)]) - 1.0), endless
+
+
+def _correlations(values: npt.NDArray[np.float32], size: float) -> Floats:
+    """Return autocorrelations of centred values (n,) whose squares sum up to ``size``; an even number of them."""
+    n = len(values)
+    return np.asarray(np.fft.irfft(np.square(np.abs(np.fft.rfft(values, 2 * n))), 2 * n)[: 2 * (n // 2)] / size)
+
+
+def _is_endless(rho: Floats) -> bool:
+    """Say whether correlations last to the longest lag there is."""
+    most = len(rho) // 20
+    return bool(rho[most // 2 : most + 1].mean() > _LASTING)
 
 
 def _series(z: Floats, curved: int | None) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:

@@ -50,13 +50,11 @@ _KNOWN = 6000  # rows that suffice to relate previous and new features
 _EXTREME = 1e8  # standard deviations whose fourth power still fits in single precision
 
 
-def start_features(
-    z: Floats, model: str | ModuleFactory, summary: Summary | None = None, worth: float = 1.0
-) -> Features:
+def start_features(z: Floats, model: str | ModuleFactory, summary: Summary | None = None) -> Features:
     """Return the features a model begins with, centred and scaled on standardised rows (n, D).
 
     A column with normal scores has hinges from the start: what it looked like at first says little of how it moves.
-    With clusters, features of each of them belong to the model. ``worth`` is the number of rows that are worth one.
+    With clusters, features of each of them belong to the model.
     """
     if is_network(model) or model == "linear":
         return fit_features(z, squares=False, sparing=True)
@@ -70,7 +68,7 @@ def start_features(
         weight[columns, np.arange(len(columns))] = 1.0
         others: tuple[Learned, ...] = ()
         if summary.mixture.components > 1:
-            clusters = tangents_of(summary.mixture, z, _SUPPORT * worth)
+            clusters = tangents_of(summary.mixture, z, _SUPPORT)
             others = (Learned(clusters, np.zeros(z.shape[1]), np.ones(z.shape[1])),)
         return plain.extend(z, weight=weight, bias=-np.tile(_HINGES, len(mapped)), others=others)
     if z.shape[1] > PAIR_COLUMNS:

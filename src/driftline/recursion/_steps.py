@@ -109,16 +109,16 @@ def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings)
 def _first_anchor(window: Floats, standardizer: Standardizer, settings: StepSettings) -> Anchor:
     """Return the anchor where tracing begins: psi = 0 on the original's own samples."""
     z, repeats = standardizer(window), find_repeats(window)
-    worth = 1.0 if repeats is None else repeats.worth
-    summary = _summary(z if repeats is None else z[repeats.first], settings)
+    copies = slice(None) if repeats is None else repeats.first
+    summary = _summary(z[copies], settings)
     if summary is not None and summary.scores is not None:
         standardizer = standardizer._replace(scores=summary.scores)
         z = standardizer(window)
-    features = start_features(z, settings.model, summary, worth)
-    if summary is not None and crowded(features.size, 2 * len(z) / worth):  # shapes and clusters are guesses, too
+    features = start_features(z[copies], settings.model, summary)
+    if summary is not None and crowded(features.size, 2 * len(z[copies])):  # shapes and clusters are guesses, too
         summary, standardizer = None, standardizer._replace(scores=None)
         z = standardizer(window)
-        features = start_features(z, settings.model)
+        features = start_features(z[copies], settings.model)
     screened = settings.model == "auto" and features.size < NEWTON_FEATURES
     evidence = start_evidence(z) if screened else None
     lag = reach(Curved(z), settings, repeats)
