@@ -18,6 +18,7 @@ __all__ = ["Repeats", "find_repeats"]
 
 _REPEATED = 1.2  # rows that are worth one; with fewer, errors are off by less than a tenth
 _FINE = 0.9  # share of distinct rows that differ in one column
+_MANY = 50  # distinct rows; with fewer, a column that tells them apart may be one of categories
 _HEAP = 20  # times the median number of copies: a row such as "all missing", which is common by nature
 _FEW = 0.99  # share of distinct rows above which copies cannot add up to `_REPEATED`, being at most a heap
 _LOOKS = 4  # columns looked at for so many distinct values, before whole rows are compared
@@ -61,7 +62,7 @@ def find_repeats(rows: Floats) -> Repeats | None:
     heaps = counts > _HEAP * np.median(counts)
     copies = counts[~heaps].astype(np.float64)
     worth = float(copies @ copies / copies.sum())
-    if worth <= _REPEATED or not _has_fine_column(rows[first], _FINE * len(first)):
+    if worth <= _REPEATED or len(first) < _MANY or not _has_fine_column(rows[first], _FINE * len(first)):
         return None
     # in the order of the rows, those of a heap one by one
     own = np.where(heaps[place], np.arange(n), first[place])
