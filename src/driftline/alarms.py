@@ -27,9 +27,20 @@ import numpy.typing as npt
 from driftline._causes import Cause, Signal, reason
 from driftline._errors import Option, OptionError
 from driftline._roots import root
-from driftline.inference import Estimate, Law, law_of, quantiles, tail
+from driftline.inference import DoubtCode, Estimate, Law, law_of, quantiles, tail
 
-__all__ = ["AlarmMemory", "AlarmPolicy", "Cause", "Decision", "DriftAlarm", "Look", "Signal", "decide", "limit"]
+__all__ = [
+    "AlarmMemory",
+    "AlarmPolicy",
+    "Cause",
+    "Decision",
+    "DriftAlarm",
+    "Look",
+    "Signal",
+    "decide",
+    "is_withheld",
+    "limit",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -197,6 +208,11 @@ def _estimate(given: object, name: str) -> None:
         )
 
 
+def is_withheld(estimate: Estimate) -> bool:
+    """Say whether an interval was withheld because rows repeat or depend on each other."""
+    return any(doubt.code == DoubtCode.DEPENDENT_ROWS for doubt in estimate.doubts)
+
+
 def _checked(estimate: Estimate) -> Estimate:
     if not math.isfinite(estimate.std_error):
         raise ValueError(
@@ -267,6 +283,7 @@ def decide(
     """Return the new memory and the decision after a window, from its estimates alone.
 
     A window without error bars (too few rows for the model) leaves the signal as it is; the first look must have them.
+    Where an interval was withheld, since rows depend on each other, nothing says that all is well: a warning.
 
     Arguments:
         divergence: divergence between original and current, the sum of all drift.
@@ -276,11 +293,15 @@ def decide(
     _estimate(divergence, "divergence")
     if step is not None:
         _estimate(step, "step")
-    if memory.seen and not math.isfinite(divergence.std_error + (0.0 if step is None else step.std_error)):
+    withheld = is_withheld(divergence) or (step is not None and is_withheld(step))
+    finite = math.isfinite(divergence.std_error + (0.0 if step is None else step.std_error))
+    if not finite and (memory.seen or withheld):
         blind = Look(divergence.value, math.nan, math.nan)
-        unable = (Cause.NO_ERROR_BAR, Cause.SIGNAL_STANDS)
-        why = reason(unable, signal=memory.signal)
-        return memory._replace(seen=memory.seen + 1), Decision(Signal(memory.signal), unable, why, blind, None)
+        unsure = withheld and memory.signal == Signal.NORMAL and memory.seen >= policy.warm_up
+        unable = (Cause.NO_ERROR_BAR,) if unsure else (Cause.NO_ERROR_BAR, Cause.SIGNAL_STANDS)
+        signal = Signal.WARNING if unsure else Signal(memory.signal)
+        decision = Decision(signal, unable, reason(unable, signal=signal), blind, None)
+        return memory._replace(seen=memory.seen + 1), decision
     both = step is not None and policy.persistence == 1
     drift = _look(divergence, policy, _TOGETHER if both else 1.0, policy.persistence, memory.weights)
     change = None if step is None else _look(step, policy, _TOGETHER, 1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from driftline.fitting import Dense, LogLinearDesign, fit_features
-from driftline.inference import choose_lag, long_run_variance
+from driftline.inference import Dependence, choose_lag, correlation_time, long_run_variance
 from driftline.inference._dependence import long_run, positive
 from driftline.synthetic import GaussianStream
 
@@ -80,3 +80,35 @@ def test_long_run_is_the_flat_top_sum(rng):
 
 def test_positive_cuts_off_negative_eigenvalues():
     np.testing.assert_array_equal(positive(np.diag([2.0, -1.0])), np.diag([2.0, 0.0]))
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.6, 0.9])
+def test_correlation_time_of_ar1_rows(rho):
+    """The truth is (1 + rho) / (1 - rho); the largest of three columns and their squares lies somewhat above."""
+    truth, found = (1 + rho) / (1 - rho), []
+    for seed in range(30):
+        rows = ar1(np.random.default_rng(seed), 4000, 3, rho)
+        lag = choose_lag(rows)
+        assert 0 < lag < 200  # a twentieth of the rows, which noise does not reach
+        time, endless = correlation_time(rows, None, lag)
+        assert not endless
+        found.append(time)
+    assert 0.9 * truth < np.median(found) < 1.4 * truth
+
+
+def test_sorted_rows_depend_without_end(rng):
+    rows = rng.normal(size=(3000, 6))
+    in_order = rows[rows[:, 2].argsort()]
+    assert choose_lag(in_order) == 150
+    time, endless = correlation_time(in_order, None, 150)
+    assert endless
+    assert 3000 / time < 30.0
+    assert correlation_time(np.zeros((100, 2)), None, 5) == (1.0, False)
+
+
+def test_what_rows_support():
+    assert Dependence().supports(10, 100.0)  # independent rows have a doubt of their own
+    assert Dependence(5, None, 4.0).effective(1000) == 250.0
+    assert Dependence(5, None, 4.0).supports(1000, 50.0)
+    assert not Dependence(5, None, 4.0).supports(1000, 51.0)
+    assert not Dependence(5, None, 4.0, endless=True).supports(1000, 1.0)

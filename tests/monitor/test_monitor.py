@@ -423,3 +423,22 @@ def test_wrong_use(tmp_path):
             Monitor(tmp_path / "run")
         with Monitor.open(tmp_path / "run", readonly=True) as reader:
             assert len(reader.records) == 1
+
+
+def test_an_interval_that_was_withheld_is_neither_an_alarm_nor_a_green_light(tmp_path, rng):
+    """Sorted rows say nothing sure: whatever the tolerance, a warning with its reason, until rows do again."""
+
+    def window(ordered):
+        rows = pl.DataFrame({"a": rng.normal(size=600), "b": rng.normal(size=600)})
+        return rows.sort("a") if ordered else rows
+
+    source = pl.concat([window(ordered) for ordered in (False, False, True, False, False)])
+    for tolerance in (0.0, 5.0):
+        records = watched(tmp_path / f"{tolerance}.db", source, window=600, tolerance=tolerance, run_length=10_000)
+        blind = [r for r in records if r.drift is not None and not math.isfinite(r.drift.std_error)]
+        assert [r.window for r in blind] == [2, 3]  # the window, and the one whose step starts from it
+        assert all(r.signal == Signal.WARNING and r.doubts for r in blind)
+        assert "rows look sorted" in " ".join(blind[0].doubts)
+        assert "rows of the window before" in " ".join(blind[1].doubts)
+        assert records[-1].signal == Signal.NORMAL
+        assert records[-1].doubts == ()

@@ -120,7 +120,8 @@ def test_a_third_value_is_taken_in(values, model, between, rng):
         return rng.choice(values[: len(chances)], p=chances, size=(4000, 1))
 
     windows = [window(0.5, 0.5), window(0.4, 0.6), window(0.3, 0.6, 0.1), window(0.3, 0.5, 0.2), window(0.2, 0.4, 0.4)]
-    windows[0][:] = np.repeat(values[:2], 2000)[:, None]  # shares of one half: the scale of -1 and 1 is exactly 1
+    # shares of one half: the scale of -1 and 1 is exactly 1; in no order, as sorted rows have no error bars
+    windows[0][:] = rng.permutation(np.repeat(values[:2], 2000))[:, None]
     est = ContinualDensityRatio(model=model, ridge=1e-6, random_state=0).fit(windows[0])
     probe, seen = np.array(values)[:, None], []
     for now in windows[1:]:

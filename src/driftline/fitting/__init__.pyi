@@ -73,6 +73,8 @@ from ._objectives import logistic as logistic
 from ._objectives import lsif as lsif
 from ._objectives import nwj as nwj
 from ._objectives import unnormalised as unnormalised
+from ._repeats import Repeats as Repeats
+from ._repeats import find_repeats as find_repeats
 from ._scores import NormalScores as NormalScores
 from ._scores import far_from_normal as far_from_normal
 from ._scores import fit_scores as fit_scores

@@ -74,10 +74,13 @@ def fit_crossed(
     *,
     offset_num: Floats | None = None,
     offset_den: Floats | None = None,
+    weight_num: Floats | None = None,
+    weight_den: Floats | None = None,
     seed: int = 0,
 ) -> Crossed:
     """Boost trees towards log num/den minus the offsets, on rows (n, D) and (m, D).
 
+    Weights (n,) and (m,) say how much each row counts within its window; both windows count alike.
     All boosters have the same number of rounds, which minimises the loss on rows that they have not seen.
 
     >>> rng = np.random.default_rng(0)
@@ -87,6 +90,10 @@ def fit_crossed(
     (True, True)
     """
     problem = _problem(z_num, z_den, offset_num, offset_den)
+    if weight_num is not None or weight_den is not None:
+        pairs = (weight_num, len(z_num)), (weight_den, len(z_den))
+        rates = np.concatenate([np.ones(n) if weight is None else weight / weight.mean() for weight, n in pairs])
+        problem = problem._replace(weight=problem.weight * rates)
     rows, boosters = len(problem.label), _REPEATS * _FOLDS
     folds = np.stack([_folds((len(z_num), len(z_den)), seed + k) for k in range(_REPEATS)])
     unseen = folds + _FOLDS * np.arange(_REPEATS)[:, None]  # boosters that do not see the row, one of each division

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting._features import CHUNK, Features, chunks, rows_in_cache, score_rows
+from driftline.fitting._features import CHUNK, Features, Integers, chunks, rows_in_cache, score_rows
 from driftline.fitting._models import LogLinear, Psi, Stacked
 
 __all__ = ["Dense", "Design", "LogLinearDesign", "design_of", "gram_of"]
@@ -57,6 +57,10 @@ class Design(Protocol):
 
     def thin(self, every: int) -> Design:
         """Keep every ``every``-th row."""
+        ...
+
+    def pick(self, rows: Integers) -> Self:
+        """Keep the rows at these places."""
         ...
 
     def take(self, start: int, stop: int, every: int) -> Floats:
@@ -144,6 +148,10 @@ class Dense(NamedTuple):
     def thin(self, every: int) -> Dense:
         """Keep every ``every``-th row."""
         return Dense(self.matrix[::every])
+
+    def pick(self, rows: Integers) -> Dense:
+        """Keep the rows at these places."""
+        return Dense(self.matrix[rows])
 
     def take(self, start: int, stop: int, every: int) -> Floats:
         """Return every ``every``-th row from ``start`` to ``stop``."""
@@ -258,16 +266,23 @@ class LogLinearDesign:
         """Keep every ``every``-th row; the same is not made twice."""
         if every in self._thinned:
             return self._thinned[every]
-        z = np.ascontiguousarray(self.z[::every])
+        out = self._thinned[every] = self._part(slice(None, None, every))
+        return out
+
+    def pick(self, rows: Integers) -> LogLinearDesign:
+        """Keep the rows at these places."""
+        return self._part(rows)
+
+    def _part(self, rows: slice | Integers) -> LogLinearDesign:
+        z = np.ascontiguousarray(self.z[rows])
         out = copy.copy(self)
         out.z, out.shape = z, (len(z), self.shape[1])
-        out.crossed = None if self.crossed is None else np.ascontiguousarray(self.crossed[::every])
-        out.live = z if self.live is self.z else np.ascontiguousarray(self.live[::every])
+        out.crossed = None if self.crossed is None else np.ascontiguousarray(self.crossed[rows])
+        out.live = z if self.live is self.z else np.ascontiguousarray(self.live[rows])
         for made in ("_extra", "single"):  # no need to make these again
             if made in self.__dict__:
-                out.__dict__[made] = np.ascontiguousarray(self.__dict__[made][::every])
+                out.__dict__[made] = np.ascontiguousarray(self.__dict__[made][rows])
         out._thinned = {}
-        self._thinned[every] = out
         return out
 
     def take(self, start: int, stop: int, every: int) -> Floats:

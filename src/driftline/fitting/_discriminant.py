@@ -157,15 +157,18 @@ class Strong(NamedTuple):
     forward: float
 
 
-def strong_part(num: Design, den: Design, loss: Loss, of: Moments, ridge: float = 1.0) -> Strong:
+def strong_part(
+    num: Design, den: Design, loss: Loss, of: Moments, repetition: float = 1.0, ridge: float = 1.0
+) -> Strong:
     """Fit the features whose means differ most by themselves, exactly, and compare with Fisher's discriminant.
 
-    ``ridge`` is that of :func:`~driftline.fitting.fit_convex`, on features in pooled standard deviations.
+    ``repetition`` is the number of rows that are worth one, ``ridge`` that of :func:`~driftline.fitting.fit_convex`,
+    on features in pooled standard deviations.
     """
     n, m = of.rows_num, of.rows_den
     within = 1.0 - of.share * (1.0 - of.share) * of.shift**2
-    scores = np.abs(of.shift) / np.sqrt(np.maximum(within, 1e-6) * (1.0 / n + 1.0 / m))
-    order = np.argsort(-scores)[: (n + m) // _ROWS_EACH]
+    scores = np.abs(of.shift) / np.sqrt(np.maximum(within, 1e-6) * (1.0 / n + 1.0 / m) * repetition)
+    order = np.argsort(-scores)[: int((n + m) / repetition) // _ROWS_EACH]
     at = np.sort(order[scores[order] > _OUTSTANDING])
     if len(at) == 0:
         return Strong(at, np.zeros(0), 0.0, 0.0)
@@ -174,7 +177,7 @@ def strong_part(num: Design, den: Design, loss: Loss, of: Moments, ridge: float 
     apart = discriminant(of.part(at))
     k, half = len(at), 0.5 * apart.divergence
     # the noise of a fit of k parameters, half of it in each direction
-    noise = 0.5 * k * (1.0 / n + 1.0 / m)
+    noise = 0.5 * k * (1.0 / n + 1.0 / m) * repetition
     reverse, forward = -float(fit.log_den.mean()) - noise - half, float(fit.log_num.mean()) - noise - half
     return Strong(at, fit.coef[:-1] / of.scale[at] - apart.coef, reverse, forward)
 

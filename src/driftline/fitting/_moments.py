@@ -9,6 +9,7 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.fitting._designs import Design, Singles, forms_of
 from driftline.fitting._features import Integers, chunks, rows_in_cache
+from driftline.fitting._repeats import Repeats
 
 __all__ = ["BlockSums", "Moments", "block_sums", "moments", "window_gram"]
 
@@ -109,12 +110,16 @@ class BlockSums(NamedTuple):
         return (2.0 * long - short) / self.rows
 
 
-def block_sums(design: Design, of: Moments, lag: int) -> BlockSums:
-    """Return sums over blocks of rows that depend on their neighbours up to ``lag``."""
+def block_sums(design: Design, of: Moments, lag: int, repeats: Repeats | None = None) -> BlockSums:
+    """Return sums over blocks of rows that depend on their neighbours up to ``lag``, copies of a row in one block."""
     rows = design.shape[0]
     mean = design.pull(np.full(rows, 1.0 / rows))[:-1]
+    counts = np.ones(rows)
+    if repeats is not None:
+        design, counts = design.pick(repeats.first), repeats.counts
     parts = []
-    for size in (2 * lag, 4 * lag):
-        counts = np.minimum(size, rows - np.arange(0, rows, size))
-        parts.append((design.sums(np.ones(rows), size)[:, :-1] - counts[:, None] * mean) / of.scale)
+    # without a lag, the other window has one: then blocks of 2 and 4 rows; copies alone need no blocks
+    for size in (1, 1) if repeats is not None and lag == 0 else (2 * max(lag, 1), 4 * max(lag, 1)):
+        sums = design.sums(counts, size)
+        parts.append((sums[:, :-1] - sums[:, -1:] * mean) / of.scale)
     return BlockSums(parts[0], parts[1], rows)

@@ -51,12 +51,12 @@ def refit_density(density: Density, z: Floats) -> Density:
     return refit_mixture(density, z) if isinstance(density, Mixture) else refit_ellipsoids(density, z)
 
 
-def moved_density(density: Density, z: Floats) -> Density | None:
+def moved_density(density: Density, z: Floats, *, worth: float = 1.0) -> Density | None:
     """Return the density of a later window (n, D), or None where it predicts rows no better than the one before.
 
     Clusters that stand for anything but clusters move a good deal by chance, and that would be taken for drift. So what
     is fitted to half of the rows must predict the other half better, after a correction: a fit to all rows has half
-    the error, a quarter of the difference to what a fit says of its own rows.
+    the error, a quarter of the difference to what a fit says of its own rows. So many neighbours are ``worth`` one row.
     """
     part = (np.arange(len(z)) * 2 * _STRETCHES // len(z)) % 2  # stretches, since neighbours often depend on each other
     gains, optimism = [], 0.0
@@ -65,7 +65,7 @@ def moved_density(density: Density, z: Floats) -> Density | None:
         gains.append(fitted.log_density(other) - density.log_density(other))
         optimism += float((fitted.log_density(one) - density.log_density(one)).mean() - gains[-1].mean()) / 2.0
     gain = np.concatenate(gains)
-    if gain.mean() + optimism / 4.0 <= _MOVED * gain.std() / np.sqrt(len(gain)):
+    if gain.mean() + optimism / 4.0 <= _MOVED * gain.std() * np.sqrt(worth / len(gain)):
         return None
     return refit_density(density, z)
 

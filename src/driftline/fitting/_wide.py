@@ -18,6 +18,7 @@ from driftline.fitting._discriminant import Discriminant, Strong, discriminant, 
 from driftline.fitting._features import Features, Integers
 from driftline.fitting._fits import ConvexFit
 from driftline.fitting._moments import block_sums, moments
+from driftline.fitting._repeats import Repeats
 from driftline.fitting._shrinkage import Strengths, choose_strengths, fit_shrunk
 
 __all__ = ["WideFit", "feature_kinds", "fit_wide"]
@@ -60,6 +61,8 @@ def fit_wide(
     *,
     lag_num: int = 0,
     lag_den: int = 0,
+    repeats_num: Repeats | None = None,
+    repeats_den: Repeats | None = None,
     gram_num: Floats | None = None,
     gram_den: Floats | None = None,
 ) -> WideFit:
@@ -69,15 +72,17 @@ def fit_wide(
         num, den: designs of both windows, ending in a column of ones; features centred somewhere near their means.
         loss: a loss that is a sum over rows.
         kinds: kind of each feature (p,), see :func:`feature_kinds`.
-        lag_num, lag_den: rows over which neighbours depend on each other.
+        lag_num, lag_den: distinct rows over which neighbours depend on each other.
+        repeats_num, repeats_den: rows that are copies of each other, if there are any.
         gram_num, gram_den: those of :func:`~driftline.fitting.window_gram` where they are known: two thirds of the
             time of a step.
     """
     of = moments(num, den, gram_num, gram_den)
-    dependent = lag_num > 0 or lag_den > 0
-    sums = (block_sums(num, of, max(lag_num, 1)), block_sums(den, of, max(lag_den, 1))) if dependent else None
+    sums = None
+    if lag_num > 0 or lag_den > 0 or repeats_num is not None or repeats_den is not None:
+        sums = block_sums(num, of, lag_num, repeats_num), block_sums(den, of, lag_den, repeats_den)
     found = discriminant(of, sums)
-    strong = strong_part(num, den, loss, of)
+    strong = strong_part(num, den, loss, of, found.repetition)
     chosen = choose_strengths(of, kinds, strong.at, found.repetition)
     plain = found.coef.copy()
     plain[strong.at] += strong.coef

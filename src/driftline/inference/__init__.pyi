@@ -1,7 +1,9 @@
 from ._attribution import Attribution as Attribution
 from ._attribution import attribute as attribute
 from ._attribution import members as members
+from ._dependence import Dependence as Dependence
 from ._dependence import choose_lag as choose_lag
+from ._dependence import correlation_time as correlation_time
 from ._dependence import long_run as long_run
 from ._dependence import long_run_variance as long_run_variance
 from ._dependence import positive as positive
@@ -14,6 +16,7 @@ from ._divergences import terms as terms
 from ._doubts import Doubt as Doubt
 from ._doubts import DoubtCode as DoubtCode
 from ._estimates import Estimate as Estimate
+from ._estimates import withheld as withheld
 from ._floors import NO_GAIN as NO_GAIN
 from ._floors import Gain as Gain
 from ._floors import cell_floors as cell_floors
@@ -36,6 +39,8 @@ from ._theory import exponential_family_covariance as exponential_family_covaria
 from ._theory import gaussian_mean_shift as gaussian_mean_shift
 from ._theory import step_covariance as step_covariance
 from ._uncertainty import LEAST_SLACK as LEAST_SLACK
+from ._uncertainty import UNSUPPORTED as UNSUPPORTED
+from ._uncertainty import UNSUPPORTED_ORIGINAL as UNSUPPORTED_ORIGINAL
 from ._uncertainty import Forward as Forward
 from ._uncertainty import Uncertainty as Uncertainty
 from ._uncertainty import covariance as covariance

@@ -18,7 +18,7 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline.fitting import Design, Features, softmax
-from driftline.inference._dependence import long_run
+from driftline.inference._dependence import Dependence, long_run
 from driftline.inference._estimates import Estimate
 from driftline.inference._intervals import interval, is_noise_known, normal_interval
 from driftline.inference._uncertainty import LEAST_SLACK, Uncertainty, covariance, joined_later
@@ -59,7 +59,7 @@ def attribute(
     uncertainty: Uncertainty,
     design: Design,
     log_r: Floats,
-    lag: int,
+    dependence: Dependence,
     level: float,
     groups: Floats | None = None,
     top: int | None = None,
@@ -70,7 +70,7 @@ def attribute(
         coef: coefficients of the features, (p,).
         design: design of the current window, with its column of ones, (n, p+1).
         log_r: log-ratios of its rows, (n,).
-        lag: reach of the dependence between its rows.
+        dependence: dependence between its rows.
         level: confidence level.
         groups: columns that belong together, as ones in (groups, D), to get the contribution of each group instead.
         top: number of contributions, the largest ones, to estimate with their intervals; None for all.
@@ -81,12 +81,13 @@ def attribute(
     late, moved = joined_later(coef, uncertainty), uncertainty.mean - means
     if late.any():
         moved[late] = design.pull(softmax(log_r))[:-1][late] - means[late]
-    every = 1 if lag else max(1, n // max(_THIN, 10 * design.shape[1]))
-    part = design.thin(every) if every > 1 else design
+    every = max(1, n // max(_THIN, 10 * design.shape[1])) if dependence.independent else 1
+    part = design.thin(every) if every > 1 else dependence.distinct(design)
     score, one = uncertainty.score[::every], np.full_like(uncertainty.score[::every], 1.0 / n)
-    scale = n / part.shape[0]
-    own_spread = long_run(part, one, part, one, lag)[:-1, :-1] * scale
-    own_cross = uncertainty.inverse_hessian @ long_run(part, score, part, one, lag) * scale
+    scale = n / len(score)
+    score, one = dependence.merged(score), dependence.merged(one)
+    own_spread = long_run(part, one, part, one, dependence.lag)[:-1, :-1] * scale
+    own_cross = uncertainty.inverse_hessian @ long_run(part, score, part, one, dependence.lag) * scale
     spread_coef = covariance(uncertainty)[:-1, :-1]
     spread_moved = uncertainty.origin_spread[:-1, :-1] + own_spread
     cross = uncertainty.origin[:-1, :-1] + own_cross[:-1, :-1]

@@ -10,17 +10,70 @@ Reference: Politis and Romano, *Bias-corrected nonparametric spectral estimation
 from __future__ import annotations
 
 import math
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import Design
+from driftline.fitting import Design, Repeats, Scores
 
-__all__ = ["choose_lag", "long_run", "long_run_variance", "positive"]
+__all__ = ["Dependence", "choose_lag", "correlation_time", "long_run", "long_run_variance", "positive"]
 
 _ROWS = 8192  # enough rows to find the reach of dependence; also the rows multiplied at a time
+ROWS_EACH = 5.0  # effective rows for each parameter: with fewer, expansions around the truth no longer hold
 _QUIET = 3  # lags in a row without correlation that end the search
 _PARTS = 4  # blocks per lag
+_LASTING = 0.2  # mean correlation over the longer half of all lags: much more than noise shows
+
+
+_Design = TypeVar("_Design", bound=Design)
+
+
+class Dependence(NamedTuple):
+    """How the rows of a window depend on each other: as copies, and then as neighbours.
+
+    Attributes:
+        lag: number of rows, each distinct one counted once, over which neighbours depend on each other; 0 for none.
+        repeats: which rows are copies of each other; None if none are.
+        time: number of neighbours that are worth one, see :func:`correlation_time`.
+        endless: whether neighbours still depend on each other at the longest lag there is.
+    """
+
+    lag: int = 0
+    repeats: Repeats | None = None
+    time: float = 1.0
+    endless: bool = False
+
+    @property
+    def independent(self) -> bool:
+        """Whether no row depends on another."""
+        return self.lag == 0 and self.repeats is None
+
+    @property
+    def worth(self) -> float:
+        """Number of rows that are worth one as copies of each other."""
+        return 1.0 if self.repeats is None else self.repeats.worth
+
+    def effective(self, rows: int) -> float:
+        """Return the number of independent rows that say as much as these."""
+        return rows / (self.worth * self.time)
+
+    def supports(self, rows: int, parameters: float) -> bool:
+        """Say whether so many rows, if they depend on each other, suffice for error bars of a fit."""
+        return self.independent or (not self.endless and self.effective(rows) >= ROWS_EACH * parameters)
+
+    def merged(self, values: Floats) -> Floats:
+        """Return values (n,) summed over copies, (k,)."""
+        return values if self.repeats is None else self.repeats.sums(values)
+
+    def merged_scores(self, scores: Scores) -> Scores:
+        """Return derivatives of rows summed over copies."""
+        return scores if self.repeats is None else Scores(*(self.repeats.sums(part) for part in scores))
+
+    def distinct(self, design: _Design) -> _Design:
+        """Return the distinct rows of a design."""
+        return design if self.repeats is None else design.pick(self.repeats.first)
 
 
 def choose_lag(z: Floats, curved: int | None = None) -> int:
@@ -31,30 +84,80 @@ def choose_lag(z: Floats, curved: int | None = None) -> int:
     >>> choose_lag(np.random.default_rng(0).normal(size=(2000, 3)))
     0
     """
-    rows = np.clip(z[:_ROWS], -4.0, 4.0).astype(np.float32)
-    n = rows.shape[0]
-    series = np.concatenate([rows, np.square(rows[:, :curved])], 1)
-    series -= series.mean(0)
-    power = np.square(series).sum(0)
-    kept = power > 1e-6 * n
-    if n < 50 or not kept.any():
+    series, power = _series(z, curved)
+    count, n = series.shape
+    if n < 50 or not count:
         return 0
-    series, power = np.ascontiguousarray(series[:, kept].T), power[kept]
-    count = len(series)
     # under independence the sum of n rho^2 has mean `count`; columns may be copies of each other, so its spread is
     # taken as that of a few independent ones
     enough = count * (1.0 + 12.0 / math.sqrt(min(count, 8)))
-    lag, quiet = 0, 0
+    lag, quiet, spread = 0, 0, np.ones(count)
     for k in range(1, n // 20 + 1):
         rho = np.einsum("ji,ji->j", series[:, k:], series[:, :-k]) / power
-        if n * float(rho @ rho) > enough:
+        if n * float(np.sum(rho * rho / spread)) > enough:
             lag, quiet = k, 0
         else:
             quiet += 1
             if quiet == _QUIET:
                 break
+        spread += 2.0 * rho * rho  # Bartlett's formula: dependence so far makes later correlations more variable
+    if lag and any(_is_endless(_correlations(values, size)) for values, size in zip(series, power, strict=True)):
+        return int(n // 20)
     # correlations too weak to be seen one by one still add up
     return min(math.ceil(1.5 * lag) + 1, n // 20) if lag else 0
+
+
+def correlation_time(z: Floats, curved: int | None, lag: int) -> tuple[float, bool]:
+    r"""Return the number of standardised rows (n, D) that are worth one, and whether they depend beyond any lag.
+
+    The former is :math:`1 + 2\sum_k\rho_k` by Geyer's initial monotone sequence: sums of two neighbouring correlations,
+    which decrease for a reversible chain, up to the first that is not positive; the largest over columns and squares.
+    Beyond twice the lag nothing counts as dependence, unless the lag is the longest there is and rows are still
+    correlated there, as those of a sorted table are.
+
+    Reference: Geyer, *Practical Markov chain Monte Carlo*, 1992.
+
+    >>> rows = [0.0]
+    >>> for step in np.random.default_rng(0).normal(size=20_000):
+    ...     rows.append(0.8 * rows[-1] + 0.6 * step)
+    >>> time, endless = correlation_time(np.array(rows)[:, None], None, 30)
+    >>> bool(abs(time - 9.0) < 2.0), endless
+    (True, False)
+    """
+    series, power = _series(z, curved)
+    count, n = series.shape
+    if not count:
+        return 1.0, False
+    most, times, endless = n // 20, [], False
+    for values, size in zip(series, power, strict=True):  # one by one: the transforms of all take much room
+        rho = _correlations(values, size)
+        pairs = np.minimum.accumulate(rho[::2] + rho[1::2])
+        endless |= lag >= most and _is_endless(rho)
+        sums = np.cumsum(np.maximum(pairs, 0.0))
+        times.append((sums[min(lag, len(sums) - 1)], sums[-1]))
+    return max(1.0, 2.0 * float(np.max(times, 0)[int(endless)]) - 1.0), endless
+
+
+def _correlations(values: npt.NDArray[np.float32], size: float) -> Floats:
+    """Return autocorrelations of centred values (n,) whose squares sum up to ``size``; an even number of them."""
+    n = len(values)
+    return np.asarray(np.fft.irfft(np.square(np.abs(np.fft.rfft(values, 2 * n))), 2 * n)[: 2 * (n // 2)] / size)
+
+
+def _is_endless(rho: Floats) -> bool:
+    """Say whether correlations last to the longest lag there is."""
+    most = len(rho) // 20
+    return bool(rho[most // 2 : most + 1].mean() > _LASTING)
+
+
+def _series(z: Floats, curved: int | None) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Return columns and squares that vary, centred, (k, n), and the sums of their squares, (k,)."""
+    rows = np.clip(z[:_ROWS], -4.0, 4.0).astype(np.float32)
+    series = np.concatenate([rows, np.square(rows[:, :curved])], 1)
+    series -= series.mean(0)
+    power = np.square(series).sum(0)
+    kept = power > 1e-6 * len(rows)
+    return np.ascontiguousarray(series[:, kept].T), power[kept]
 
 
 def long_run(left: Design, left_values: Floats, right: Design, right_values: Floats, lag: int) -> Floats:

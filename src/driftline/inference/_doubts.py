@@ -9,7 +9,7 @@ __all__ = ["Doubt", "DoubtCode"]
 
 
 class DoubtCode(StrEnum):
-    """Short names of the reasons: the first nine concern a step, the others a quantity computed after it."""
+    """Short names of the reasons: the first ten concern a step, the others a quantity computed after it."""
 
     NOT_CONVERGED = "not_converged"
     FEW_ROWS = "few_rows"
@@ -20,6 +20,7 @@ class DoubtCode(StrEnum):
     DRIFT_MISSED = "drift_missed"
     SMALL_STEP = "small_step"
     MODEL_MISSES = "model_misses"
+    DEPENDENT_ROWS = "dependent_rows"
     FEW_FOR_WEIGHTS = "few_for_weights"
     FEW_FOR_DIVERGENCE = "few_for_divergence"
     FEW_FOR_KL = "few_for_kl"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from driftline.inference._doubts import Doubt
 
-__all__ = ["Estimate"]
+__all__ = ["Estimate", "withheld"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +58,17 @@ class Estimate:
         if self.high == math.inf:
             return f"at least {self.value:.4g} ± {self.std_error:.2g} ({level} interval from {self.low:.4g}{least})"
         return f"{self.value:.4g} ± {self.std_error:.2g} ({level} interval {self.low:.4g} to {self.high:.4g}{least})"
+
+
+def withheld(estimate: Estimate) -> Estimate:
+    """Return an estimate without its interval, where nothing is known about its error."""
+    return replace(
+        estimate,
+        std_error=math.nan,
+        low=-math.inf,
+        high=math.inf,
+        noise=math.nan,
+        noise_std=math.nan,
+        shared=math.nan,
+        slope=math.nan,
+    )

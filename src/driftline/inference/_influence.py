@@ -14,8 +14,8 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline.fitting import ConvexFit, Design, Scores, half_inverse
-from driftline.inference._dependence import long_run, positive
-from driftline.inference._uncertainty import Uncertainty, mirrored
+from driftline.inference._dependence import Dependence, long_run, positive
+from driftline.inference._uncertainty import UNSUPPORTED, UNSUPPORTED_ORIGINAL, Uncertainty, mirrored
 
 __all__ = ["advance"]
 
@@ -33,8 +33,8 @@ def advance(
     design_num: Design,
     design_den: Design,
     fit: ConvexFit,
-    lag_num: int,
-    lag_den: int,
+    rows_num: Dependence,
+    rows_den: Dependence,
 ) -> Uncertainty:
     """Close the numerator window of a step and open its denominator window.
 
@@ -44,20 +44,28 @@ def advance(
         design_past: design of the numerator window in the features that ``past.score`` belongs to, (n, q+1).
         design_num, design_den: designs of both windows with their column of ones, (n, p+1) and (m, p+1).
         fit: fit of the step.
-        lag_num, lag_den: reach of the dependence between rows of the two windows.
+        rows_num, rows_den: dependence between the rows of each window.
     """
-    num, den = _Role(design_num, fit.score_num, lag_num), _Role(design_den, fit.score_den, lag_den)
-    before = num if past is None else _Role(design_past, past.score, lag_num)
+    num, den = _role(design_num, fit.score_num, rows_num), _role(design_den, fit.score_den, rows_den)
+    before = num if past is None else _role(design_past, past.score, rows_num)
     every = _thinning(num, before)  # the same for both roles, so that their errors cancel
     meat_num, meat = _meat(num, num, every), _meat(den, den, _thinning(den))
-    meat = positive(meat) if lag_den else meat
-    inverse, slack = _inverse_hessian(num, den, fit, meat_num + meat)
-    step = _Step(_side(num, fit.num, meat_num, inverse), _side(den, fit.den, meat, inverse), inverse)
+    meat = positive(meat) if den.lag else meat
+    inverse, slack, parameters = _inverse_hessian(num, den, fit, meat_num + meat)
+    side_num = _side(num, rows_num.merged_scores(fit.num), meat_num, inverse)
+    step = _Step(side_num, _side(den, rows_den.merged_scores(fit.den), meat, inverse), inverse)
+    supported = [
+        rows.supports(len(score), parameters) for rows, score in ((rows_num, fit.score_num), (rows_den, fit.score_den))
+    ]
+    if not all(supported):
+        slack = UNSUPPORTED
+    if past.slack == UNSUPPORTED_ORIGINAL if past is not None else not supported[0]:
+        slack = UNSUPPORTED_ORIGINAL
     bias = _bias(step)
     if past is None:
         closed = first = step.num.spread
         origin, origin_spread = _origin(num, inverse)
-        mean = num.design.pull(np.full_like(num.score, 1.0 / num.design.shape[0]))[:-1]
+        mean = num.design.pull(num.share)[:-1]
         known = np.ones(len(mean), dtype=np.bool_)
     else:
         closed = _closed(past, before, num, step, every)
@@ -81,11 +89,23 @@ def advance(
 
 
 class _Role(NamedTuple):
-    r"""A window in one role of a step, as the sum :math:`\sum_i g_i T(x_i)`; ``lag`` is the reach of dependence."""
+    r"""A window in one role of a step, as the sum :math:`\sum_i g_i T(x_i)`; ``lag`` is the reach of dependence.
+
+    Copies of a row are one row, with their scores summed up. ``share`` is the share of all rows that each row has,
+    ``rows`` the number of rows, copies counted in part.
+    """
 
     design: Design
     score: Floats
     lag: int
+    share: Floats
+    rows: float
+
+
+def _role(design: Design, score: Floats, rows: Dependence) -> _Role:
+    n = len(score)
+    share = rows.merged(np.full(n, 1.0 / n))
+    return _Role(rows.distinct(design), rows.merged(score), rows.lag, share, n / rows.worth)
 
 
 def _thinning(*roles: _Role) -> int:
@@ -110,22 +130,22 @@ def _meat(left: _Role, right: _Role, every: int) -> Floats:
     return long_run(thin, score, other, others, left.lag) * (left.design.shape[0] / thin.shape[0])
 
 
-def _inverse_hessian(num: _Role, den: _Role, fit: ConvexFit, meat: Floats) -> tuple[Floats, float]:
-    r"""Return :math:`H^{-1}` divided by the slack, and the slack."""
+def _inverse_hessian(num: _Role, den: _Role, fit: ConvexFit, meat: Floats) -> tuple[Floats, float, float]:
+    r"""Return :math:`H^{-1}` divided by the slack, the slack, and the number of parameters that the rows inform."""
     half = half_inverse(fit.hessian) if fit.weight.min() > 0.0 else None
     if half is not None:
         inverse = mirrored(half.T @ half)
     else:  # without a prior, what collinear columns leave undetermined has the rounding errors of a Gram matrix
         inverse = mirrored(np.linalg.pinv(fit.hessian, rcond=_SINGLE, hermitian=True))
-    slack = _slack(num, den, fit.weight, inverse, meat)
-    return inverse / slack, slack
-
-
-def _slack(num: _Role, den: _Role, weight: Floats, inverse: Floats, meat: Floats) -> float:
-    """Return 1 - parameters/rows, by which a fit shrinks residuals: the jackknife's correction, on average."""
-    rows = float(num.design.shape[0] + den.design.shape[0])
     # constant or collinear columns do not count as parameters: the prior determines them, not the rows
-    size = num.design.shape[1] - float(weight @ inverse.diagonal())
+    size = num.design.shape[1] - float(fit.weight @ inverse.diagonal())
+    slack = _slack(num, den, size, inverse, meat)
+    return inverse / slack, slack, size
+
+
+def _slack(num: _Role, den: _Role, size: float, inverse: Floats, meat: Floats) -> float:
+    """Return 1 - parameters/rows, by which a fit shrinks residuals: the jackknife's correction, on average."""
+    rows = num.rows + den.rows
     if num.lag or den.lag:  # fewer effective rows
         free = num.design.gram(num.score**2) + den.design.gram(den.score**2)
         rows *= min(1.0, float((inverse * free).sum()) / max(float((inverse * meat).sum()), 1e-300))
@@ -180,9 +200,8 @@ def _closed(past: Uncertainty, before: _Role, now: _Role, step: _Step, every: in
 
 def _origin(num: _Role, inverse: Floats) -> tuple[Floats, Floats]:
     """Return the covariance of (coefficients, constant) with the original's feature means, and that of the means."""
-    one = np.full_like(num.score, 1.0 / num.design.shape[0])
-    origin = -inverse @ long_run(num.design, num.score, num.design, one, num.lag)
-    spread = long_run(num.design, one, num.design, one, num.lag)
+    origin = -inverse @ long_run(num.design, num.score, num.design, num.share, num.lag)
+    spread = long_run(num.design, num.share, num.design, num.share, num.lag)
     return origin, spread
 
 

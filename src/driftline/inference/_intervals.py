@@ -11,7 +11,7 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline.fitting import Design, softmax
-from driftline.inference._dependence import long_run, long_run_variance
+from driftline.inference._dependence import Dependence, long_run, long_run_variance
 from driftline.inference._divergences import Generator, curvature, slope, terms
 from driftline.inference._estimates import Estimate
 from driftline.inference._laws import law_of
@@ -85,7 +85,7 @@ def divergence_estimate(
     design: Design | None,
     *,
     own_window: bool,
-    lag: int,
+    dependence: Dependence,
     shared: bool = True,
 ) -> Estimate:
     """Estimate a divergence over rows with log-ratios ``log_r``, with the error of both the mean and the fitted ratio.
@@ -95,7 +95,7 @@ def divergence_estimate(
         uncertainty: uncertainty of the fitted ratio; None if there is none to propagate: the error is then nan.
         design: design of the rows, with its column of ones.
         own_window: whether the rows are the last window itself, whose errors are then the same draw.
-        lag: reach of the dependence between the rows.
+        dependence: dependence between the rows.
         shared: whether the closed windows' errors stay the same in later estimates (they do not for a step's own).
     """
     values, most = terms(log_r, kind), _MOST.get(kind, np.inf) if isinstance(kind, str) else np.inf
@@ -107,15 +107,15 @@ def divergence_estimate(
     spread = uncertainty.covariance if own_window else covariance(uncertainty)
     if own_window:
         own = own - uncertainty.score * design.dot(uncertainty.inverse_hessian @ gradient)
-    variance = long_run_variance(own, lag) + float(gradient @ spread @ gradient)
+    variance = long_run_variance(dependence.merged(own), dependence.lag) + float(gradient @ spread @ gradient)
     if kind == "total_variation":
         smooth = divergence_estimate(
-            log_r, "reverse_kl", level, uncertainty, design, own_window=own_window, lag=lag, shared=shared
+            log_r, "reverse_kl", level, uncertainty, design, own_window=own_window, dependence=dependence, shared=shared
         )
         _, _, calm, wobble = _calm(log_r, design, covariance(uncertainty))
         found = _kinked(log_r, reading, variance, smooth, level, np.sqrt(np.maximum(wobble, 0.0)), calm)
     else:
-        quadratic = _second_order(log_r, kind, uncertainty, design, own_window, lag)
+        quadratic = _second_order(log_r, kind, uncertainty, design, own_window, dependence)
         corrected = reading - quadratic.bias - float(gradient @ uncertainty.bias)
         share = quadratic.shared if shared else 0.0
         found = interval(corrected + quadratic.noise, variance, quadratic.noise, quadratic.variance, share, level)
@@ -131,7 +131,7 @@ def forward_kl(
     level: float,
     uncertainty: Uncertainty,
     design: Design,
-    lag: int,
+    dependence: Dependence,
 ) -> Estimate | None:
     r"""Estimate KL(original‖current) of a log-linear ratio, without importance weights.
 
@@ -140,7 +140,7 @@ def forward_kl(
 
     Arguments:
         coef, constant: theta (p,) and c.
-        log_r, design, lag: log-ratios, design and reach of dependence of the current window.
+        log_r, design, dependence: log-ratios, design and dependence of the rows of the current window.
         level: confidence level.
         uncertainty: uncertainty of the fitted ratio.
     """
@@ -149,7 +149,7 @@ def forward_kl(
         return None
     at = np.append(uncertainty.mean, 1.0)
     variance = at @ covariance(uncertainty) @ at + coef @ means @ coef + 2.0 * (at @ uncertainty.origin[:, :-1] @ coef)
-    quadratic = _second_order(log_r, "reverse_kl", uncertainty, design, True, lag)
+    quadratic = _second_order(log_r, "reverse_kl", uncertainty, design, True, dependence)
     bias = float(at @ uncertainty.bias + uncertainty.origin[:-1, :-1].trace())
     reading = float(coef @ uncertainty.mean) + constant - bias + quadratic.noise
     found = interval(reading, float(variance), quadratic.noise, quadratic.variance, quadratic.shared, level)
@@ -186,7 +186,7 @@ def _second_order(
     uncertainty: Uncertainty,
     rows: Design,
     own_window: bool,
-    lag: int,
+    dependence: Dependence,
 ) -> _Quadratic:
     r"""Return the effects of a divergence's curvature on its reading.
 
@@ -202,10 +202,11 @@ def _second_order(
     bend = curvature(calm, kind)
     bias = 0.5 * float((wobble * bend).mean())
     if own_window:
-        step = every if lag == 0 else 1
-        part = thin if lag == 0 else rows
-        pulled = long_run(part, slope(log_r[::step], kind), part, uncertainty.score[::step], lag)
-        bias -= float(uncertainty.slack * (uncertainty.inverse_hessian * pulled).sum()) / part.shape[0]
+        step = every if dependence.independent else 1
+        part = thin if dependence.independent else dependence.distinct(rows)
+        slopes, scores = slope(log_r[::step], kind), uncertainty.score[::step]
+        pulled = long_run(part, dependence.merged(slopes), part, dependence.merged(scores), dependence.lag)
+        bias -= float(uncertainty.slack * (uncertainty.inverse_hessian * pulled).sum()) / len(scores)
     flat = -float(slope(np.zeros(1), kind)[0])
     # 2r / (1 + r) instead of r: the same near no drift, which is what the noise is about, and bounded far from it,
     # where a mean of r rests on a few rows and would make the noise jump from window to window

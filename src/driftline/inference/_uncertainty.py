@@ -13,6 +13,8 @@ from driftline.fitting import Integers
 
 __all__ = [
     "LEAST_SLACK",
+    "UNSUPPORTED",
+    "UNSUPPORTED_ORIGINAL",
     "Forward",
     "Uncertainty",
     "covariance",
@@ -26,6 +28,8 @@ __all__ = [
     "transported",
 ]
 
+UNSUPPORTED = 0.0  # slack of a step one of whose windows has too few effective rows for error bars
+UNSUPPORTED_ORIGINAL = -1.0  # slack of all steps from an original that has too few
 LEAST_SLACK = 0.8  # with more parameters than a fifth of the rows, expansions around the truth no longer hold
 
 
@@ -37,8 +41,9 @@ class Uncertainty(NamedTuple):
     last step. ``first`` is the original's part in the covariance, ``origin_spread`` the covariance of its feature
     means, ``origin`` that of (coefficients, constant) with them, ``mean`` these means and ``known`` whether they are
     known, which they are not for features that joined later. ``slack`` is 1 - parameters/rows, by which
-    inverse_hessian has been divided. Shapes for p features: score (n,), both biases (p+1,), mean and known (p,), all
-    others (p+1, p+1).
+    inverse_hessian has been divided; where rows depend on each other too much for error bars, it says so instead
+    (``UNSUPPORTED``, or ``UNSUPPORTED_ORIGINAL`` from then on). Shapes for p features: score (n,), both biases (p+1,),
+    mean and known (p,), all others (p+1, p+1).
     """
 
     covariance: Floats

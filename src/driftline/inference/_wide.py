@@ -24,7 +24,7 @@ from driftline._inputs import Floats
 from driftline.fitting import Integers, WideFit
 from driftline.inference._divergences import Generator, terms
 from driftline.inference._doubts import Doubt, DoubtCode
-from driftline.inference._estimates import Estimate
+from driftline.inference._estimates import Estimate, withheld
 from driftline.inference._intervals import interval, normal_interval
 
 __all__ = ["Wide", "advance_wide", "placed_wide", "reframed_wide", "wide_divergence"]
@@ -45,7 +45,8 @@ class Wide(NamedTuple):
         between: variance of scores that the windows in between leave.
         variance: variance of the symmetric divergence of the last step without drift.
         crowd: parameters per row at the last step.
-        rows_first, rows_last: rows of the first and the last window, each that repeats others counted in part.
+        rows_first, rows_last: rows of the first and the last window, each that repeats others counted in part; nan, as
+            is ``variance``, where rows depend on each other too much for that.
         held_back: largest share of the features' variance that a ridge took from a step.
     """
 
@@ -62,26 +63,29 @@ class Wide(NamedTuple):
     held_back: float
 
 
-def advance_wide(past: Wide | None, step: WideFit) -> Wide:
-    """Take a step; ``past`` is None for the first, else in the step's frame (see :func:`reframed_wide`)."""
+def advance_wide(past: Wide | None, step: WideFit, endless: tuple[bool, bool] = (False, False)) -> Wide:
+    """Take a step; ``past`` is None for the first, else in the step's frame (see :func:`reframed_wide`).
+
+    ``endless`` says of the numerator and of the denominator whether rows depend on each other beyond any lag: their
+    number of rows, and the noise, are not known then.
+    """
     found = step.discriminant
     rows = len(step.fit.log_num) + len(step.fit.log_den)
     crowd = found.dof * found.repetition / rows
     level = step.reverse + float(step.plain @ step.mean_den) + found.noise_den
     last = len(step.fit.log_den) / found.repetition
     held_back = 1.0 - found.dof / max(int((step.plain != 0.0).sum()), 1)
+    variance = math.nan if any(endless) else found.variance
     if past is None:
-        first = len(step.fit.log_num) / found.repetition
+        first = math.nan if endless[0] else len(step.fit.log_num) / found.repetition
         noises = found.noise_num, found.noise_den
-        return Wide(
-            step.plain, step.mean_num, level, *noises, 0.0, found.variance, crowd, first, last, max(held_back, 0.0)
-        )
+        return Wide(step.plain, step.mean_num, level, *noises, 0.0, variance, crowd, first, last, max(held_back, 0.0))
     return past._replace(
         coef=past.coef + step.plain,
         level=past.level + level,
         noise_last=found.noise_den,
         between=past.between + _MISMATCH * crowd * found.noise_num,
-        variance=found.variance,
+        variance=variance,
         crowd=crowd,
         rows_last=last,
         held_back=max(past.held_back, held_back),
@@ -119,6 +123,13 @@ def wide_divergence(
         level: confidence level.
         own_window: whether the rows are the last window itself.
     """
+    if math.isnan(of.variance + of.rows_first):
+        return withheld(_plain(of, scores, kind, level, own_window=own_window))
+    return _plain(of, scores, kind, level, own_window=own_window)
+
+
+def _plain(of: Wide, scores: Floats, kind: str | Generator, level: float, *, own_window: bool) -> Estimate:
+    """Return the estimate as if its errors were known."""
     own = of.noise_last if own_window else 0.0
     mean, spread = float(scores.mean()), float(scores.var())
     reverse = of.level - mean - own

@@ -7,7 +7,7 @@ import time
 
 from driftline import recursion
 from driftline._causes import reason
-from driftline.alarms import Cause, Signal
+from driftline.alarms import Cause, Signal, is_withheld
 from driftline.inference import Estimate
 from driftline.monitor._advance import fit_encoder, grouped, rows_of, step_settings
 from driftline.monitor._judgement import moved, plain, sentences
@@ -33,7 +33,7 @@ def compare(original: Rows, current: Rows, settings: Settings, name: str = "orig
     kept = {kind: plain(estimate) for kind, estimate in found.items()}
     moves = moved(track.current, encoder.names, settings, grouped(encoder))
     drift = kept[settings.divergences[0]]
-    signal, cause = _judged(drift, settings.tolerance)
+    signal, cause = _judged(drift, settings.tolerance, is_withheld(found[settings.divergences[0]]))
     percent = 100.0 * drift.level
     return Record(
         window=1,
@@ -57,10 +57,10 @@ def compare(original: Rows, current: Rows, settings: Settings, name: str = "orig
     )
 
 
-def _judged(drift: Estimate, tolerance: float) -> tuple[Signal, Cause]:
+def _judged(drift: Estimate, tolerance: float, withheld: bool) -> tuple[Signal, Cause]:
     """Compare the interval with the tolerance: this is a single look, not a stream."""
     if not math.isfinite(drift.low + drift.high):
-        return Signal.WARNING if drift.value > tolerance else Signal.NORMAL, Cause.NO_INTERVAL
+        return Signal.WARNING if withheld or drift.value > tolerance else Signal.NORMAL, Cause.NO_INTERVAL
     if drift.low > tolerance:
         return Signal.ALARM, Cause.INTERVAL_BEYOND
     if drift.high > tolerance:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from driftline._causes import reason
-from driftline.alarms import AlarmMemory, Cause, Decision, Look, Signal, decide
+from driftline.alarms import AlarmMemory, Cause, Decision, Look, Signal, decide, is_withheld
 from driftline.inference import Doubt, Estimate
 from driftline.monitor._novelty import Novelty
 from driftline.monitor._records import Moved
@@ -90,7 +90,7 @@ def sentences(doubts: Iterable[Doubt]) -> tuple[str, ...]:
 def _decide(alarm: AlarmMemory, settings: Settings, drift: Estimate, step: Estimate) -> tuple[AlarmMemory, Decision]:
     """Let the alarm decide; without error bars it cannot, but an estimate beyond the tolerance is a warning.
 
-    So is one that is known to be a lower bound.
+    So are one that is known to be a lower bound, and one without an interval: nothing says that all is well.
     """
     if math.isfinite(drift.std_error + step.std_error):
         alarm, decision = decide(alarm, settings.policy(), drift, step)
@@ -100,8 +100,9 @@ def _decide(alarm: AlarmMemory, settings: Settings, drift: Estimate, step: Estim
             decision = decision._replace(signal=Signal.WARNING, causes=causes, reason=said)
         return alarm, decision
     alarm = alarm._replace(seen=alarm.seen + 1)
-    stands, beyond = Signal(alarm.signal), drift.value > settings.tolerance and alarm.seen > settings.warm_up
-    signal = Signal.WARNING if beyond and stands == Signal.NORMAL else stands
+    stands, warm = Signal(alarm.signal), alarm.seen > settings.warm_up
+    beyond, withheld = warm and drift.value > settings.tolerance, warm and (is_withheld(drift) or is_withheld(step))
+    signal = Signal.WARNING if (beyond or withheld) and stands == Signal.NORMAL else stands
     causes = (Cause.UNSURE if beyond else Cause.NO_ERROR_BAR,)
     blind = Look(drift.value, math.nan, math.nan)
     return alarm, Decision(signal, causes, reason(causes, drift=drift.value), blind, None)

@@ -45,7 +45,7 @@ def novelty(
     *,
     kind: str,
     run_length: float,
-    lag: int = 0,
+    lag: float = 0.0,
 ) -> Novelty | None:
     """Return the constant column with the most rows of other values; None if these are too few to be sure.
 

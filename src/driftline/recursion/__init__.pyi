@@ -13,7 +13,6 @@ from ._state import Anchor as Anchor
 from ._state import State as State
 from ._state import Track as Track
 from ._state import has_past as has_past
-from ._state import reach as reach
 from ._state import track_of as track_of
 from ._steps import add_original as add_original
 from ._steps import restart as restart

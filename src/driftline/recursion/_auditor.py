@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import ConvexFit, Dense, Density, Design, Integers, chunks, half_inverse
-from driftline.inference import long_run, positive
+from driftline.fitting import ConvexFit, Dense, Density, Design, Integers, Scores, chunks, half_inverse
+from driftline.inference import Dependence, long_run, positive
 from driftline.recursion._evidence import coarse
 
 __all__ = ["Auditor", "audited", "renewed", "start_auditor", "unseen"]
@@ -78,10 +78,10 @@ class Auditor(NamedTuple):
         return out
 
 
-def start_auditor(z: Floats, density: Density | None, lag: int, *, seed: int) -> Auditor:
+def start_auditor(z: Floats, density: Density | None, depend: Dependence, *, seed: int) -> Auditor:
     """Draw a dictionary for an original's standardised rows (n, D); centres come from a density of them, if any.
 
-    ``lag`` is the reach of the dependence between rows.
+    ``depend`` says how rows depend on each other.
     """
     rng, d = np.random.default_rng([seed, 7]), z.shape[1]
     weight = np.zeros((d, _UNITS))
@@ -92,11 +92,7 @@ def start_auditor(z: Floats, density: Density | None, lag: int, *, seed: int) ->
     size, centres = _UNITS + _CENTRES - 1, np.clip(_drawn(z, density, rng), -_FAR, _FAR)
     nothing = np.zeros(size), np.zeros((size, size))
     bare = Auditor(weight, coarse(rng.normal(size=_UNITS)), centres, math.sqrt(d), nothing[0], 0.0, *nothing)
-    values = bare(z)
-    mean = values.mean(0)
-    single = np.square(values - mean).sum()
-    together = np.trace(_variance(_Side(values - mean, np.ones(len(z)), lag)))
-    return bare._replace(mean=mean, rows=len(z) * min(1.0, single / max(float(together), 1e-300)))
+    return bare._replace(mean=bare(z).mean(0), rows=depend.effective(len(z)))
 
 
 def _drawn(z: Floats, density: Density | None, rng: np.random.Generator) -> Floats:
@@ -106,6 +102,17 @@ def _drawn(z: Floats, density: Density | None, rng: np.random.Generator) -> Floa
         of = rng.choice(density.components, _CENTRES, p=density.weights)
         centre[:, density.gaussian], spread[:, density.gaussian] = density.means[of], density.spreads[of]
     return centre + spread * rng.normal(size=centre.shape)
+
+
+class _Window(NamedTuple):
+    """Some rows of a window, copies merged: features and a one (n, p + 1), functions (n, m), scores, curvatures."""
+
+    rows: Floats
+    values: Floats
+    score: Floats
+    bend: Floats
+    lag: int
+    every: int
 
 
 class _Side(NamedTuple):
@@ -119,50 +126,53 @@ class _Side(NamedTuple):
 def audited(
     auditor: Auditor,
     fit: ConvexFit,
-    both_designs: tuple[Design, Design],
+    designs: tuple[Design, Design],
     z: tuple[Floats, Floats],
-    lags: tuple[int, int],
+    depend: tuple[Dependence, Dependence],
     past: Floats | None,
 ) -> Auditor:
     """Add a step to what has been seen.
 
     Arguments:
         fit: fit of the step.
-        both_designs: designs of numerator and denominator.
+        designs: designs of numerator and denominator.
         z: rows of both windows in the original's coordinates.
-        lags: reach of the dependence between rows of both windows.
+        depend: how rows of both windows depend on each other.
         past: scores of the numerator's rows when they were the denominator of the last step, if known.
     """
-    every = [max(1, math.ceil(len(rows) / _ROWS)) for rows in z]
-    designs = [design.take(0, len(rows), e) for design, rows, e in zip(both_designs, z, every, strict=True)]
-    values = [auditor(rows[::e]) for rows, e in zip(z, every, strict=True)]
-    bends = [side.second[::e] * e for side, e in zip((fit.num, fit.den), every, strict=True)]
     half = half_inverse(fit.hessian)
     if half is None:
-        return auditor
-    cross = sum((t * b[:, None]).T @ f for t, b, f in zip(designs, bends, values, strict=True))
+        return auditor._replace(shared=False)
+    windows = [_window(auditor, *parts) for parts in zip(designs, z, (fit.num, fit.den), depend, strict=True)]
+    cross = sum((w.rows * w.bend[:, None]).T @ w.values for w in windows)
     slopes = half.T @ (half @ cross)
-    scores = [score[::e] * math.sqrt(e) for score, e in zip((fit.score_num, fit.score_den), every, strict=True)]
-    num, den = (
-        _Side(f - t @ slopes, score, math.ceil(lag / e))
-        for f, t, score, lag, e in zip(values, designs, scores, lags, every, strict=True)
-    )
-    both = num.score
+    num, den = (_Side(w.values - w.rows @ slopes, w.score, w.lag) for w in windows)
+    twice = num
     if past is not None and auditor.shared:
-        both = both + past[:: every[0]] * math.sqrt(every[0])
+        every = windows[0].every
+        twice = num._replace(score=num.score + depend[0].merged(past)[::every] * math.sqrt(every))
     # functions that the features all but hold have scores of rounding errors
-    spread = sum(np.square(f - f.mean(0)).sum(0) for f in values)
+    spread = sum(np.square(w.values - w.values.mean(0)).sum(0) for w in windows)
     left = sum(np.square(side.rest).sum(0) for side in (num, den)) / np.maximum(spread, 1e-300)
     closed = auditor._replace(
         score=auditor.score + num.score @ num.rest + den.score @ den.rest,
-        variance=auditor.variance + _variance(num._replace(score=both)),
+        variance=auditor.variance + _variance(twice),
         shared=True,
         steps=auditor.steps + 1,
     )
-    found = _chance(
-        closed.score, closed.variance + _variance(den), np.flatnonzero(left > _LEFT), [num._replace(score=both), den]
-    )
+    live = np.flatnonzero(left > _LEFT)
+    found = _chance(closed.score, closed.variance + _variance(den), live, [twice, den])
     return closed._replace(since=closed.since or (closed.steps if found < _LEVEL else 0))
+
+
+def _window(auditor: Auditor, design: Design, z: Floats, scores: Scores, depend: Dependence) -> _Window:
+    """Return what the auditor looks at of a window: rows without copies, and no more than it takes."""
+    design, bend, score = depend.distinct(design), depend.merged(scores.second), depend.merged(scores.first)
+    z = z if depend.repeats is None else z[depend.repeats.first]
+    every = max(1, math.ceil(len(z) / _ROWS))
+    rows = design.take(0, len(z), every)
+    lag = math.ceil(depend.lag / every)
+    return _Window(rows, auditor(z[::every]), score[::every] * math.sqrt(every), bend[::every] * every, lag, every)
 
 
 def unseen(auditor: Auditor | None) -> Auditor | None:
@@ -170,7 +180,9 @@ def unseen(auditor: Auditor | None) -> Auditor | None:
     return None if auditor is None else auditor._replace(shared=False)
 
 
-def renewed(auditor: Auditor, z: Floats, log_r: Floats, rows: Floats, means: Floats, known: Bools, lag: int) -> Auditor:
+def renewed(
+    auditor: Auditor, z: Floats, log_r: Floats, rows: Floats, means: Floats, known: Bools, depend: Dependence
+) -> Auditor:
     r"""Begin anew after features have joined, silent if these have mended what was missing.
 
     What has been seen so far is of the model before. Whether the ratio is right now is asked of the window alone: its
@@ -182,15 +194,15 @@ def renewed(auditor: Auditor, z: Floats, log_r: Floats, rows: Floats, means: Flo
         log_r: their log-ratios.
         rows: their features and a one, (n, p + 1).
         means, known: the original's means of these, and whether these are known.
-        lag: reach of the dependence between rows.
+        depend: how rows depend on each other.
     """
     empty = auditor._replace(score=np.zeros_like(auditor.score), variance=np.zeros_like(auditor.variance), shared=False)
-    if not auditor.since or (known.all() and _agrees(auditor, z, log_r, rows, means, lag)):
+    if not auditor.since or (known.all() and _agrees(auditor, z, log_r, rows, means, depend)):
         return empty._replace(since=0)
     return empty
 
 
-def _agrees(auditor: Auditor, z: Floats, log_r: Floats, rows: Floats, means: Floats, lag: int) -> bool:
+def _agrees(auditor: Auditor, z: Floats, log_r: Floats, rows: Floats, means: Floats, depend: Dependence) -> bool:
     """Say whether the weighted window has the original's means of all functions, up to chance."""
     values, weights, n = auditor(z), np.exp(np.minimum(log_r, 350.0)), len(z)
     gram = (rows * weights[:, None]).T @ rows / n
@@ -200,7 +212,9 @@ def _agrees(auditor: Auditor, z: Floats, log_r: Floats, rows: Floats, means: Flo
     # errors of coefficients change means of functions as they change those of features
     apart = weights @ values / n - auditor.mean - (weights @ rows / n - means) @ slopes
     centred = rest - (weights @ rest) / weights.sum()
-    side = _Side(centred, weights, lag)
+    side = _Side(centred, weights, depend.lag)
+    if depend.repeats is not None:
+        side = _Side(centred[depend.repeats.first], depend.merged(weights), depend.lag)
     single = (centred * weights[:, None]).T @ centred / weights.sum()
     variance = _variance(side) / n**2 + single / max(auditor.rows, 1.0)
     left = single.diagonal() / np.maximum(np.square(values - values.mean(0)).mean(0), 1e-300)

@@ -9,6 +9,7 @@ trees learn nothing from a small step.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,9 +17,12 @@ from driftline._inputs import Floats
 from driftline.fitting import (
     Dense,
     FitDivergedError,
+    Integers,
     Learned,
     LogLinear,
+    LogLinearDesign,
     Loss,
+    Repeats,
     fit_convex,
     fit_crossed,
     helps,
@@ -39,8 +43,8 @@ _SURE = 3.0  # standard errors by which trees must be better: they cost time, an
 
 def carries_signal(solved: Solved) -> bool:
     """Say whether a step is large enough for a competition."""
-    rows = min(len(solved.fit.log_num), len(solved.fit.log_den))
-    return float(-solved.fit.log_den.mean()) - solved.problem.features.size / rows > _SIGNAL
+    problem = solved.problem
+    return float(-solved.fit.log_den.mean()) - problem.features.size / problem.rows > _SIGNAL
 
 
 def choose_offset(solved: Solved, psi: LogLinear, loss: Loss, settings: StepSettings) -> Solved:
@@ -77,10 +81,10 @@ def compete(
     best, least, note = wider, losses[1], ""
     if wider is not base and losses[0].mean() <= losses[1].mean():
         best, least, note = base, losses[0], "not kept, new rows are predicted as well without"
-    if min(len(base.fit.log_num), len(base.fit.log_den)) >= _FEWEST:
+    if base.problem.rows >= _FEWEST:
         grown = _grown(base, psi, loss, settings, seed)
         found = held_out(grown, loss, settings)
-        if found.mean() < least.mean() and helps(least, found, _SURE):
+        if found.mean() < least.mean() and helps(least, found, _SURE * math.sqrt(base.problem.time)):
             return grown, "boosted trees predict new rows better"
     return best, note
 
@@ -97,12 +101,20 @@ def _grown(base: Solved, psi: LogLinear, loss: Loss, settings: StepSettings, see
     Trees find what rows have in common by themselves: clusters stay where they are.
     """
     problem, standardizer = _still(base.problem, psi), psi.standardizer
-    every = [max(1, math.ceil(len(z) / _ROWS)) for z in (problem.z_num, problem.z_den)]
-    windows = [standardizer.original(z) for z in (problem.z_num, problem.z_den)]
-    crossed = fit_crossed(windows[0][:: every[0]], windows[1][:: every[1]], seed=seed)
+    copies = problem.rows_num.repeats, problem.rows_den.repeats
+    windows = [  # copies of a row count as one that weighs more, so that none is scored by trees that have seen another
+        standardizer.original(z if of is None else z[of.first])
+        for z, of in zip((problem.z_num, problem.z_den), copies, strict=True)
+    ]
+    every = [max(1, math.ceil(len(window) / _ROWS)) for window in windows]
+    weights = [None if of is None else of.counts[::step] for of, step in zip(copies, every, strict=True)]
+    crossed = fit_crossed(
+        windows[0][:: every[0]], windows[1][:: every[1]], weight_num=weights[0], weight_den=weights[1], seed=seed
+    )
     values = [crossed.trees(window) for window in windows]
     for value, step, known in zip(values, every, (crossed.num, crossed.den), strict=True):
         value[::step, 0] = known
+    values = [value if of is None else value[of.place] for value, of in zip(values, copies, strict=True)]
     learned = Learned(crossed.trees, standardizer.shift, standardizer.rate)
     before = problem.crossed_num
     grown = problem._replace(
@@ -114,15 +126,17 @@ def _grown(base: Solved, psi: LogLinear, loss: Loss, settings: StepSettings, see
 
 
 def held_out(solved: Solved, loss: Loss, settings: StepSettings) -> Floats:
-    """Return the logistic loss of each row, by fits to other stretches of rows; infinite if one has no minimum."""
+    """Return the logistic loss of each row, by fits to other stretches of rows; infinite if one has no minimum.
+
+    Copies of a row are fitted or held out together, and their losses summed up.
+    """
     problem = solved.problem
     sides = [
-        _Side(design.take(0, len(log), step), None if offset is None else offset[::step])
-        for design, log, offset in (
-            (solved.num, solved.fit.log_num, problem.offset_num),
-            (solved.den, solved.fit.log_den, problem.offset_den),
+        _side(design, offset, rows.repeats)
+        for design, offset, rows in (
+            (solved.num, problem.offset_num, problem.rows_num),
+            (solved.den, problem.offset_den, problem.rows_den),
         )
-        for step in (max(1, math.ceil(len(log) / _ROWS)),)
     ]
     ridge = settings.ridge * prior(solved.num, solved.den, problem.frozen)
     logs = [np.empty(len(side.rows)) for side in sides]
@@ -142,25 +156,44 @@ def held_out(solved: Solved, loss: Loss, settings: StepSettings) -> Floats:
             return np.full(sum(map(len, logs)), np.inf)
         for side, log in zip(sides, logs, strict=True):
             log[side.folds == fold] = side.part(fold, inside=True).log_ratio(fit.coef)
-    return row_losses(*logs)
+    losses = np.split(row_losses(*logs), [len(logs[0])])
+    return np.concatenate([side.summed(part) for side, part in zip(sides, losses, strict=True)])
 
 
-class _Side:
-    """Rows of a window with their features (n, p + 1), offsets, and the fold that each belongs to."""
+class _Side(NamedTuple):
+    """Rows of a window with their features (n, p + 1), offsets, the fold that each belongs to, and copies (n,)."""
 
-    def __init__(self, rows: Floats, offset: Floats | None) -> None:
-        self.rows, self.offset = rows, offset
-        self.folds = (np.arange(len(rows)) * _FOLDS * _STRETCHES // max(len(rows), 1)) % _FOLDS
+    rows: Floats
+    offset: Floats | None
+    folds: Integers
+    copies: Integers | None
 
     def part(self, fold: int, *, inside: bool) -> _Side:
         """Return the rows of a fold, or all others."""
         at = (self.folds == fold) == inside
-        return _Side(self.rows[at], None if self.offset is None else self.offset[at])
+        return _Side(self.rows[at], None if self.offset is None else self.offset[at], self.folds[at], None)
+
+    def summed(self, values: Floats) -> Floats:
+        """Return the sums of values (n,) over copies."""
+        return values if self.copies is None else np.asarray(np.bincount(self.copies, values), dtype=np.float64)
 
     def log_ratio(self, coef: Floats) -> Floats:
         """Return the log-ratio of the rows, (n,)."""
         log = self.rows @ coef
         return log if self.offset is None else log + self.offset
+
+
+def _side(design: LogLinearDesign, offset: Floats | None, repeats: Repeats | None) -> _Side:
+    """Return as many rows of a window as suffice, in folds of stretches."""
+    rows = design.shape[0]
+    step = max(1, math.ceil(rows / _ROWS))
+    taken = design.take(0, rows, step)
+    copies, places, count = None, np.arange(len(taken)), len(taken)
+    if repeats is not None:
+        distinct, copies = np.unique(repeats.place[::step], return_inverse=True)
+        places, count = copies.ravel(), len(distinct)
+    folds = (places * _FOLDS * _STRETCHES // max(count, 1)) % _FOLDS
+    return _Side(taken, None if offset is None else offset[::step], folds, copies)
 
 
 def only_learned(before: Problem, after: Problem) -> bool:

@@ -10,7 +10,8 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline.fitting import FitInfo, LogLinear, Psi, Trees, log_mean_exp
-from driftline.inference import Doubt, DoubtCode, effective_sample_size
+from driftline.inference import Dependence, Doubt, DoubtCode, effective_sample_size
+from driftline.recursion._rows import unsupported
 from driftline.recursion._state import Anchor, Step
 
 __all__ = ["Info", "OriginalInfo", "describe", "diagnose", "missing"]
@@ -30,6 +31,8 @@ class OriginalInfo(NamedTuple):
         effective_sample_size: Kish's effective sample size of the weights on the window.
         overlap: effective rows in which the two windows overlap, the data the fit really had.
         lag: number of rows over which neighbours in the window depend on each other, as used in the errors; 0 for none.
+            Copies of a row count as one.
+        effective_rows: number of independent rows that say as much as those of the window.
         held_out: expected loss on new rows (network: validation split; convex: Takeuchi's correction).
         fit: diagnostics of the fit.
         advanced: whether the anchor moved on to this window.
@@ -46,6 +49,7 @@ class OriginalInfo(NamedTuple):
     effective_sample_size: float
     overlap: float
     lag: int
+    effective_rows: float
     held_out: float
     fit: FitInfo
     advanced: bool
@@ -61,8 +65,10 @@ class Info(NamedTuple):
     originals: dict[str, OriginalInfo]
 
 
-def diagnose(anchor: Anchor, taken: Step, advanced: bool, reason: str, names: Sequence[str] | None) -> OriginalInfo:
-    """Return the diagnostics of a step from an anchor."""
+def diagnose(
+    anchor: Anchor, taken: Step, advanced: bool, reason: str, rows: Dependence, names: Sequence[str] | None
+) -> OriginalInfo:
+    """Return the diagnostics of a step from an anchor; ``rows`` says how those of its window depend on each other."""
     window = taken.anchor.window
     log_r = taken.anchor.on_window()
     overlap = _overlap(taken.log_num, taken.log_den)
@@ -80,12 +86,13 @@ def diagnose(anchor: Anchor, taken: Step, advanced: bool, reason: str, names: Se
         effective_sample_size=effective_sample_size(log_r),
         overlap=overlap,
         lag=taken.anchor.lag,
+        effective_rows=rows.effective(window.shape[0]),
         held_out=taken.fit.held_out,
         fit=taken.fit,
         advanced=advanced,
         reason=reason,
         model=describe(taken.anchor.psi, names),
-        doubts=tuple(_doubts(anchor, taken, overlap, names)),
+        doubts=tuple(_doubts(anchor, taken, overlap, rows, names)),
     )
 
 
@@ -100,9 +107,11 @@ def _exp(value: float) -> float:
     return math.exp(min(max(value, -700.0), 700.0))
 
 
-def _doubts(anchor: Anchor, taken: Step, overlap: float, names: Sequence[str] | None) -> list[Doubt]:
+def _doubts(
+    anchor: Anchor, taken: Step, overlap: float, depend: Dependence, names: Sequence[str] | None
+) -> list[Doubt]:
     """List reasons not to trust the step, in words a user can act on."""
-    doubts = []
+    doubts = [*unsupported(taken.anchor, depend)]
     if not taken.fit.converged:
         doubts.append(Doubt(DoubtCode.NOT_CONVERGED, f"the fit did not converge ({taken.fit.message})"))
     log_linear = isinstance(taken.anchor.psi, LogLinear)
@@ -120,7 +129,7 @@ def _doubts(anchor: Anchor, taken: Step, overlap: float, names: Sequence[str] | 
         doubts.append(Doubt(DoubtCode.LITTLE_OVERLAP, apart))
     else:
         ratio = np.exp(np.minimum(taken.log_den, 350.0))
-        error = float(ratio.std(ddof=1)) / math.sqrt(len(ratio))
+        error = float(ratio.std(ddof=1)) / math.sqrt(depend.effective(len(ratio)))
         off = abs(float(ratio.mean()) - 1.0)
         if off > max(0.2, 5.0 * error):
             mean = f"the step ratio averages {float(ratio.mean()):.3g} on the window instead of 1"

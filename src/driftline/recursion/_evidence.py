@@ -6,6 +6,7 @@ and their variances are added up over the steps, so that a slow drift is found a
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -230,16 +231,18 @@ def collect(
     s_num: Floats,
     s_den: Floats,
     past: Floats | None,
+    times: tuple[float, float] = (1.0, 1.0),
 ) -> tuple[Evidence, Evidence]:
     """Return the evidence to keep and the evidence to test, which includes the variance of the open window.
 
     The kept evidence has closed the numerator window. A window's rows count once as denominator (``past``) and once as
-    numerator: the two scores nearly cancel.
+    numerator: the two scores nearly cancel. ``times`` are the numbers of neighbouring rows that are worth one, by which
+    variances are larger than those of independent rows.
     """
     center = num.z.mean(0)
     both = s_num if past is None or not evidence.shared else s_num + past
-    first = _sums(evidence, num, center, s_num, both)
-    last = _sums(evidence, den, center, s_den, s_den)
+    first = _sums(evidence, num, center, s_num, both * math.sqrt(times[0]))
+    last = _sums(evidence, den, center, s_den, s_den * math.sqrt(times[1]))
     kept = evidence._replace(
         pair_scores=evidence.pair_scores + first.pair_scores + last.pair_scores,
         hinge_score=evidence.hinge_score + first.hinge_score + last.hinge_score,

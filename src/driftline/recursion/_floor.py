@@ -13,7 +13,7 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline.fitting import Integers
-from driftline.inference import NO_GAIN, Gain, held_out_gain, inflation
+from driftline.inference import NO_GAIN, Dependence, Gain, held_out_gain, inflation
 from driftline.recursion._contrast import COLUMNS, Contrast, learn, split, thinning
 from driftline.recursion._partitions import Partitions, count, fix, floor_of
 from driftline.recursion._settings import StepSettings
@@ -27,36 +27,35 @@ _LEAST = 100  # rows of a window: half of them are held out, and counts of fewer
 
 
 def measured(
-    track: Track, anchor: Anchor, taken: Step, settings: StepSettings, copies: tuple[float, float] = (1.0, 1.0)
+    track: Track, anchor: Anchor, taken: Step, rows_num: Dependence, rows_den: Dependence, settings: StepSettings
 ) -> tuple[Gain, Partitions | None]:
     """Return the floor of a step from an anchor, and the partitions with the counts of the window it arrives at.
 
     Arguments:
         track: the original's track before the step.
-        copies: rows of the anchor's window, and of the new one, that are worth one since they repeat each other. Copies
-            of rows that were learned from lie among the held-out ones: nothing is then said of the step, and the
-            contrast is not counted.
+        rows_num, rows_den: how the rows of the anchor's window, and of the new one, depend on each other. Copies of
+            rows that were learned from lie among the held-out ones: nothing is then said of the step, and the contrast
+            is not counted.
     """
     width = taken.anchor.psi.standardizer.mean.shape[0]
     num, den = anchor.window[:, :width], taken.anchor.window[:, :width]
-    first, kept, repeated = track.step_log_ratio.size == 0, track.partitions, max(copies) > 1.0
+    first, kept, repeated = track.step_log_ratio.size == 0, track.partitions, max(rows_num.worth, rows_den.worth) > 1.0
     few = min(len(num), len(den)) < _LEAST
     learned = None if few or (not first and (repeated or _is_quiet(taken, settings))) else learn(num, den)
     gain = Gain(0.0, 0.0)
-    if few or repeated or _lost(anchor.lag, len(num), settings) or _lost(taken.anchor.lag, len(den), settings):
+    if few or repeated or rows_num.endless or rows_den.endless:
         gain = NO_GAIN
     elif learned is not None:
-        lags = (-(-lag // thinning(len(x))) for lag, x in ((anchor.lag, num), (taken.anchor.lag, den)))
+        lags = (-(-rows.lag // thinning(len(x))) for rows, x in ((rows_num, num), (rows_den, den)))
         gain = held_out_gain(*learned.values(), *lags)
     if first and learned is not None:
         kept = fix(learned, num, den, contrasted=not repeated)
-        rows = _effective(kept.contrast, split(num)[1], anchor.lag, len(num), settings)
-        kept = kept._replace(rows=np.array([rows / copies[0], 0.0]))
+        kept = kept._replace(rows=np.array([_effective(kept.contrast, split(num)[1], rows_num), 0.0]))
     if kept is not None:  # pairs and the contrast were chosen with the help of a part of the first window
         fresh = split(den)[1] if first else den
         some = fresh[_spread(len(fresh), max(_COUNTED, int(kept.original.contrast.sum()) // 2))]
-        rows = _effective(kept.contrast, fresh, taken.anchor.lag, len(den), settings)
-        kept = kept._replace(current=count(kept, some), rows=np.array([kept.rows[0], min(rows / copies[1], len(some))]))
+        rows = min(_effective(kept.contrast, fresh, rows_den), len(some))
+        kept = kept._replace(current=count(kept, some), rows=np.array([kept.rows[0], rows]))
     return gain, kept
 
 
@@ -82,21 +81,17 @@ def floor_on(partitions: Partitions | None, level: float) -> float:
     return floor_of(partitions, partitions.current, float(partitions.rows[1]), level)
 
 
-def recounted(partitions: Partitions | None, rows: Floats, lag: int, settings: StepSettings) -> Partitions | None:
+def recounted(partitions: Partitions | None, rows: Floats, depend: Dependence) -> Partitions | None:
     """Return the partitions with counts of further rows of current, instead of its window."""
     if partitions is None:
         return None
-    worth = _effective(partitions.contrast, rows, lag, len(rows), settings)
+    worth = _effective(partitions.contrast, rows, depend)
     return partitions._replace(current=count(partitions, rows), rows=np.array([partitions.rows[0], worth]))
 
 
-def _lost(lag: int, rows: int, settings: StepSettings) -> bool:
-    """Say whether rows depend on each other for longer than can be measured: the search for it ends there."""
-    return settings.lag is None and lag > 0 and lag >= rows // 20
-
-
-def _effective(contrast: Contrast, rows: Floats, lag: int, of: int, settings: StepSettings) -> float:
-    """Return how many independent rows these rows, of a window of so many, are worth; 0 if that is unknown."""
-    if _lost(lag, of, settings):
+def _effective(contrast: Contrast, rows: Floats, depend: Dependence) -> float:
+    """Return how many independent rows these rows are worth; 0 if that is unknown."""
+    if depend.endless:
         return 0.0
-    return len(rows) if lag == 0 else len(rows) / inflation(contrast.marks(rows).astype(np.float64), lag)
+    worth = len(rows) / depend.worth
+    return worth if depend.lag == 0 else worth / inflation(contrast.marks(rows).astype(np.float64), depend.lag)

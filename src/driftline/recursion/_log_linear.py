@@ -21,6 +21,7 @@ from driftline.fitting import (
     Summary,
     bridge_constant,
     design_of,
+    find_repeats,
     fit_features,
     fit_lbfgs,
     loss_of,
@@ -35,10 +36,11 @@ from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, start_evidence
 from driftline.recursion._frames import awakened, follow
 from driftline.recursion._problem import Problem, Solved, solve
 from driftline.recursion._recall import recalled
+from driftline.recursion._rows import own_rows
 from driftline.recursion._screening import Proposal, propose
 from driftline.recursion._settings import NEWTON_FEATURES, StepSettings, is_network, penalty_for
-from driftline.recursion._state import Anchor, Step, arrive, has_past, reach
-from driftline.recursion._wide import goes_wide, wide_step
+from driftline.recursion._state import Anchor, Step, arrive, has_past
+from driftline.recursion._wide import goes_wide, wide_step, window_rows
 
 __all__ = ["log_linear_step", "start_features"]
 
@@ -80,7 +82,7 @@ def start_features(z: Floats, model: str | ModuleFactory, summary: Summary | Non
 
 def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed: int) -> Step:
     """Fit the increment from an anchor's window to the next one."""
-    anchor, problem = _problem(anchor, window, settings)
+    anchor, problem = _problem(anchor._replace(rows=own_rows(anchor, settings)), window, settings)
     loss, small = loss_of(unnormalised(settings.objective)), problem.features.size < NEWTON_FEATURES
     constrained = _is_penalised(anchor, window, settings)
     if not constrained and goes_wide(anchor, problem, loss, settings):
@@ -89,6 +91,9 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
         return _lbfgs_step(anchor, window, problem, settings)
 
     solved, size = solve(problem, loss, settings, anchor.design), problem.features.size
+    rows_num, rows_den = problem.rows_num, window_rows(solved.den, problem, settings)
+    problem = problem._replace(rows_den=rows_den)
+    solved = solved._replace(problem=problem)
     note, evidence, missed = "", None, 0
     if settings.model == "auto":
         solved, evidence, note = _widened(solved, anchor, loss, settings, seed)
@@ -97,18 +102,17 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     at = problem.before.positions(features)
     past = anchor.uncertainty if problem.continues else None
     num, den = solved.num, solved.den
-    lag = reach(den.live, settings, len(features.squares) if features.curved else None)
     before: Design = num
     if past is not None:
         past = inference.placed(past, at, features.size + 1)
     elif isinstance(anchor.psi, Stacked) and anchor.uncertainty is not None:
         past, before = _carried(anchor, num)
-    uncertainty = inference.advance(past, before, num, den, fit, anchor.lag, lag)
+    uncertainty = inference.advance(past, before, num, den, fit, rows_num, rows_den)
     fit = fit._replace(info=fit.info._replace(held_out=fit.info.loss + inference.optimism(uncertainty)))
     coef = fit.coef[:-1].copy()
     coef[at] += problem.coef
     psi = LogLinear(anchor.psi.standardizer, features, coef, solved.problem.summaries)
-    arrived = arrive(anchor, window, psi, float(fit.coef[-1]), settings, lag)
+    arrived = arrive(anchor, window, psi, float(fit.coef[-1]), settings, rows_den)
     if settings.normalizer == "telescoped" and (problem.first or past is not None):
         arrived = arrived._replace(uncertainty=uncertainty)  # complete: it covers all windows since the original
     arrived = arrived._replace(evidence=evidence, design=den, crossed=den.crossed)
@@ -126,14 +130,14 @@ def _audited(anchor: Anchor, arrived: Anchor, solved: Solved, joined: bool) -> A
     num, den = original(solved.problem.z_num), original(solved.problem.z_den)
     if not joined:
         past = None if anchor.uncertainty is None else anchor.uncertainty.score
-        lags = anchor.lag, arrived.lag
-        return audited(anchor.auditor, solved.fit, (solved.num, solved.den), (num, den), lags, past)
+        depend = solved.problem.rows_num, solved.problem.rows_den
+        return audited(anchor.auditor, solved.fit, (solved.num, solved.den), (num, den), depend, past)
     errors = arrived.uncertainty
     if errors is None:
         return anchor.auditor
     means, known = np.append(errors.mean, 1.0), np.append(errors.known, True)
     rows = solved.den.take(0, len(den), 1)
-    return renewed(anchor.auditor, den, arrived.on_window(), rows, means, known, arrived.lag)
+    return renewed(anchor.auditor, den, arrived.on_window(), rows, means, known, solved.problem.rows_den)
 
 
 def _carried(anchor: Anchor, now: Design) -> tuple[inference.Uncertainty, Design]:
@@ -154,7 +158,9 @@ def _carried(anchor: Anchor, now: Design) -> tuple[inference.Uncertainty, Design
 
 def _problem(anchor: Anchor, window: Floats, settings: StepSettings) -> tuple[Anchor, Problem]:
     """Return the step to be fitted, and its anchor in the frame of that step."""
-    psi = anchor.psi
+    psi, rows_num = anchor.psi, anchor.rows
+    assert rows_num is not None
+    rows_den = inference.Dependence(repeats=find_repeats(window))
     first = not has_past(anchor)
     _check_extremes(psi.standardizer, window)
     if isinstance(psi, LogLinear) and _same_kind(psi.features, settings.model):
@@ -163,14 +169,17 @@ def _problem(anchor: Anchor, window: Floats, settings: StepSettings) -> tuple[An
         assert isinstance(psi, LogLinear)
         features, z_num, z_den = psi.features, framed.z_num, framed.z_den
         problem = Problem(features, features, psi.coef, z_num, z_den, None, None, True, first)
-        problem = problem._replace(crossed_num=framed.anchor.crossed)
+        problem = problem._replace(crossed_num=framed.anchor.crossed, rows_num=rows_num, rows_den=rows_den)
         return framed.anchor, problem if psi.summaries is None else _offset(problem, psi)
     z_num, z_den = psi.standardizer(anchor.window), psi.standardizer(window)
     start = start_features(z_num, settings.model)
     features, coef = awakened(start, psi.standardizer.still, z_num, z_den), np.zeros(start.size)
+    problem = Problem(
+        features, start, coef, z_num, z_den, None, None, False, first, rows_num=rows_num, rows_den=rows_den
+    )
     if first:
-        return anchor, Problem(features, start, coef, z_num, z_den, None, None, False, True)
-    return anchor, Problem(features, start, coef, z_num, z_den, -psi(anchor.window), -psi(window), False, False)
+        return anchor, problem
+    return anchor, problem._replace(offset_num=-psi(anchor.window), offset_den=-psi(window))
 
 
 def _offset(problem: Problem, psi: LogLinear) -> Problem:
@@ -178,7 +187,8 @@ def _offset(problem: Problem, psi: LogLinear) -> Problem:
     assert psi.summaries is not None
     before = psi.summaries.now
     num, den = psi.standardizer.original(problem.z_num), psi.standardizer.original(problem.z_den)
-    after = moved_density(before, den)
+    repeats = problem.rows_den.repeats
+    after = moved_density(before, den if repeats is None else den[repeats.first], worth=problem.rows_num.time)
     if after is None:
         return problem._replace(summaries=psi.summaries)
     step = Summaries(before, after)
@@ -270,8 +280,20 @@ def _recall(
 
 
 def _propose(solved: Solved, evidence: Evidence, past: Floats | None, seed: int) -> Proposal:
-    fit = solved.fit
-    return propose(evidence, solved.num, solved.den, fit.score_num, fit.score_den, past, seed=seed)
+    """Test candidates by scores that are summed over copies of a row."""
+    problem, fit = solved.problem, solved.fit
+    num, den = problem.rows_num, problem.rows_den
+    return propose(
+        evidence,
+        num.distinct(solved.num),
+        den.distinct(solved.den),
+        num.merged(fit.score_num),
+        den.merged(fit.score_den),
+        None if past is None else num.merged(past),
+        rows=problem.rows,
+        times=(num.time, den.time),
+        seed=seed,
+    )
 
 
 def _lbfgs_step(anchor: Anchor, window: Floats, problem: Problem, settings: StepSettings) -> Step:
@@ -292,8 +314,8 @@ def _lbfgs_step(anchor: Anchor, window: Floats, problem: Problem, settings: Step
     coef = fit.coef[:-1].copy()
     coef[problem.before.positions(features)] += problem.coef
     psi = LogLinear(anchor.psi.standardizer, features, coef, problem.summaries)
-    lag = reach(den.live, settings, len(features.squares) if features.curved else None)
-    arrived = arrive(anchor, window, psi, constant, settings, lag)._replace(design=den, auditor=unseen(anchor.auditor))
+    arrived = arrive(anchor, window, psi, constant, settings, window_rows(den, problem, settings))
+    arrived = arrived._replace(design=den, auditor=unseen(anchor.auditor))
     log_num, log_den = log_num + constant, log_den + constant
     info, loss = fit.info, loss_of(unnormalised(settings.objective))
     if loss.separable:  # the expected loss is that of the objective which determines the constant, without a penalty

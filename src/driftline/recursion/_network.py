@@ -18,6 +18,7 @@ from driftline.fitting import (
     Pair,
     bridge_constant,
     design_of,
+    find_repeats,
     fit_convex,
     fit_network,
     grow,
@@ -27,8 +28,9 @@ from driftline.fitting import (
     resolve_device,
     unnormalised,
 )
+from driftline.recursion._rows import Curved, depends, own_rows, reach
 from driftline.recursion._settings import StepSettings, penalty_for
-from driftline.recursion._state import Anchor, Step, arrive, has_past, reach
+from driftline.recursion._state import Anchor, Step, arrive, has_past
 
 __all__ = ["network_step"]
 
@@ -73,10 +75,13 @@ def network_step(
         fit = _polish(nets[n], pairs[n], settings) if settings.polish else None
         log_num, log_den = nets[n](anchors[n].window) - prev_num, nets[n](windows[n]) - prev_den
         constant = bridge_constant(log_num, log_den, settings.objective)
-        lag = reach(nets[n].standardizer(windows[n]), settings)
-        arrived = arrive(anchors[n], windows[n], nets[n], constant, settings, lag)
+        rows, repeats = Curved(nets[n].standardizer(windows[n])), find_repeats(windows[n])
+        den = depends(rows, reach(rows, settings, repeats), repeats, settings)
+        arrived = arrive(anchors[n], windows[n], nets[n], constant, settings, den)
         if fit is not None and settings.normalizer == "telescoped":
-            arrived = arrived._replace(uncertainty=_uncertainty(anchors[n], nets[n], pairs[n], fit, lag))
+            arrived = arrived._replace(
+                uncertainty=_uncertainty(anchors[n], nets[n], pairs[n], fit, own_rows(anchors[n], settings), den)
+            )
         parameters = sum(p.numel() for p in module.parameters())
         steps[n] = Step(
             arrived, info, log_num + constant, log_den + constant, anchors[n].log_normalizer - constant, parameters
@@ -132,14 +137,21 @@ def _polish(net: Network, pair: Pair, settings: StepSettings) -> ConvexFit | Non
     return fit
 
 
-def _uncertainty(anchor: Anchor, net: Network, pair: Pair, fit: ConvexFit, lag: int) -> inference.Uncertainty | None:
+def _uncertainty(
+    anchor: Anchor,
+    net: Network,
+    pair: Pair,
+    fit: ConvexFit,
+    rows_num: inference.Dependence,
+    rows_den: inference.Dependence,
+) -> inference.Uncertainty | None:
     """Errors of the last layer with its features taken as given; those of earlier steps are carried over to them."""
     assert isinstance(net.module, MLP)
     num, den = Dense(last_layer(net.module, pair.num)), Dense(last_layer(net.module, pair.den))
     if not has_past(anchor):
-        return inference.advance(None, num, num, den, fit, anchor.lag, lag)
+        return inference.advance(None, num, num, den, fit, rows_num, rows_den)
     before = design_of(anchor.psi, anchor.window)
     if anchor.uncertainty is None or not isinstance(before, Dense):
         return None
     past = inference.transported(anchor.uncertainty, inference.projection(num.matrix, before.matrix))
-    return inference.advance(past, before, num, den, fit, anchor.lag, lag)
+    return inference.advance(past, before, num, den, fit, rows_num, rows_den)

@@ -16,6 +16,7 @@ from driftline.fitting import (
     Summaries,
     fit_convex,
 )
+from driftline.inference import Dependence
 from driftline.recursion._settings import StepSettings
 
 __all__ = ["Problem", "Solved", "prior", "solve"]
@@ -30,7 +31,8 @@ class Problem(NamedTuple):
     A psi of the same kind is continued by adding to its coefficients; of any other, only the output counts, as an
     offset. ``summaries`` are those that psi will have, whose step is in the offsets. ``crossed_num`` and
     ``crossed_den`` are values of learned features for rows that they were learned from, see :class:`LogLinearDesign`.
-    The coefficients of the first ``frozen`` learned features stay as they are.
+    The coefficients of the first ``frozen`` learned features stay as they are. ``rows_num`` and ``rows_den`` say how
+    the rows of each window depend on each other.
     """
 
     features: Features
@@ -46,6 +48,18 @@ class Problem(NamedTuple):
     crossed_num: Floats | None = None
     crossed_den: Floats | None = None
     frozen: int = 0
+    rows_num: Dependence = Dependence()
+    rows_den: Dependence = Dependence()
+
+    @property
+    def rows(self) -> float:
+        """Number of effective rows of the window that has fewer."""
+        return min(self.rows_num.effective(len(self.z_num)), self.rows_den.effective(len(self.z_den)))
+
+    @property
+    def time(self) -> float:
+        """Number of neighbouring rows that are worth one, the larger of both windows."""
+        return max(self.rows_num.time, self.rows_den.time)
 
 
 class Solved(NamedTuple):

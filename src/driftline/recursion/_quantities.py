@@ -13,16 +13,18 @@ from driftline import inference
 from driftline._inputs import Floats
 from driftline._overflow import quiet_overflow
 from driftline._threads import limited_threads
-from driftline.fitting import Design, LogLinear, LogLinearDesign, design_of, log_mean_exp, softmax
+from driftline.fitting import Design, LogLinear, LogLinearDesign, Psi, design_of, find_repeats, log_mean_exp, softmax
 from driftline.inference import Attribution, Doubt, DoubtCode, Estimate, Generator, Wide, attribute, members
 from driftline.recursion._diagnostics import missing
 from driftline.recursion._floor import floor_on, recounted
+from driftline.recursion._rows import Curved, own_rows, reach, unsupported
 from driftline.recursion._settings import StepSettings
-from driftline.recursion._state import Anchor, Track, has_past, reach
+from driftline.recursion._state import Anchor, Track, has_past
 
 __all__ = ["Attributions", "Weights", "attribution", "divergence", "has_attribution", "log_ratio", "weights"]
 
 _BEYOND = 5.0  # times the logarithm of the rows: a divergence beyond which no interval is worth its name
+_AS_FOUND = StepSettings()  # the lag is known, and was found or set by then
 _HEAVY = ("kl", "pearson")  # divergences dominated by the few rows with the largest ratios
 
 
@@ -69,7 +71,7 @@ def log_ratio(current: Anchor, rows: Floats, return_std: bool) -> Floats | tuple
     if not return_std:
         return values
     design = None if current.uncertainty is None else design_of(current.psi, rows)
-    if current.uncertainty is None or design is None:
+    if current.uncertainty is None or design is None or current.uncertainty.slack <= inference.UNSUPPORTED:
         return values, np.full_like(values, np.nan)
     return values, inference.log_ratio_std(current.uncertainty, design)
 
@@ -109,7 +111,7 @@ def divergence(
         return _with_floor(estimate, track.gain.floor(level))
     counts = track.partitions
     if rows is not None and settings is not None:
-        counts = recounted(counts, rows, reach(track.current.psi.standardizer(rows), settings), settings)
+        counts = recounted(counts, rows, _further(track.current.psi, rows, settings))
     return _with_floor(estimate, floor_on(counts, level))
 
 
@@ -145,10 +147,10 @@ def _estimated(
     if wide is not None:
         own = current.own_design() if own_window else design_of(psi, rows)
         assert own is not None  # psi is log-linear
-        return _wide(wide, own, log_r, kind, level, own_window)
+        return _withheld(current, _wide(wide, own, log_r, kind, level, own_window))
     design = None if uncertainty is None else _own_design(current) if own_window else design_of(psi, rows)
     if kind == "kl" and own_window and not of_step and isinstance(psi, LogLinear):
-        return _bounded(_forward_kl(current, log_r, design, level), current)
+        return _withheld(current, _bounded(_forward_kl(current, log_r, design, level), current))
     concerns = _concerns(kind)
     doubts = _doubt_heavy(log_r, kind)
     if of_step and uncertainty is not None:
@@ -160,7 +162,7 @@ def _estimated(
         uncertainty,
         design,
         own_window=own_window,
-        lag=current.lag if settings is None else reach(psi.standardizer(rows), settings),
+        dependence=own_rows(current, _AS_FOUND) if settings is None else _further(psi, rows, settings),
         shared=not of_step,
     )
     if not of_step and kind == "reverse_kl" and estimate.value > _BEYOND * math.log(len(log_r)):
@@ -180,13 +182,25 @@ def _estimated(
         )
         doubts = (*doubts, Doubt(DoubtCode.NOISE_UNKNOWN, sentence, concerns))
     estimate = replace(estimate, doubts=doubts) if doubts else estimate
-    return estimate if of_step else _bounded(estimate, current)
+    return _withheld(current, estimate if of_step else _bounded(estimate, current))
 
 
 def _bounded(estimate: Estimate, current: Anchor) -> Estimate:
     """Return an estimate without an upper end if the model is known not to hold all of the drift."""
     found = missing(current)
     return replace(estimate, high=math.inf, doubts=(*estimate.doubts, *found)) if found else estimate
+
+
+def _further(psi: Psi, rows: Floats, settings: StepSettings) -> inference.Dependence:
+    """Return how further rows depend on each other."""
+    repeats = find_repeats(rows)
+    return inference.Dependence(reach(Curved(psi.standardizer(rows)), settings, repeats), repeats)
+
+
+def _withheld(current: Anchor, estimate: Estimate) -> Estimate:
+    """Return the estimate without its interval, with the doubt, where rows depend on each other too much for one."""
+    doubts = unsupported(current, own_rows(current, _AS_FOUND))
+    return replace(inference.withheld(estimate), doubts=(*doubts, *estimate.doubts)) if doubts else estimate
 
 
 def _concerns(kind: str | Generator) -> tuple[str, ...]:
@@ -215,7 +229,9 @@ def _forward_kl(current: Anchor, log_r: Floats, design: Design | None, level: fl
     assert isinstance(psi, LogLinear)
     if uncertainty is not None and design is not None and psi.summaries is None:
         constant = -current.log_normalizer
-        exact = inference.forward_kl(psi.coef, constant, log_r, level, uncertainty, design, current.lag)
+        exact = inference.forward_kl(
+            psi.coef, constant, log_r, level, uncertainty, design, own_rows(current, _AS_FOUND)
+        )
         if exact is not None:
             return exact
     rows = min(forward.rows, inference.effective_sample_size(log_r))
@@ -268,14 +284,14 @@ def attribution(
     assert uncertainty is not None
     assert design is not None
     log_r = current.on_window()
-    doubts: tuple[Doubt, ...] = ()
+    doubts = unsupported(current, own_rows(current, _AS_FOUND))
     if inference.joined_later(psi.coef, uncertainty).any():
         what, advice = "features that joined later rest on", "their parts cannot be trusted"
-        doubts = _doubt_few(log_r, DoubtCode.FEW_FOR_ATTRIBUTION, what, advice)
+        doubts = (*doubts, *_doubt_few(log_r, DoubtCode.FEW_FOR_ATTRIBUTION, what, advice))
     names = columns if groups is None else list(groups)
     belong = None if groups is None else members(groups, columns)
     coef = psi.coef if psi.summaries is None else psi.coef + _expressed(psi, design, log_r)
-    found = attribute(psi.features, coef, uncertainty, design, log_r, current.lag, level, belong, top)
+    found = attribute(psi.features, coef, uncertainty, design, log_r, own_rows(current, _AS_FOUND), level, belong, top)
     total = float(np.maximum(found.values, 0.0).sum())
     parts = [
         Attribution(names[i], max(e.value, 0.0) / total if total > 0.0 else 0.0, e) for i, e in found.estimates.items()

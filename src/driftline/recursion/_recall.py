@@ -40,7 +40,8 @@ def recalled(anchor: Anchor, design: LogLinearDesign, evidence: Evidence, ridge:
     new = np.setdiff1d(np.arange(features.size), old)
     means = _means(features, new, evidence)
     log_w = anchor.on_window()
-    size = inference.effective_sample_size(log_w)
+    rows = inference.Dependence() if anchor.rows is None else anchor.rows
+    size = inference.effective_sample_size(log_w) / (rows.worth * rows.time)
     if np.isnan(means).any() or size < _ROWS_PER_FEATURE * features.size:
         return None
     target = _target(design, log_w, old, new, means, past)

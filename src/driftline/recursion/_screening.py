@@ -73,6 +73,8 @@ def propose(
     s_den: Floats,
     past: Floats | None,
     *,
+    rows: float,
+    times: tuple[float, float] = (1.0, 1.0),
     seed: int,
 ) -> Proposal:
     """Test all candidates against the scores that a fit leaves on both windows.
@@ -81,16 +83,19 @@ def propose(
         num, den: designs of both windows, with the features of the fit.
         s_num, s_den: scores of their rows, (n,) and (m,).
         past: scores of the numerator's rows when they were the denominator of the last step, (n,), if known.
+        rows: number of effective rows of the window that has fewer.
+        times: number of neighbouring rows that are worth one, in each window.
+        seed: seed of random units.
     """
     features, z_num, z_den = num.features, num.z, den.z
-    kept, total = collect(evidence, num, den, s_num, s_den, past)
-    d, room = z_num.shape[1], _room(features, z_num, z_den)
+    kept, total = collect(evidence, num, den, s_num, s_den, past, times)
+    d, room = z_num.shape[1], _room(features, rows)
     none = Proposal(features.pairs[:0], features.weight[:, :0], features.bias[:0], kept, "")
     candidates = d * (d - 1) // 2 * (d <= PAIR_COLUMNS) + total.knots.size
     threshold = NormalDist().inv_cdf(1.0 - 0.5 * _LEVEL / candidates)
 
     strong = _strong_pairs(features, total, threshold)
-    if _is_dense(features, total, strong) and _all_fit(features, z_num, z_den):
+    if _is_dense(features, total, strong) and _all_fit(features, rows):
         pairs = _other_pairs(features)
         return none._replace(pairs=pairs, evidence=kept, reason=f"all {len(pairs)} other products")
     pairs = strong[: max(0, min(room.pairs, room.features))]
@@ -104,7 +109,9 @@ def propose(
         return none
     spread = spread_of(z_num, z_den)
     directions = spread_directions(spread.covariance())
-    if directions.shape[1] and not spread_helps(spread, num, den, s_num, s_den, level=_LEVEL, seed=seed):
+    if directions.shape[1] and not spread_helps(
+        spread, num, den, s_num, s_den, time=max(times), level=_LEVEL, seed=seed
+    ):
         directions = directions[:, :0]
     if directions.shape[1] == 0:
         directions = score_directions(features, total)
@@ -123,13 +130,12 @@ class _Room(NamedTuple):
     features: int
 
 
-def _room(features: Features, z_num: Floats, z_den: Floats) -> _Room:
+def _room(features: Features, rows: float) -> _Room:
     most_pairs, (*_, most_units) = capacity(features.columns)
-    rows = min(z_num.shape[0], z_den.shape[0])
     return _Room(
         pairs=most_pairs - features.pairs.shape[0],
         units=most_units - features.bias.shape[0],
-        features=max(0, rows // _ROWS_PER_FEATURE - features.size),
+        features=max(0, int(rows) // _ROWS_PER_FEATURE - features.size),
     )
 
 
@@ -178,11 +184,11 @@ def _is_dense(features: Features, total: Evidence, strong: Integers) -> bool:
     return math.log(max(above, 1e-300) / below) * math.sqrt(freedom) / 2.0 > _DENSE
 
 
-def _all_fit(features: Features, z_num: Floats, z_den: Floats) -> bool:
+def _all_fit(features: Features, rows: float) -> bool:
     """Say whether the windows have rows enough for all products of columns, and a factorisation time."""
-    d, rows = len(features.squares), min(len(z_num), len(z_den))
+    d = len(features.squares)
     size = features.size + d * (d - 1) // 2
-    return size <= rows // _ROWS_PER_PRODUCT and size < NEWTON_FEATURES
+    return size <= int(rows) // _ROWS_PER_PRODUCT and size < NEWTON_FEATURES
 
 
 def _other_pairs(features: Features) -> Integers:

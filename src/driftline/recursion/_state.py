@@ -8,23 +8,23 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline.fitting import Design, FitInfo, LogLinear, LogLinearDesign, Psi, Stacked, log_mean_exp
-from driftline.inference import NO_GAIN, Forward, Gain, Uncertainty, Wide, choose_lag
+from driftline.inference import NO_GAIN, Dependence, Forward, Gain, Uncertainty, Wide
 from driftline.recursion._auditor import Auditor
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._partitions import Partitions
 from driftline.recursion._settings import StepSettings
 
-__all__ = ["Anchor", "State", "Step", "Track", "arrive", "has_past", "reach", "track_of"]
+__all__ = ["Anchor", "State", "Step", "Track", "arrive", "has_past", "track_of"]
 
 
 class Anchor(NamedTuple):
     """Starting point of a step: psi, its normaliser c, and the window they belong to. log r = psi - c.
 
-    ``lag`` is the number of rows over which neighbours in the window depend on each other. ``design`` is that of the
-    window and ``known`` the log-ratio of its rows, if a step has made them: they follow from the rest and are not
-    stored. ``crossed`` are values of learned features for rows of the window that they were learned from, see
-    :class:`~driftline.fitting.LogLinearDesign`. Where rows are few for the features, ``wide`` and
-    ``wide_step`` are kept instead of ``uncertainty``: of all steps, and of the last one alone.
+    ``lag`` is the number of distinct rows over which neighbours in the window depend on each other. ``design`` is that
+    of the window, ``known`` the log-ratio of its rows and ``rows`` how they depend on each other, if a step has made
+    them: they follow from the rest and are not stored. ``crossed`` are values of learned features for rows of the
+    window that they were learned from, see :class:`~driftline.fitting.LogLinearDesign`. Where rows are few for the
+    features, ``wide`` and ``wide_step`` are kept instead of ``uncertainty``: of all steps, and of the last one alone.
     """
 
     psi: Psi
@@ -40,10 +40,11 @@ class Anchor(NamedTuple):
     auditor: Auditor | None = None
     design: Design | None = None
     known: Floats | None = None
+    rows: Dependence | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave out of pickles, too, what follows from the rest: it takes more room than the window."""
-        return type(self), tuple(self._replace(design=None, known=None))
+        return type(self), tuple(self._replace(design=None, known=None, rows=None))
 
     def log_ratio(self, x: Floats) -> Floats:
         """Return log original/current of raw rows (n, D)."""
@@ -115,26 +116,19 @@ class State(NamedTuple):
     t: int
 
 
-def arrive(anchor: Anchor, window: Floats, psi: Psi, constant: float, settings: StepSettings, lag: int = 0) -> Anchor:
+def arrive(
+    anchor: Anchor,
+    window: Floats,
+    psi: Psi,
+    constant: float,
+    settings: StepSettings,
+    rows: Dependence | None = None,
+) -> Anchor:
     """Make the anchor after a step; its normaliser telescopes (c_t = c_{t-1} - constant) or is taken on the window."""
+    lag = 0 if rows is None else rows.lag
     if settings.normalizer == "self":
-        return Anchor(psi, float(log_mean_exp(psi(window))), window, lag=lag)
-    return Anchor(psi, anchor.log_normalizer - constant, window, lag=lag)
-
-
-def reach(z: Floats, settings: StepSettings, curved: int | None = None) -> int:
-    """Return the lag over which standardised rows depend on each other: as set, or chosen from the rows.
-
-    ``curved`` is the number of columns, the first ones, whose squares say more than the columns; None for all.
-    """
-    if settings.lag is None:
-        return choose_lag(z, curved)
-    if settings.lag > z.shape[0] // 8:
-        raise ValueError(
-            f"lag={settings.lag} is too long for {z.shape[0]} rows: choose at most {z.shape[0] // 8}, so that there "
-            "are independent stretches to compare"
-        )
-    return settings.lag
+        return Anchor(psi, float(log_mean_exp(psi(window))), window, lag=lag, rows=rows)
+    return Anchor(psi, anchor.log_normalizer - constant, window, lag=lag, rows=rows)
 
 
 def track_of(state: State, original: str | None = None) -> Track:

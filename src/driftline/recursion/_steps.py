@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import nullcontext
 
@@ -20,6 +21,7 @@ from driftline.fitting import (
     Standardizer,
     Summaries,
     Summary,
+    find_repeats,
     first_summary,
     fit_standardizer,
     softmax,
@@ -30,8 +32,9 @@ from driftline.recursion._diagnostics import Info, diagnose
 from driftline.recursion._evidence import start_evidence
 from driftline.recursion._floor import measured
 from driftline.recursion._log_linear import log_linear_step, start_features
+from driftline.recursion._rows import Curved, depends, own_rows, reach
 from driftline.recursion._settings import NEWTON_FEATURES, Policy, StepSettings, is_network
-from driftline.recursion._state import Anchor, State, Step, Track, has_past, reach
+from driftline.recursion._state import Anchor, State, Step, Track, has_past
 from driftline.recursion._wide import crowded
 
 __all__ = ["add_original", "restart", "start", "step"]
@@ -75,12 +78,12 @@ def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, po
         if name in via:
             reason = "step too large for the held anchor, stepped via the previous window; " + reason
         taken = taken._replace(anchor=taken.anchor._replace(known=taken.anchor.on_window()))
-        arrived = taken.anchor._replace(window=_present(taken.anchor), forward=_forward(anchor, taken))
+        arrived = _present(taken.anchor)._replace(forward=_forward(anchor, taken, settings))
         stayed = 0 if advanced else (1 if name in via else track.held + 1)
-        floors = measured(track, anchor, taken, settings)
+        floors = measured(track, anchor, taken, own_rows(anchor, settings), own_rows(taken.anchor, settings), settings)
         tracks[name] = Track(track.tau, arrived if advanced else anchor, arrived, taken.log_den, stayed, *floors)
         reasons = "; ".join(filter(None, [reason, taken.note]))
-        infos[name] = diagnose(anchor, taken, advanced, reasons, settings.names)
+        infos[name] = diagnose(anchor, taken, advanced, reasons, own_rows(taken.anchor, settings), settings.names)
     return State(tracks, t), Info(t, infos)
 
 
@@ -98,13 +101,8 @@ def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings)
         if has_past(before):
             stacked = np.concatenate([rows, before.window], 1)
             anchor = before._replace(
-                psi=Stacked(standardizer, before.psi),
-                window=stacked,
-                evidence=None,
-                auditor=None,
-                design=None,
-                known=None,
-            )._replace(wide=None, wide_step=None)
+                psi=Stacked(standardizer, before.psi), window=stacked, evidence=None, design=None, known=None
+            )._replace(wide=None, wide_step=None, auditor=None, rows=None)
         else:
             anchor = _first_anchor(rows, standardizer, settings)
         tracks[name] = track._replace(anchor=anchor, current=anchor, held=0, partitions=None)
@@ -113,34 +111,43 @@ def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings)
 
 def _first_anchor(window: Floats, standardizer: Standardizer, settings: StepSettings) -> Anchor:
     """Return the anchor where tracing begins: psi = 0 on the original's own samples."""
-    z = standardizer(window)
-    summary = _summary(z, settings)
+    z, repeats = standardizer(window), find_repeats(window)
+    copies = slice(None) if repeats is None else repeats.first
+    summary = _summary(z[copies], settings)
     if summary is not None and summary.scores is not None:
         standardizer = standardizer._replace(scores=summary.scores)
         z = standardizer(window)
-    features = start_features(z, settings.model, summary)
-    if summary is not None and crowded(features.size, 2 * len(z)):  # shapes and clusters are guesses, too
+    features = start_features(z[copies], settings.model, summary)
+    if summary is not None and crowded(features.size, 2 * len(z[copies])):  # shapes and clusters are guesses, too
         summary, standardizer = None, standardizer._replace(scores=None)
         z = standardizer(window)
-        features = start_features(z, settings.model)
+        features = start_features(z[copies], settings.model)
     screened = settings.model == "auto" and features.size < NEWTON_FEATURES
     evidence = start_evidence(z) if screened else None
-    lag = reach(z, settings)
+    lag = reach(Curved(z), settings, repeats)
     summaries = None
     if summary is not None and summary.density.clustered:
         summaries = Summaries(summary.density, summary.density)
     psi = LogLinear(standardizer, features, np.zeros(features.size), summaries)
+    anchor = Anchor(psi, 0.0, window, None, evidence, lag)
+    rows = own_rows(anchor, settings)
     auditor = None
-    if not is_network(settings.model) and features.size < NEWTON_FEATURES and len(z) >= _SUMMARISED:
-        auditor = start_auditor(z, None if summary is None else summary.density, lag, seed=settings.seed)
-    return Anchor(psi, 0.0, window, None, evidence, lag, auditor=auditor)
+    if not is_network(settings.model) and features.size < NEWTON_FEATURES and len(z[copies]) >= _SUMMARISED:
+        auditor = start_auditor(z, None if summary is None else summary.density, rows, seed=settings.seed)
+    return anchor._replace(rows=rows, auditor=auditor)
 
 
 def _summary(z: Floats, settings: StepSettings) -> Summary | None:
     """Return the summary of the original's standardised rows for models that learn from it, if there is one."""
     if settings.model != "auto" or crowded(2 * z.shape[1], 2 * len(z)) or len(z) < _SUMMARISED:
         return None
-    return first_summary(z, seed=settings.seed)
+    rows = Curved(z)
+    every = math.ceil(depends(rows, reach(rows, settings, None), None, settings).time)
+    if every == 1:
+        return first_summary(z, seed=settings.seed)
+    # neighbours look like clusters: whether there are any is asked of rows that are far apart
+    apart = z[::every]
+    return None if len(apart) < _SUMMARISED else first_summary(apart, seed=settings.seed).refit(z)
 
 
 def _take(
@@ -163,13 +170,15 @@ def _take(
         return network_step(anchors, windows, taus, len(state.tracks), settings, seed)
 
 
-def _present(anchor: Anchor) -> Floats:
-    """Return the window in psi's own features; the columns stacked beside them are not needed again."""
+def _present(anchor: Anchor) -> Anchor:
+    """Return the anchor with its window in psi's own features; columns stacked beside them are not needed again."""
     width = anchor.psi.standardizer.mean.shape[0]
-    return anchor.window if anchor.window.shape[1] == width else np.ascontiguousarray(anchor.window[:, :width])
+    if anchor.window.shape[1] == width:
+        return anchor
+    return anchor._replace(window=np.ascontiguousarray(anchor.window[:, :width]), rows=None)
 
 
-def _forward(anchor: Anchor, taken: Step) -> Forward:
+def _forward(anchor: Anchor, taken: Step, settings: StepSettings) -> Forward:
     """Return KL(original‖current) after a step: its value before, plus the original's mean of the step's log-ratio.
 
     That mean is over the anchor's window, weighted by the ratio so far; in a first step, over the original itself.
@@ -177,8 +186,9 @@ def _forward(anchor: Anchor, taken: Step) -> Forward:
     log_weights, before = anchor.on_window(), anchor.forward
     weights = softmax(log_weights)
     gain = float(weights @ taken.log_num)
-    spread = long_run_variance(weights * (taken.log_num - gain), anchor.lag)
-    rows = min(before.rows, effective_sample_size(log_weights))
+    depend = own_rows(anchor, settings)
+    spread = long_run_variance(depend.merged(weights * (taken.log_num - gain)), depend.lag)
+    rows = min(before.rows, effective_sample_size(log_weights) / depend.worth)
     return Forward(before.value + gain, before.variance + spread, rows)
 
 
@@ -188,7 +198,9 @@ def _decide(taken: Step, policy: Policy, held: int) -> tuple[bool, str]:
         return True, ""
     size = taken.divergence
     # with fewer rows, a step needs more signal to stand out: the divergence of a null step is about parameters/rows
-    rows = min(taken.log_num.shape[0], taken.log_den.shape[0])
+    rows = float(min(taken.log_num.shape[0], taken.log_den.shape[0]))
+    if taken.anchor.rows is not None:
+        rows = min(rows, taken.anchor.rows.effective(taken.log_den.shape[0]))
     noise = 4.0 * taken.parameters / rows if isinstance(taken.anchor.psi, LogLinear) else 0.0
     enough = min(max(policy.enough, noise), 0.5 * (policy.enough + policy.too_much))
     if size >= enough:

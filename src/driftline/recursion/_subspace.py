@@ -152,12 +152,21 @@ def halves_agree(total: Evidence, *sides: tuple[LogLinearDesign, Floats]) -> boo
 
 
 def spread_helps(
-    spread: Spread, num: LogLinearDesign, den: LogLinearDesign, s_num: Floats, s_den: Floats, *, level: float, seed: int
+    spread: Spread,
+    num: LogLinearDesign,
+    den: LogLinearDesign,
+    s_num: Floats,
+    s_den: Floats,
+    *,
+    time: float,
+    level: float,
+    seed: int,
 ) -> bool:
     """Test units in the spread's directions jointly, by their scores, against the chi-square law.
 
     Directions come from one half of the rows and are tested on the other, then the halves change places: chosen and
-    tested on the same rows, they would look like drift by themselves.
+    tested on the same rows, they would look like drift by themselves. ``time`` is the number of neighbouring rows that
+    are worth one.
     """
     statistic, freedom = 0.0, 0
     for half in (0, 1):
@@ -168,7 +177,7 @@ def spread_helps(
         weight, bias = ridge_units(directions, *pool, seed)
         other = slice(1 - half, None, 2)
         value, count = _score_test(weight, bias, ((num, s_num), (den, s_den)), other)
-        statistic, freedom = statistic + value, freedom + count
+        statistic, freedom = statistic + value / time, freedom + count
     if freedom == 0:
         return False
     # Wilson-Hilferty: the cube root of a chi-square is nearly normal
