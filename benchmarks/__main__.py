@@ -17,7 +17,20 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from benchmarks import accuracy, against, alarms, breaks, coverage, monitoring, scaling, smooth, speed, theory, wide
+from benchmarks import (
+    accuracy,
+    against,
+    alarms,
+    breaks,
+    coverage,
+    honesty,
+    monitoring,
+    scaling,
+    smooth,
+    speed,
+    theory,
+    wide,
+)
 from benchmarks.results import Result, markdown, numbers, table
 from driftline import UntrustedEstimateWarning
 
@@ -31,6 +44,8 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "quiet-tables": breaks.quiet,
     "corollary": theory.corollary,
     "alarms": alarms.run,
+    "auditor": honesty.auditor,
+    "untidy": honesty.run_lengths,
     "steps": speed.steps,
     "error-bars": speed.error_bars,
     "static": speed.static,
@@ -54,7 +69,7 @@ GROUPS = {
 }
 """Names that stand for several; ``foreign`` runs only if it is named."""
 
-LONG = ("features-cost",)
+LONG = ("auditor", "features-cost", "untidy")
 """Benchmarks that run only when they are named: they take half an hour."""
 
 AGAINST = list(against.PARTS)

@@ -251,3 +251,28 @@ def _log_sum(logits: Floats) -> Floats:
     """Return the log of the sum of exponentials of each row."""
     top = logits.max(1)
     return np.asarray(top + np.log(np.exp(logits - top[:, None]).sum(1)))
+
+
+@dataclass(frozen=True)
+class BananaStream:
+    """Curved dependence that grows in two of six columns, each on another: no mean, variance or correlation moves."""
+
+    bend: float = 0.4
+    last: int = 20
+
+    def sample(self, t: float, n: int, rng: np.random.Generator) -> Floats:
+        """Draw rows (n, 6) at time t."""
+        x, bend = rng.standard_normal((n, 6)), self.bend * t / self.last
+        x[:, 1] += bend * (x[:, 0] ** 2 - 1.0)
+        x[:, 3] += bend * (x[:, 2] ** 2 - 1.0)
+        return x
+
+    def log_ratio(self, x: Floats, t: float) -> Floats:
+        """Return log p_0/p_t of rows, (n,)."""
+        bend = self.bend * t / self.last
+        straight = np.stack([x[:, 1] - bend * (x[:, 0] ** 2 - 1.0), x[:, 3] - bend * (x[:, 2] ** 2 - 1.0)], 1)
+        return np.asarray(0.5 * (np.square(straight).sum(1) - np.square(x[:, [1, 3]]).sum(1)))
+
+    def reverse_kl(self, t: float) -> float:
+        """Return KL(current‖original) at time t: half the mean square of both shifts, whose variance is 2."""
+        return 2.0 * (self.bend * t / self.last) ** 2
