@@ -141,3 +141,4 @@ def test_clusters_stay_where_nothing_has_moved_and_move_with_the_rows():
         # by half a unit, the same for each component; the error of a mean of 500 rows of unit spread is 0.04
         assert np.abs((moved.means - found.means).mean(0) - 0.5).max() < 0.25
     assert np.mean(stayed) >= 0.7  # one in forty moves by chance
+    assert moved_density(found, drawn(truth, 30, rng, moved=5.0)) is None  # too few rows to tell

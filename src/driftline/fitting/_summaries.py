@@ -17,6 +17,7 @@ from driftline.fitting._scores import NormalScores, far_from_normal, fit_scores,
 
 __all__ = ["Summary", "first_summary", "moved_density"]
 
+_FEWEST = 100  # rows of a window; with fewer, clusters stay where they are
 _STRETCHES = 10  # of neighbouring rows in each half of a window
 _ROWS = 5_000  # on which choices are compared
 _ERRORS = 2.0  # standard errors by which rows must prefer shapes of their own that these were not fitted to
@@ -58,6 +59,8 @@ def moved_density(density: Density, z: Floats, *, worth: float = 1.0) -> Density
     is fitted to half of the rows must predict the other half better, after a correction: a fit to all rows has half
     the error, a quarter of the difference to what a fit says of its own rows. So many neighbours are ``worth`` one row.
     """
+    if len(z) < _FEWEST:
+        return None
     part = (np.arange(len(z)) * 2 * _STRETCHES // len(z)) % 2  # stretches, since neighbours often depend on each other
     gains, optimism = [], 0.0
     for one, other in _both([z[part == half] for half in (0, 1)]):
