@@ -240,7 +240,8 @@ def limit(
     chance = _chance(run_length, persistence)
     if not _has_law(_checked(estimate)):  # only the normal law
         return tolerance + NormalDist().inv_cdf(1.0 - chance) * estimate.std_error
-    return _quiet(estimate, tolerance, weights).limit(chance) - estimate.noise
+    # no limit below the tolerance itself: drift that does not matter raises nothing
+    return max(_quiet(estimate, tolerance, weights).limit(chance) - estimate.noise, tolerance)
 
 
 @lru_cache

@@ -29,6 +29,7 @@ class DoubtCode(StrEnum):
     EXTRAPOLATED = "extrapolated"
     NETWORK_ERRORS = "network_errors"
     BELOW_FLOOR = "below_floor"
+    WEAK_STEP = "weak_step"
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,8 @@ def divergence(
         settings: settings of the lag of these rows.
     """
     estimate = _estimated(track, kind, level, of_step, rows, settings)
+    if track.weak and (track.weak_now or not of_step):
+        estimate = replace(estimate, doubts=(*estimate.doubts, _weak(track, of_step)))
     if kind != "reverse_kl":
         return estimate
     if of_step:
@@ -115,10 +117,20 @@ def divergence(
     return _with_floor(estimate, floor_on(counts, level))
 
 
+def _weak(track: Track, of_step: bool) -> Doubt:
+    """Return the doubt that a step could not be measured."""
+    if of_step:
+        return Doubt(DoubtCode.WEAK_STEP, "this step could not be measured (see info_): take smaller steps")
+    sentence = (
+        f"the step at t={track.weak} could not be measured, and later values build upon it: begin from a new original"
+    )
+    return Doubt(DoubtCode.WEAK_STEP, sentence)
+
+
 def _with_floor(estimate: Estimate, floor: float) -> Estimate:
     """Attach a floor; an interval that lies below it is doubted."""
     top = estimate.high if math.isfinite(estimate.high) else estimate.value
-    if not floor > top:
+    if not floor > max(top, 0.0):
         return replace(estimate, floor=floor)
     sentence = (
         f"at least {floor:.3g} nats of drift show in plain counts of rows, the model finds {top:.3g} at most: it "

@@ -97,7 +97,9 @@ class Track(NamedTuple):
 
     ``step_log_ratio`` is the last step's normalised log-ratio on the current window, (n,); empty before the first step.
     ``held`` counts the windows for which the anchor has stayed. ``gain`` is what held-out rows of the last step say for
-    a drift, ``partitions`` the counts of original and current window that bound the divergence from below.
+    a drift, ``partitions`` the counts of original and current window that bound the divergence from below. ``weak`` is
+    the time of the first step that could not be measured, 0 if there is none, and ``weak_now`` says whether the last
+    one could not.
     """
 
     tau: int
@@ -107,6 +109,8 @@ class Track(NamedTuple):
     held: int
     gain: Gain = NO_GAIN
     partitions: Partitions | None = None
+    weak: int = 0
+    weak_now: bool = False
 
 
 class State(NamedTuple):

@@ -26,7 +26,7 @@ from driftline.fitting import (
     fit_standardizer,
     softmax,
 )
-from driftline.inference import Forward, effective_sample_size, long_run_variance
+from driftline.inference import Dependence, DoubtCode, Forward, effective_sample_size, long_run_variance
 from driftline.recursion._auditor import start_auditor
 from driftline.recursion._diagnostics import Info, diagnose
 from driftline.recursion._evidence import start_evidence
@@ -39,6 +39,8 @@ from driftline.recursion._wide import crowded
 
 __all__ = ["add_original", "restart", "start", "step"]
 
+_WEAK = (DoubtCode.NOT_CONVERGED, DoubtCode.LITTLE_OVERLAP, DoubtCode.STEP_MEAN_OFF)
+"""Doubts of a step that concern all later values, which build upon it."""
 _SUMMARISED = 200  # rows; with fewer, shapes and clusters are guesses
 
 
@@ -77,13 +79,25 @@ def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, po
         advanced, reason = _decide(taken, policy, 0 if name in via else track.held)
         if name in via:
             reason = "step too large for the held anchor, stepped via the previous window; " + reason
+        depend = own_rows(anchor, settings), own_rows(taken.anchor, settings)
+        if advanced and _stumbles(anchor, taken, *depend):
+            advanced, reason = False, "held: rows of this window are too dependent for a step to start from"
         taken = taken._replace(anchor=taken.anchor._replace(known=taken.anchor.on_window()))
         arrived = _present(taken.anchor)._replace(forward=_forward(anchor, taken, settings))
         stayed = 0 if advanced else (1 if name in via else track.held + 1)
-        floors = measured(track, anchor, taken, own_rows(anchor, settings), own_rows(taken.anchor, settings), settings)
-        tracks[name] = Track(track.tau, arrived if advanced else anchor, arrived, taken.log_den, stayed, *floors)
         reasons = "; ".join(filter(None, [reason, taken.note]))
-        infos[name] = diagnose(anchor, taken, advanced, reasons, own_rows(taken.anchor, settings), settings.names)
+        infos[name] = diagnose(anchor, taken, advanced, reasons, depend[1], settings.names)
+        weak = any(doubt.code in _WEAK for doubt in infos[name].doubts)
+        tracks[name] = Track(
+            track.tau,
+            arrived if advanced else anchor,
+            arrived,
+            taken.log_den,
+            stayed,
+            *measured(track, anchor, taken, *depend, settings),
+            track.weak or t * weak,
+            weak,
+        )
     return State(tracks, t), Info(t, infos)
 
 
@@ -190,6 +204,15 @@ def _forward(anchor: Anchor, taken: Step, settings: StepSettings) -> Forward:
     spread = long_run_variance(depend.merged(weights * (taken.log_num - gain)), depend.lag)
     rows = min(before.rows, effective_sample_size(log_weights) / depend.worth)
     return Forward(before.value + gain, before.variance + spread, rows)
+
+
+def _stumbles(anchor: Anchor, taken: Step, rows_num: Dependence, rows_den: Dependence) -> bool:
+    """Say whether a window's rows are too dependent for a step to start from, and those of its anchor are not.
+
+    Errors of such a step are unknown, and would be in all later values: these are measured from the window before.
+    """
+    size = 0 if taken.anchor.uncertainty is None else len(taken.anchor.uncertainty.bias)
+    return rows_num.supports(len(anchor.window), size) and not rows_den.supports(len(taken.anchor.window), size)
 
 
 def _decide(taken: Step, policy: Policy, held: int) -> tuple[bool, str]:

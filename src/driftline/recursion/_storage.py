@@ -34,7 +34,7 @@ from driftline.recursion._state import Anchor, State, Track
 
 __all__ = ["FORMAT", "VERSION", "StateFileError", "StoredArray", "contents", "dump", "parse"]
 
-VERSION = 8
+VERSION = 9
 FORMAT = "driftline-state"
 _SYMMETRIC = ("covariance", "inverse_hessian", "meat", "meat_num", "first", "origin_spread")
 _VECTORS = ("bias", "step_bias")
@@ -137,6 +137,7 @@ def _flatten(state: State, padded: bool) -> tuple[dict[str, Array], dict[str, An
         arrays[f"{key}.held"] = np.array(track.held)
         arrays[f"{key}.step_log_ratio"] = track.step_log_ratio
         arrays[f"{key}.gain"] = np.array(track.gain, dtype=np.float64)
+        arrays[f"{key}.weak"] = np.array([track.weak, track.weak_now])
         if track.partitions is not None:
             _write(track.partitions, f"{key}.partitions", arrays)
         same = track.anchor is track.current
@@ -369,7 +370,8 @@ def _restore(arrays: Mapping[str, Array], meta: Mapping[str, Any], factory: Modu
         gain = Gain(*arrays[f"{key}.gain"].tolist())
         partitions = _read_partitions(f"{key}.partitions", arrays) if entry["partitions"] else None
         step = arrays[f"{key}.step_log_ratio"]
-        tracks[name] = Track(entry["tau"], anchor, current, step, held, gain, partitions)
+        weak, weak_now = arrays[f"{key}.weak"].tolist()
+        tracks[name] = Track(entry["tau"], anchor, current, step, held, gain, partitions, weak, bool(weak_now))
     return State(tracks, int(arrays["t"]))
 
 

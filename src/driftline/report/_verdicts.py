@@ -217,6 +217,8 @@ def _how_far(history: History, last: Record, rough: bool) -> str:
     span = f" ({level(drift)} interval {span})" if span else " (no interval)"
     least = "at least " if is_bound(drift) else ""
     reading = f"{least}{precise(drift)}{unit(kind)}{span} from {whence(history)}"
+    if least and drift.value <= 0.0:
+        return f"the data is further from {whence(history)} than the model can say"
     if not least and math.isfinite(drift.low) and drift.low <= 0.0 and drift.value <= max(bound, 0.0):
         if rough:
             return f"the data is {reading}, which says little: it may lie up to {number(drift.high)}{unit(kind)} away"
