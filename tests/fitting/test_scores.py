@@ -175,3 +175,13 @@ def test_a_shift_is_the_same_log_ratio_with_and_without_maps():
     truth = (0.125 - 0.5 * np.log(later[:5000]) / 1.5).sum(1)  # log N(y; 0, 1)/N(y; 0.5, 1), two columns
     error = summary.log_density(z) - moved.log_density(z) - truth
     assert np.abs(error - error.mean()).mean() < 0.08
+
+
+def test_a_column_that_others_determine_has_no_density_in_any_coordinates():
+    """Shares of a whole: with a curve in place of one of them, the plane they lie in is bent, but still a plane."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        z = standardised(rng.dirichlet([4.0, 3.0, 5.0, 2.5, 6.0], 3000))
+        assert len(first_summary(z, seed=seed).density.gaussian) == 4
+    z[:, 4] += rng.normal(size=3000)  # the negative control: nothing determines it now
+    assert len(first_summary(z, seed=0).density.gaussian) == 5

@@ -20,6 +20,7 @@ from driftline.fitting._expectation import (
     refit_mixture,
     spread_marks,
 )
+from driftline.fitting._features import Integers
 from driftline.fitting._mixtures import Mixture
 from driftline.fitting._starts import divided, seeded
 
@@ -37,11 +38,12 @@ def bic(log_likelihood: float, parameters: int, rows: int) -> float:
     return log_likelihood - 0.5 * parameters * math.log(rows)
 
 
-def fit_mixture(z: Floats, *, seed: int) -> Mixture:
+def fit_mixture(z: Floats, *, seed: int, among: Integers | None = None) -> Mixture:
     """Return the summary density of a first window of standardised rows (n, D).
 
     The number of components and the form of their covariance are those with the best BIC, on at most 5,000 rows; more
-    than one component must also predict rows better that they were not fitted to.
+    than one component must also predict rows better that they were not fitted to. Columns that others determine are
+    left out; ``among`` are those that may have a density, if it is known.
 
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.normal(size=(1000, 3))
@@ -52,6 +54,8 @@ def fit_mixture(z: Floats, *, seed: int) -> Mixture:
     2
     """
     columns = describe_columns(z) if len(z) else Columns(*(np.zeros(0, dtype=np.int64),) * 3, np.zeros((0, 2)))
+    if among is not None:
+        columns = columns._replace(gaussian=np.intersect1d(columns.gaussian, among))
     sample, rng = make_sample(z, columns), np.random.default_rng(seed)
     kept = independent_columns(sample.scatter)
     if len(kept) < len(columns.gaussian):  # a plane has no density

@@ -111,12 +111,13 @@ def _with_one_shape(z: Floats, part: Floats, seed: int) -> list[Summary]:
         return [plain]
     # long tails hide clusters in other columns, so these go first; then all that a mixture still misses
     tailed = strange[[_kurtosis(part[:, j]) > _LONG for j in strange]]
-    first = _mapped(z, tailed, seed) if len(tailed) else plain
+    among = mixture.gaussian  # a curve in place of a column hides that others determine it
+    first = _mapped(z, tailed, among, seed) if len(tailed) else plain
     missed = np.union1d(tailed, far_from_normal(first.map(part), first.density))
     found = {(): plain, tuple(tailed): first}
     for columns in (missed, strange):
         if tuple(columns) not in found:
-            found[tuple(columns)] = _mapped(z, columns, seed)
+            found[tuple(columns)] = _mapped(z, columns, among, seed)
     return list(found.values())
 
 
@@ -143,9 +144,9 @@ def _predicts(one: Summary, other: Summary, z: Floats) -> bool:
     return bool(both.mean() > _ERRORS * both.std() / np.sqrt(len(both)))
 
 
-def _mapped(z: Floats, columns: Integers, seed: int) -> Summary:
+def _mapped(z: Floats, columns: Integers, among: Integers, seed: int) -> Summary:
     """Return the summary with maps of the given columns, at least one."""
-    mixture = fit_mixture(spread_scores(z, columns, seed=seed), seed=seed)
+    mixture = fit_mixture(spread_scores(z, columns, seed=seed), seed=seed, among=among)
     scores = fit_scores(z, columns)
     return Summary(scores, refit_mixture(mixture, z if scores is None else scores(z)))
 
