@@ -25,8 +25,8 @@ static.divergence("pearson")  # warns
 est = ContinualDensityRatio(random_state=0).fit(a).partial_fit(b)
 est.partial_fit(between)  # warns
 est.partial_fit(far)  # warns
-est.divergence("kl")
-est.divergence("reverse_kl")
+est.divergence("kl")  # warns
+est.divergence("reverse_kl")  # warns
 est.step_divergence("pearson")  # warns
 est.weights(a)  # warns
 est.attribution()
