@@ -21,7 +21,7 @@ from driftline.synthetic import GaussianStream, MixtureStream
 FIRST_SEED = 500_000
 WINDOWS = 20
 PROMISE = 100.0
-LOOKS = 2_000  # windows of each kind of rows
+LOOKS = 5_000  # windows of each kind of rows
 
 Draw = Callable[[int, np.random.Generator], Floats]
 
@@ -36,21 +36,28 @@ def auditor(seeds: int) -> Iterator[Result]:
     for name, stream, runs, bar in cases:
         spoke = [heard(stream, FIRST_SEED + i, 2_000, WINDOWS) <= WINDOWS for i in range(runs)]
         yield Result(f"auditor speaks, {name}: share of {runs} runs", -1, float(np.mean(spoke)), bar)
+    # 'auto' follows a bend; the auditor is asked about a model that does not
     bent = BananaStream()
     at = next(t for t in range(1, WINDOWS + 1) if bent.reverse_kl(t) >= 0.1)
-    when = np.array([heard(bent, FIRST_SEED + i, 4_000, WINDOWS) for i in range(40)])
+    when = np.array([heard(bent, FIRST_SEED + i, 4_000, WINDOWS, "quadratic") for i in range(40)])
     yield Result(
-        "auditor speaks, banana, 6 columns: share of 40 runs at 0.1 nats", -1, float((when <= at).mean()), (0.9, INF)
+        "auditor speaks, banana, 6 columns, quadratic: share of 40 runs at 0.1 nats",
+        -1,
+        float((when <= at).mean()),
+        (0.9, INF),
     )
     yield Result(
-        "auditor speaks, banana, 6 columns: median nats at which", -1, bent.reverse_kl(float(np.median(when))), None
+        "auditor speaks, banana, 6 columns, quadratic: median nats at which",
+        -1,
+        bent.reverse_kl(float(np.median(when))),
+        None,
     )
 
 
-def heard(stream: Any, seed: int, rows: int, windows: int) -> int:
+def heard(stream: Any, seed: int, rows: int, windows: int, model: str = "auto") -> int:
     """Return the window at which the model is first said to miss drift; one more than there are if it never is."""
     rng = np.random.default_rng(seed)
-    estimator = ContinualDensityRatio(random_state=seed).fit(stream.sample(0, rows, rng))
+    estimator = ContinualDensityRatio(model=model, random_state=seed).fit(stream.sample(0, rows, rng))
     for t in range(1, windows + 1):
         estimator.partial_fit(stream.sample(t, rows, rng))
         if any(doubt.code == DoubtCode.MODEL_MISSES for doubt in estimator.info_.originals["original"].doubts):

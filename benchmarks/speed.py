@@ -50,14 +50,14 @@ def error_bars(seeds: int) -> Iterator[Result]:
     real = {
         "advance": inference.advance,
         "optimism": inference.optimism,
-        "reach": log_linear.reach,
+        "window_rows": log_linear.window_rows,
         "third": loss.third,
     }
 
     def switch(on: bool) -> None:
         inference.advance = real["advance"] if on else lambda *parts: None
         inference.optimism = real["optimism"] if on else lambda uncertainty: 0.0
-        log_linear.reach = real["reach"] if on else lambda z, settings, curved=None: 0
+        log_linear.window_rows = real["window_rows"] if on else lambda *parts: inference.Dependence()
         loss.third = real["third"] if on else lambda *parts: (empty, empty)
 
     for seed in range(seeds):

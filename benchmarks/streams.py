@@ -276,3 +276,35 @@ class BananaStream:
     def reverse_kl(self, t: float) -> float:
         """Return KL(current‖original) at time t: half the mean square of both shifts, whose variance is 2."""
         return 2.0 * (self.bend * t / self.last) ** 2
+
+
+@dataclass(frozen=True)
+class ThreeWayStream:
+    """Normal columns of which three change together: their product becomes positive in ``top`` of the rows.
+
+    Each two of them stay independent, so that no pair of columns shows it.
+    """
+
+    dim: int = 6
+    top: float = 0.9
+    last: int = 20
+
+    def _share(self, t: float) -> float:
+        return 0.5 + (self.top - 0.5) * t / self.last
+
+    def sample(self, t: float, n: int, rng: np.random.Generator) -> Floats:
+        """Draw rows (n, dim) at time t."""
+        x = rng.standard_normal((n, self.dim))
+        flip = (x[:, :3].prod(1) > 0.0) != (rng.random(n) < self._share(t))
+        x[flip, 2] *= -1.0
+        return x
+
+    def log_ratio(self, x: Floats, t: float) -> Floats:
+        """Return log p_0/p_t of rows, (n,)."""
+        share = self._share(t)
+        return np.where(x[:, :3].prod(1) > 0.0, math.log(0.5 / share), math.log(0.5 / (1.0 - share)))
+
+    def reverse_kl(self, t: float) -> float:
+        """Return KL(current‖original) at time t."""
+        share = self._share(t)
+        return share * math.log(2.0 * share) + (1.0 - share) * math.log(2.0 * (1.0 - share))

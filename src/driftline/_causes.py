@@ -39,6 +39,7 @@ class Cause(StrEnum):
     WARM_UP = "warm_up"  # windows at the start give no signal
     NO_ERROR_BAR = "no_error_bar"  # nothing was decided for lack of a standard error
     UNSURE = "unsure"  # the drift is beyond the tolerance, but has no standard error
+    DOUBTED = "doubted"  # the drift is beyond the tolerance, and its standard error is not to be trusted
     LOWER_BOUND = "lower_bound"  # the drift may be larger than what was measured, by an unknown amount
     NO_ROWS = "no_rows"  # nothing was measured: the window is empty
     TOO_FEW_ROWS = "too_few_rows"  # nothing was measured: too few rows for the columns
@@ -66,6 +67,7 @@ _SENTENCES = {  # causes not listed say nothing of their own
     Cause.WARM_UP: "warming up, window {seen} of {warm_up}",
     Cause.NO_ERROR_BAR: "no error bar for this window, so nothing was decided",
     Cause.UNSURE: "drift of {drift:.3g} nats has no error bar, too few rows for that: enlarge the window",
+    Cause.DOUBTED: "drift of {drift:.3g} nats is beyond the tolerance; its error bar is doubted, see the doubts",
     Cause.LOWER_BOUND: "drift is at least {drift:.3g} nats, perhaps more: the model does not hold all of it",
     Cause.NO_ROWS: _UNMEASURED,
     Cause.TOO_FEW_ROWS: _UNMEASURED,

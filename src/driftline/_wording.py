@@ -174,8 +174,8 @@ def precise(estimate: Interval) -> str:
 
 
 def between(estimate: Interval) -> str:
-    """Write the interval, as in ``0.804 to 0.882``; empty if there is none."""
-    return " to ".join(bounds(estimate))
+    """Write the interval, as in ``0.804 to 0.882``, or ``from 0.804`` for a lower bound; empty if there is none."""
+    return f"from {bounds(estimate)[0]}" if is_bound(estimate) else " to ".join(bounds(estimate))
 
 
 def bounds(estimate: Interval) -> tuple[str, ...]:

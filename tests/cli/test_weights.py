@@ -49,7 +49,10 @@ def test_weights_say_their_original_and_their_doubts_in_lines(copy, said, people
     out, err = said()
     assert out == "600 rows in w.csv, weighted to stand in for the original 'original'\n"
     assert err.startswith("driftline: these weights are not to be trusted: the weights rest on")
-    assert len(err.splitlines()) == 1
+    lines = err.splitlines()
+    assert all(line.startswith("driftline: these weights are not to be trusted: ") for line in lines)
+    assert ["the step at t=1 could not be measured" in line for line in lines].count(True) == 1  # those of steps, too
+    assert len(lines) == len(set(lines))
     assert run(["weights", "far.driftline", "far.csv", "--out", "w.csv", "--original", "now"]) == 0
     assert said() == ("600 rows in w.csv, weighted to stand in for the original 'now'\n", "")
     assert not recwarn.list

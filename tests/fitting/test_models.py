@@ -97,7 +97,11 @@ def test_columns_awake_when_they_vary(rng):
     later[7, 1] = 0.5  # zero and a half: two values
     assert [found.tolist() for found in features.awake(z, later)] == [[1], []]
     later[150, 1] = -0.5
-    later[199, 2] = 3.0  # in a last row, far from the first ones
+    later[199, 2] = 3.0  # in a last row, far from the first ones; a square would rest on it alone
+    assert [found.tolist() for found in features.awake(z, later)] == [[1], []]
+    later[50:100, 1] = 0.5
+    later[100:150, 1] = -0.5
+    later[150:, 2] = 3.0
     assert [found.tolist() for found in features.awake(z, later)] == [[1], [1, 2]]
     wider = features.extend(z, linear=np.array([1]), squares=np.array([1, 2]))
     assert [found.tolist() for found in wider.awake(z, later)] == [[], []]

@@ -220,3 +220,16 @@ def test_values_that_are_not_finite_are_an_error():
     of = moments(with_ones(a), with_ones(b))
     with pytest.raises(FitDivergedError, match="not positive"):
         discriminant(of._replace(pooled=np.full_like(of.pooled, np.nan)))
+
+
+def test_what_stands_out_has_its_variance():
+    """The jackknife's variance of the exact part is that over replicates, within three standard errors."""
+    found = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(2, 2000, 10))
+        x[1] += 0.4**0.5
+        num, den = (Dense(np.column_stack([z, np.square(z), np.ones(2000)])) for z in x)
+        found.append(strong_part(num, den, loss_of(logistic), moments(num, den)))
+    spread = np.var([part.reverse for part in found], ddof=1)
+    assert np.mean([part.variance for part in found]) / spread == pytest.approx(1.0, abs=3.0 * (2.0 / 59) ** 0.5)

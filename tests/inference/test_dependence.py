@@ -107,7 +107,8 @@ def test_sorted_rows_depend_without_end(rng):
 
 
 def test_what_rows_support():
-    assert Dependence().supports(10, 100.0)  # independent rows have a doubt of their own
+    assert Dependence().supports(500, 100.0)
+    assert not Dependence().supports(499, 100.0)  # whether they depend on each other or not
     assert Dependence(5, None, 4.0).effective(1000) == 250.0
     assert Dependence(5, None, 4.0).supports(1000, 50.0)
     assert not Dependence(5, None, 4.0).supports(1000, 51.0)

@@ -42,7 +42,7 @@ def test_it_is_silent_where_the_model_is_right(stream, seed):
 
 
 def test_it_speaks_of_a_curved_dependence_and_calls_the_value_a_lower_bound(seed):
-    est = followed(lambda t, rng: banana(0.02 * t, 4000, rng), 12, seed)
+    est = followed(lambda t, rng: banana(0.02 * t, 4000, rng), 12, seed, "quadratic")
     since = auditor(est).since
     assert 0 < since <= 12
     found = est.divergence()
@@ -57,7 +57,7 @@ def test_it_speaks_of_a_curved_dependence_and_calls_the_value_a_lower_bound(seed
 
 def test_a_doubt_stays_when_the_drift_has_ended():
     rng = np.random.default_rng(0)
-    est = followed(lambda t, rng: banana(0.02 * t, 4000, rng), 12, 0)
+    est = followed(lambda t, rng: banana(0.02 * t, 4000, rng), 12, 0, "quadratic")
     since = auditor(est).since
     for _ in range(3):
         est.partial_fit(banana(0.24, 4000, rng))
@@ -87,7 +87,7 @@ def test_features_that_mend_the_model_end_the_doubt():
 
 
 def test_what_it_has_seen_is_saved(tmp_path):
-    est = followed(lambda t, rng: banana(0.04 * t, 4000, rng), 6, 0)
+    est = followed(lambda t, rng: banana(0.04 * t, 4000, rng), 6, 0, "quadratic")
     est.save(tmp_path / "state.safetensors")
     found = ContinualDensityRatio.load(tmp_path / "state.safetensors")
     for one, other in zip(auditor(est), auditor(found), strict=True):
@@ -109,8 +109,8 @@ def test_it_holds_no_row(seed):
 def test_chances_are_those_of_chance(monkeypatch):
     """Under no drift chances are even between 0 and 1: their distribution is at most 4 standard errors away."""
     found = []
-    real = _auditor._chance
-    monkeypatch.setattr(_auditor, "_chance", lambda *args: found.append(real(*args)) or found[-1])
+    real = _auditor.chance
+    monkeypatch.setattr(_auditor, "chance", lambda *args: found.append(real(*args)) or found[-1])
     for seed in range(150):
         rng = np.random.default_rng(seed)
         est = ContinualDensityRatio(random_state=seed).fit(rng.normal(size=(1000, 4)))

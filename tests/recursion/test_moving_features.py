@@ -129,9 +129,11 @@ def test_mistakes_are_named_and_harmless():
     kept = est.divergence()
     assert kept.value > 0
     est.change_features(turn(seen[1])[:, :2])
-    for question in (est.divergence, lambda: est.log_ratio(seen[1][:, :2]), lambda: est.save("nowhere")):
+    for question in (est.divergence, lambda: est.log_ratio(seen[1][:, :2])):
         with pytest.raises(ValueError, match="have changed: call partial_fit"):
             question()
+    with pytest.raises(ValueError, match=r"save before change_features, or after partial_fit\(window, before=...\)"):
+        est.save("nowhere")
     with pytest.raises(ValueError, match="no window since features changed"):
         est.change_features(seen[1])
     now = turn(seen[2])[:, :2]

@@ -51,27 +51,31 @@ def test_far_away_all_have_doubts_and_nothing_warns(windows):
         track, about = stepped(windows)
         current = track.current
         assert DoubtCode.LITTLE_OVERLAP in codes(about)
-        assert codes(weights(current, windows[0])) == [DoubtCode.FEW_FOR_WEIGHTS]
+        of_steps = {*codes(about), DoubtCode.WEAK_STEP}  # whoever reads a number gets them
+        assert codes(weights(track, windows[0]))[0] == DoubtCode.FEW_FOR_WEIGHTS
+        assert {*codes(weights(track, windows[0]))} == {DoubtCode.FEW_FOR_WEIGHTS, *of_steps}
         forward = divergence(track, "kl", 0.95, of_step=False)
         if joined_later(current.psi.coef, current.uncertainty).any():
-            assert codes(attribution(current, SETTINGS.names, 0.95, None)) == [DoubtCode.FEW_FOR_ATTRIBUTION]
-            assert codes(forward) == [DoubtCode.FEW_FOR_KL, DoubtCode.WEAK_STEP]
+            assert codes(attribution(track, SETTINGS.names, 0.95, None))[0] == DoubtCode.FEW_FOR_ATTRIBUTION
+            assert codes(forward)[0] == DoubtCode.FEW_FOR_KL
             assert forward.doubts[0].concerns == ("kl",)
         else:  # the original's means of all features are known: neither rests on weights
-            assert codes(attribution(current, SETTINGS.names, 0.95, None)) == []
-            assert codes(forward) == [DoubtCode.WEAK_STEP]
+            assert {*codes(attribution(track, SETTINGS.names, 0.95, None))} == of_steps
+            assert {*codes(forward)} == of_steps
         heavy = divergence(track, "pearson", 0.95, of_step=False)
         assert codes(heavy)[0] == DoubtCode.FEW_FOR_DIVERGENCE
-        assert {d.concerns for d in heavy.doubts if d.code != DoubtCode.WEAK_STEP} == {("pearson",)}
+        assert {d.concerns for d in heavy.doubts if d.code not in of_steps} == {("pearson",)}
         assert codes(divergence(track, lambda r: (r - 1) ** 2, 0.95, of_step=False))[0] == DoubtCode.FEW_FOR_DIVERGENCE
-        assert codes(divergence(track, "reverse_kl", 0.95, of_step=False)) == [DoubtCode.WEAK_STEP]
-        assert codes(divergence(track, "reverse_kl", 0.95, of_step=True)) == [DoubtCode.WEAK_STEP]
-        assert log_ratio(current, windows[0], False).shape == (400,)
+        assert {*codes(divergence(track, "reverse_kl", 0.95, of_step=False))} == of_steps
+        assert {*codes(divergence(track, "reverse_kl", 0.95, of_step=True))} == of_steps - {DoubtCode.MODEL_MISSES}
+        found = log_ratio(track, windows[0])
+        assert found.values.shape == (400,)
+        assert {*codes(found)} == of_steps
 
 
 def test_nearby_there_are_no_doubts(windows):
     track, about = stepped(windows[:2])
-    found = [about, weights(track.current, windows[0]), attribution(track.current, SETTINGS.names, 0.95, None)]
+    found = [about, weights(track, windows[0]), attribution(track, SETTINGS.names, 0.95, None)]
     found += [divergence(track, kind, 0.95, of_step=False) for kind in ("kl", "reverse_kl", "pearson")]
     assert [codes(each) for each in found] == [[]] * 6
 
@@ -90,10 +94,10 @@ def test_attribution_can_be_asked_only_where_there_is_one(model, stepped_has_it,
     state = start(windows[0], settings)
     after, _ = step(state, {"original": windows[1]}, settings, Policy())
     for found, has_it in ((state, False), (after, stepped_has_it)):
-        current = track_of(found).current
-        assert has_attribution(current) == has_it
+        track = track_of(found)
+        assert has_attribution(track.current) == has_it
         if has_it:
-            assert len(attribution(current, SETTINGS.names, 0.95, None).parts) == 3
+            assert len(attribution(track, SETTINGS.names, 0.95, None).parts) == 3
         else:
             with pytest.raises(ValueError, match="cannot be attributed"):
-                attribution(current, SETTINGS.names, 0.95, None)
+                attribution(track, SETTINGS.names, 0.95, None)

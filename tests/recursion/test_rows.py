@@ -68,7 +68,15 @@ def test_copies_that_differ_in_number_are_worth_less(rng):
     assert 0.9 * once < often < 1.6 * once
 
 
-@pytest.mark.parametrize("model", ["auto", "quadratic"])
+@pytest.mark.parametrize(
+    ("model", "seed"),
+    [
+        *(("quadratic", seed) for seed in range(3)),
+        # it takes copies for clusters, and looks for seconds: the others run with the slow tests
+        *(pytest.param("auto", seed, marks=[pytest.mark.slow] * (seed > 0)) for seed in range(3)),
+    ],
+    indirect=["seed"],
+)
 def test_like_samples_of_copies_read_nothing(model, seed, monkeypatch):
     rng = np.random.default_rng(seed)
 

@@ -180,6 +180,21 @@ def no_bars(windows: int = 8) -> list[Record]:
     return found
 
 
+def bounds(windows: int = 9) -> list[Record]:
+    """Return windows of which the later ones are lower bounds, as Records keep them."""
+
+    def opened(found: Estimate) -> Estimate:
+        return replace(found, high=math.nan)
+
+    def changed(each: Record) -> Record:
+        columns = tuple(Moved(m.column, m.share, opened(m.contribution)) for m in each.columns)
+        divergences = {kind: opened(found) for kind, found in each.divergences.items()}
+        return replace(each, divergences=divergences, columns=columns, doubts=("the value is a lower bound",))
+
+    measured = [record(w, 0.02 * w) for w in range(1, windows)]
+    return [original(), *measured[:4], *map(changed, measured[4:])]
+
+
 def extreme() -> Run:
     """Return a run with a million nats, names that hardly are names, and a step that is not to be trusted."""
     found = [original(ROWS)]

@@ -50,3 +50,14 @@ def test_an_original_can_be_chosen(runs, tmp_path):
     with pytest.raises(ReportError, match="no window is complete yet"):
         write_png(tmp_path / "b.png", runs.run([]))
     assert [p.name for p in tmp_path.iterdir()] == ["a.png"]
+
+
+def test_a_lower_bound_is_drawn_open_above(runs):
+    drift = draw(*findings(runs.run(runs.bounds())).verdicts[0]).axes[0]
+    assert "at least" in {text.get_text() for text in drift.get_legend().get_texts()}
+    tops = [
+        max(path.vertices[:, 1].max() for path in part.get_paths()) for part in drift.collections if part.get_paths()
+    ]
+    assert max(tops) > drift.get_ylim()[1]
+    plain = draw(*findings(runs.run(runs.weekly(9))).verdicts[0]).axes[0]
+    assert "at least" not in {text.get_text() for text in plain.get_legend().get_texts()}

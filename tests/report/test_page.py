@@ -214,3 +214,18 @@ def test_what_is_there_is_replaced_as_a_whole(runs, tmp_path):
     write_report(path, runs.run([runs.original()]))
     assert "Tracing began" in path.read_text(encoding="utf-8")
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_lower_bound_is_drawn_open_above(runs):
+    page = render(runs.run(runs.bounds()))
+    wide = re.search(r'<div class="wide"><svg.*?</svg>', page, re.S)[0]
+    shaded = re.search(r'd="M([^"]*)Z" class="open"', wide)[1]
+    heights = [float(y) for y in re.findall(r" ([\d.]+)", shaded)]
+    assert heights.count(24.0) == len(heights) / 2  # from the lower ends to the top of the plot
+    assert wide.count('class="open-end"') == 4
+    assert "lower bound: open above" in page
+    assert "at least" in page
+    assert "∞" not in page  # some divergences are bounded
+    quiet = render(runs.run(runs.weekly(9)))
+    assert 'class="open"' not in quiet
+    assert "lower bound" not in quiet

@@ -77,7 +77,7 @@ def test_screen_fits_and_says_what_matters(width):
     assert "amount 30%" in last
     assert ("2,346" in last) == (width >= 100)
     assert "left out ordered_at" in text
-    assert "at most 0.270" in text
+    assert "highest 0.270" in text
     assert "of 130,000 rows" in text
 
 

@@ -122,13 +122,27 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_state")
 
+    def _read(self, original: str | None) -> Track:
+        """Return the track that log-ratios are read from; its psi is made once for a window, and holds no row."""
+        track = self._track(original)
+        if self.model != "auto":
+            return track
+        current, made = track.current, self.__dict__.setdefault("_readings", {})
+        if original not in made or made[original][0] is not current.psi:
+            read = recursion.moderated(current)
+            made[original] = current.psi, read.psi, read.log_normalizer
+        _, psi, log_normalizer = made[original]
+        return track._replace(current=current._replace(psi=psi, log_normalizer=log_normalizer, known=None))
+
     def _log_ratio(self, X: Any, original: str | None, return_std: bool) -> Floats | tuple[Floats, Floats]:
-        current = self._track(original).current
-        return recursion.log_ratio(current, self._rows(X, "X", min_rows=0, copy=False), return_std)
+        track = self._read(original)
+        found = recursion.log_ratio(track, self._rows(X, "X", min_rows=0, copy=False), errors=return_std)
+        warn_of(found.doubts)
+        return (found.values, found.errors) if return_std else found.values
 
     def _weights(self, X: Any, original: str | None) -> Floats:
-        current = self._track(original).current
-        found = recursion.weights(current, self._rows(X, "X", min_rows=0, copy=False))
+        track = self._read(original)
+        found = recursion.weights(track, self._rows(X, "X", min_rows=0, copy=False))
         warn_of(found.doubts)
         return found.values
 
@@ -145,9 +159,9 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
     def _attribution(
         self, original: str | None, level: float, groups: Mapping[str, Sequence[str | int]] | None
     ) -> list[Attribution]:
-        current = self._track(original).current
+        track = self._track(original)
         columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-        found = recursion.attribution(current, columns, level, groups)
+        found = recursion.attribution(track, columns, level, groups)
         warn_of(found.doubts)
         return found.parts
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from driftline.files import StateFileError
-from driftline.fitting import ModuleFactory, Objective, Training
-from driftline.recursion import State, dump, parse, track_of
+from driftline.fitting import ModuleFactory, Objective, Stacked, Training
+from driftline.recursion import State, dump, parse
 
 __all__ = ["Stored", "dump_estimator", "parse_estimator"]
 
@@ -40,8 +40,12 @@ def dump_estimator(
         columns: names of the columns, if they have any.
         padded: whether the bytes are of the same size at any t; otherwise they are fewer, and grow as features join.
     """
-    for name in state.tracks:
-        track_of(state, name)
+    changed = [name for name, track in state.tracks.items() if isinstance(track.current.psi, Stacked)]
+    if changed:
+        raise ValueError(
+            f"features of original(s) {changed} have changed, and the next window needs both the previous and the new "
+            "ones: save before change_features, or after partial_fit(window, before=...)"
+        )
     params = dict(params)
     custom = {name for name in ("objective", "model") if not isinstance(params.get(name, ""), str)}
     params.pop("progress", None)

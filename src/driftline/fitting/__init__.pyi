@@ -5,6 +5,9 @@ from ._boosting import Crossed as Crossed
 from ._boosting import fit_crossed as fit_crossed
 from ._boosting import helps as helps
 from ._boosting import row_losses as row_losses
+from ._chunks import Integers as Integers
+from ._chunks import chunks as chunks
+from ._chunks import rows_in_cache as rows_in_cache
 from ._components import fit_mixture as fit_mixture
 from ._covariances import Covariance as Covariance
 from ._densities import Density as Density
@@ -26,12 +29,7 @@ from ._ellipsoids import Ellipsoids as Ellipsoids
 from ._expectation import describe_columns as describe_columns
 from ._expectation import refit_mixture as refit_mixture
 from ._features import Features as Features
-from ._features import Integers as Integers
-from ._features import Learned as Learned
-from ._features import Map as Map
-from ._features import chunks as chunks
 from ._features import fit_features as fit_features
-from ._features import rows_in_cache as rows_in_cache
 from ._fits import ConvexFit as ConvexFit
 from ._fits import FitDivergedError as FitDivergedError
 from ._fits import FitInfo as FitInfo
@@ -39,6 +37,8 @@ from ._fits import Scores as Scores
 from ._lbfgs import fit_lbfgs as fit_lbfgs
 from ._leaning import affords_shapes as affords_shapes
 from ._leaning import fit_ellipsoids as fit_ellipsoids
+from ._learned import Learned as Learned
+from ._learned import Map as Map
 from ._losses import loss_of as loss_of
 from ._losses import penalised as penalised
 from ._losses import resolve_objective as resolve_objective
@@ -55,6 +55,12 @@ from ._moments import Moments as Moments
 from ._moments import block_sums as block_sums
 from ._moments import moments as moments
 from ._moments import window_gram as window_gram
+from ._monomials import Monomials as Monomials
+from ._monomials import companions as companions
+from ._monomials import factors_of as factors_of
+from ._monomials import is_companion as is_companion
+from ._monomials import monomials as monomials
+from ._monomials import place_of as place_of
 from ._networks import MLP as MLP
 from ._networks import Network as Network
 from ._networks import grow as grow

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline.fitting._chunks import Integers
 from driftline.fitting._covariances import independent_columns
 from driftline.fitting._expectation import (
     LEAST,
@@ -20,11 +23,12 @@ from driftline.fitting._expectation import (
     refit_mixture,
     spread_marks,
 )
-from driftline.fitting._features import Integers
 from driftline.fitting._mixtures import Mixture
 from driftline.fitting._starts import divided, seeded
 
-__all__ = ["bic", "fit_mixture"]
+__all__ = ["bic", "fit_mixture", "search"]
+
+T = TypeVar("T")
 
 _MOST = 6  # components
 _ROWS, _NUMBERS = 5_000, 1_280_000  # of the search: rows, and numbers in them (5,000 rows of 256 columns)
@@ -77,7 +81,9 @@ def _fitted(z: Floats, columns: Columns, sample: Sample, rng: np.random.Generato
     rows = min(_ROWS, max(1_000, _NUMBERS // size))
     order = rng.permutation(len(z))
     part = make_sample(z[order[:rows]], columns) if len(z) > rows else sample
-    found = _search(part, rng)
+    n = len(part.rows)
+    least, most = max(LEAST, _SHARE * n), int(n // (2.0 * LEAST))
+    found = search(one(part), lambda k, fit: _best_of(part, k, fit, rng), lambda fit: _worth(fit, n, least), most)
     k = len(found.weights)
     fresh = z[order[rows : 2 * rows]]  # rows that the search has not seen
     if k == 1:
@@ -98,42 +104,42 @@ def _fitted(z: Floats, columns: Columns, sample: Sample, rng: np.random.Generato
     return found.mixture(sample)
 
 
-def _search(sample: Sample, rng: np.random.Generator) -> Fit:
-    """Return the fit with the best BIC, from one component on until two more in a row have not helped."""
-    n = len(sample.rows)
-    best = previous = one(sample)
-    score, worse = bic(n * best.log_likelihood, best.parameters(), n), 0
-    for k in range(2, min(_MOST, int(n // (2.0 * LEAST))) + 1):
-        fit = _best_of(sample, k, previous, rng)
-        value = bic(n * fit.log_likelihood, fit.parameters(), n)
-        if value > score and fit.least >= max(LEAST, _SHARE * n):
-            best, score, worse = fit, value, 0
-        else:
-            worse += 1
+def search(first: T, more: Callable[[int, T], T], worth: Callable[[T], float], most: int) -> T:
+    """Return the fit that is worth most, from the first, of one component, until two more in a row have not helped.
+
+    ``more`` returns a fit of k components, given the one before; ``worth`` is -inf if one of them has too few rows.
+    """
+    best = previous = first
+    score, worse = worth(first), 0
+    for k in range(2, min(_MOST, most) + 1):
+        previous = more(k, previous)
+        value, worse = worth(previous), worse + 1
+        if value > score:
+            best, score, worse = previous, value, 0
         if worse == 2:
             break
-        previous = fit
     return best
+
+
+def _worth(fit: Fit, rows: int, least: float = 0.0) -> float:
+    return -math.inf if fit.least < least else bic(rows * fit.log_likelihood, fit.parameters(), rows)
 
 
 def _best_of(sample: Sample, k: int, previous: Fit, rng: np.random.Generator) -> Fit:
     """Return the best fit with k components: three starts, with a diagonal covariance and with a free one."""
     n = len(sample.rows)
 
-    def worth(fit: Fit) -> float:
-        return bic(n * fit.log_likelihood, fit.parameters(), n)
-
     def tried(free: bool) -> Fit:
         starts = [divided(sample, previous), *(seeded(sample, k, previous, free=free, rng=rng) for _ in range(2))]
         short = [iterate(sample, start, iterations=_SHORT, free=free) for start in starts]
-        return iterate(sample, max(short, key=worth), iterations=_LONG, free=free)
+        return iterate(sample, max(short, key=lambda fit: _worth(fit, n)), iterations=_LONG, free=free)
 
     found = [tried(free=False)]
     # clusters that a diagonal covariance has found may turn out to be correlated inside
     found.append(iterate(sample, found[0], iterations=_LONG, free=True))
     if len(previous.covariance.stretch) or len(found[1].covariance.stretch):
         found.append(tried(free=True))
-    return max(found, key=worth)
+    return max(found, key=lambda fit: _worth(fit, n))
 
 
 def _fit_anew(sample: Sample, k: int, rng: np.random.Generator) -> tuple[Sample, Fit]:

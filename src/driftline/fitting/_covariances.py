@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting._features import Integers
+from driftline.fitting._chunks import Integers
 
 __all__ = [
     "WIDEST",
@@ -59,7 +59,7 @@ class Covariance(NamedTuple):
 
     def forms(self, rows: Floats) -> Floats:
         """Return the quadratic form of the inverse for each row (n, G), (n,)."""
-        scaled = rows / np.sqrt(self.variance)
+        scaled = rows * (1.0 / np.sqrt(self.variance))
         out = np.einsum("ij,ij->i", scaled, scaled)
         if len(self.stretch):
             along = scaled @ self.axes.T

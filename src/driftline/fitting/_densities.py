@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline.fitting._chunks import Integers
 from driftline.fitting._ellipsoids import Ellipsoids
-from driftline.fitting._features import Integers
 from driftline.fitting._mixtures import Mixture
 
 __all__ = ["Density", "Summaries", "Tangents", "tangents_of"]
@@ -35,7 +35,8 @@ class Tangents(NamedTuple):
 
     def __call__(self, z: Floats) -> Floats:
         """Return the features of standardised rows (n, D), (n, size)."""
-        return self.density.tangents(z)[:, self.kept]
+        found = self.density.tangents(z)
+        return found if len(self.kept) == found.shape[1] else found.take(self.kept, 1)
 
     def shares(self, columns: int) -> Floats:
         """Return the share of each column in each feature, (D, size)."""

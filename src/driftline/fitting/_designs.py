@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting._features import CHUNK, Features, Integers, chunks, rows_in_cache, score_rows
+from driftline.fitting._chunks import CHUNK, Integers, chunks, rows_in_cache, score_rows
+from driftline.fitting._features import Features
 from driftline.fitting._models import LogLinear, Psi, Stacked
 
 __all__ = ["Dense", "Design", "LogLinearDesign", "design_of", "gram_of"]
@@ -288,8 +289,14 @@ class LogLinearDesign:
     def take(self, start: int, stop: int, every: int) -> Floats:
         """Return every ``every``-th row from ``start`` to ``stop``."""
         rows = slice(start, stop, every)
-        out = self.features.design(self.z[rows])
-        self._cross(out[:, :-1], rows)
+        if "_extra" not in self.__dict__:
+            out = self.features.design(self.z[rows])
+            self._cross(out[:, :-1], rows)
+            return out
+        base = self._base
+        plain = self.features.beginning
+        out = np.empty((len(self.z[rows]), self.shape[1]))
+        out[:, :base], out[:, base:-1], out[:, -1] = plain.design(self.z[rows])[:, :-1], self._extra[rows], 1.0
         return out
 
 

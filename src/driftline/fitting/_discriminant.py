@@ -26,12 +26,12 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline.fitting._chunks import CHUNK, Integers, chunks
 from driftline.fitting._derivatives import Loss
 from driftline.fitting._designs import Dense, Design, Singles
-from driftline.fitting._features import CHUNK, Integers, chunks
 from driftline.fitting._fits import FitDivergedError
 from driftline.fitting._lanczos import freedoms, lanczos, signs
-from driftline.fitting._moments import BlockSums, Moments
+from driftline.fitting._moments import BlockSums, Moments, moments
 from driftline.fitting._newton import fit_convex
 
 __all__ = ["Discriminant", "Strong", "discriminant", "strong_part"]
@@ -40,6 +40,7 @@ _LEAST = 1e-4  # ridge of the discriminant, in variances of a feature: enough fo
 _PLAIN = 1e-2  # share of a feature that no other explains, above which single precision gives the inverse
 _MOST_DOF = 0.5  # share of the rows; beyond it the noise of the discriminant grows without bound
 _OUTSTANDING = 5.0  # standard errors; among thousands of features without drift none stands out so far
+_PARTS = 10  # stretches of rows, each left out once
 _ROWS_EACH = 50  # rows for each feature of an exact fit
 
 
@@ -149,12 +150,14 @@ class Strong(NamedTuple):
         at: their places among the features, (k,).
         coef: difference of coefficients, exact less Fisher's, (k,).
         reverse, forward: differences of KL(denominator‖numerator) and KL(numerator‖denominator).
+        variance: variance of these, the larger one: what the discriminant has no share in.
     """
 
     at: Integers
     coef: Floats
     reverse: float
     forward: float
+    variance: float = 0.0
 
 
 def strong_part(
@@ -173,13 +176,31 @@ def strong_part(
     if len(at) == 0:
         return Strong(at, np.zeros(0), 0.0, 0.0)
     few_num, few_den = (_few(design, at, of) for design in (num, den))
-    fit = fit_convex(few_num, few_den, loss, ridge=ridge)
-    apart = discriminant(of.part(at))
-    k, half = len(at), 0.5 * apart.divergence
+    found = _compared(few_num, few_den, loss, of.part(at), repetition, ridge)
+    parts = []
+    for part in range(_PARTS):
+        one, other = (Dense(_without(few.matrix, part)) for few in (few_num, few_den))
+        parts.append(_compared(one, other, loss, moments(one, other), repetition, ridge)[2:])
+    spread = np.var(np.array(parts), axis=0).max() * (_PARTS - 1) * repetition  # the jackknife, over stretches of rows
+    return Strong(at, found[0] / of.scale[at] - found[1], *found[2:], float(spread))
+
+
+def _compared(
+    num: Dense, den: Dense, loss: Loss, of: Moments, repetition: float, ridge: float
+) -> tuple[Floats, Floats, float, float]:
+    """Fit exactly and by Fisher: coefficients of both, and by how much KL in both directions differs."""
+    fit, apart = fit_convex(num, den, loss, ridge=ridge), discriminant(of)
+    half = 0.5 * apart.divergence
     # the noise of a fit of k parameters, half of it in each direction
-    noise = 0.5 * k * (1.0 / n + 1.0 / m) * repetition
+    noise = 0.5 * len(apart.coef) * (1.0 / of.rows_num + 1.0 / of.rows_den) * repetition
     reverse, forward = -float(fit.log_den.mean()) - noise - half, float(fit.log_num.mean()) - noise - half
-    return Strong(at, fit.coef[:-1] / of.scale[at] - apart.coef, reverse, forward)
+    return fit.coef[:-1], apart.coef, reverse, forward
+
+
+def _without(rows: Floats, part: int) -> Floats:
+    """Return rows without one stretch of them."""
+    first, last = (len(rows) * k // _PARTS for k in (part, part + 1))
+    return np.concatenate([rows[:first], rows[last:]])
 
 
 def _few(design: Design, at: Integers, of: Moments) -> Dense:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting._features import Integers, chunks, rows_in_cache
+from driftline.fitting._chunks import Integers, chunks, rows_in_cache
 from driftline.fitting._mixtures import bernoulli_logits, shares_of
 
 __all__ = ["Ellipsoids", "student_constant", "student_log", "student_weight"]

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import MIN_ROWS, Floats
+from driftline.fitting._chunks import Integers, chunks, rows_in_cache
 from driftline.fitting._covariances import (
     WIDEST,
     Covariance,
@@ -19,7 +20,6 @@ from driftline.fitting._covariances import (
     diagonal_covariance,
     update_covariance,
 )
-from driftline.fitting._features import Integers, chunks, rows_in_cache
 from driftline.fitting._mixtures import Mixture, logits_of
 
 __all__ = [

@@ -1,84 +1,23 @@
-"""Features of a log-linear model: the statistics T(x), and how rows are walked through in stretches."""
+"""Features of a log-linear model: the statistics T(x)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
+from driftline.fitting._chunks import CHUNK, Integers, chunks
+from driftline.fitting._learned import Learned
 
-__all__ = ["CHUNK", "Features", "Integers", "Learned", "Map", "chunks", "fit_features", "rows_in_cache", "score_rows"]
+__all__ = ["Features", "fit_features"]
 
-Integers = npt.NDArray[np.int64]
-
-_CACHE = 65_536  # numbers in double precision that stay in the cache while they are used again
-CHUNK = 4096  # rows processed at a time: small enough for the cache, large enough for the matrix products
-
-
-def chunks(rows: int, size: int = CHUNK) -> list[slice]:
-    """Return slices of at most ``size`` rows."""
-    return [slice(start, start + size) for start in range(0, rows, size)]
-
-
-def rows_in_cache(columns: int) -> int:
-    """Return the number of rows of this many columns that stay in the cache while they are used again."""
-    return max(256, _CACHE // max(columns, 1))
-
-
-def score_rows(z: Floats, linear: Floats, square: Floats, out: Floats) -> None:
-    """Write ``z @ linear + z[:, :s]**2 @ square`` of rows (n, D) to ``out`` (n,), for D and s weights."""
-    n, s = len(z), len(square)
-    size = rows_in_cache(z.shape[1])
-    work = np.empty((min(size, n), s))
-    for at in chunks(n, size):
-        rows = z[at]
-        np.dot(rows, linear, out=out[at])
-        if s:
-            squared = work[: len(rows)]
-            np.multiply(rows[:, :s], rows[:, :s], out=squared)
-            out[at] += squared @ square
-
-
-class Map(Protocol):
-    """A frozen function of rows, in the coordinates of the original, that was learned from rows."""
-
-    @property
-    def size(self) -> int:
-        """Number of features."""
-        ...
-
-    def __call__(self, z: Floats) -> Floats:
-        """Return the features of rows (n, D), (n, size)."""
-        ...
-
-    def shares(self, columns: int) -> Floats:
-        """Return the share of each column in each feature, (D, size); the shares in a feature sum to 1."""
-        ...
-
-
-class Learned(NamedTuple):
-    """Features that were learned from rows, for rows in a frame: ``shift + rate * z`` are their own coordinates."""
-
-    map: Map
-    shift: Floats
-    rate: Floats
-
-    @property
-    def size(self) -> int:
-        """Number of features."""
-        return self.map.size
-
-    def __call__(self, z: Floats) -> Floats:
-        """Return the features of rows (n, D), (n, size)."""
-        return self.map(z * self.rate + self.shift)
-
-    def framed(self, shift: Floats, rate: Floats) -> Learned:
-        """Return the same features for rows in the frame around ``shift`` with spread ``rate``."""
-        return self._replace(shift=self.shift + self.rate * shift, rate=self.rate * rate)
+_THIRD = 25  # rows of a window beyond the two most common values of a column, from which on its square says more
+_THIRD_SHARE = 0.1  # or this share of the rows, in small windows
+_SOME = 250  # rows that show whether most values of a column differ
 
 
 class Features(NamedTuple):
@@ -116,6 +55,12 @@ class Features(NamedTuple):
     def base(self) -> int:
         """Number of columns and squares among the features."""
         return len(self.linear) + len(self.squares)
+
+    @property
+    def beginning(self) -> Features:
+        """Columns and squares alone."""
+        bare = self._replace(pairs=self.pairs[:0], weight=self.weight[:, :0], bias=self.bias[:0], others=())
+        return bare._replace(center=self.center[: self.base], scale=self.scale[: self.base])
 
     def fill(self, z: Floats, out: Floats) -> None:
         """Write the features of standardised rows (n, D), not yet centred and scaled, to ``out`` (n, p)."""
@@ -198,11 +143,15 @@ class Features(NamedTuple):
         weight: Floats | None = None,
         bias: Floats | None = None,
         others: tuple[Learned, ...] = (),
+        also: Floats | None = None,
     ) -> Features:
-        """Add features to these, the new ones centred and scaled on ``z``."""
+        """Add features to these, the new ones centred and scaled on ``z``.
+
+        If rows of another window are given (``also``), scales are those of both: what was constant until now, and moves
+        there, would be of any size in units of its first spread.
+        """
         none = np.zeros(0, dtype=np.int64)
-        fresh = _fitted(
-            z,
+        new = (
             none if linear is None else linear,
             none if squares is None else squares,
             none.reshape(0, 2) if pairs is None else pairs,
@@ -210,6 +159,9 @@ class Features(NamedTuple):
             np.zeros(0) if bias is None else bias,
             others,
         )
+        fresh = _fitted(z, *new)
+        if also is not None:
+            fresh = fresh._replace(scale=_fitted(np.concatenate([z, also]), *new).scale)
         cuts, more = self._cuts(), fresh._cuts()
 
         def merge(a: Floats, b: Floats) -> Floats:
@@ -239,7 +191,10 @@ class Features(NamedTuple):
         return out
 
     def awake(self, *windows: Floats) -> tuple[Integers, Integers]:
-        """Return columns that vary in standardised windows, and columns with more than two values, not here yet."""
+        """Return columns that vary in standardised windows, and columns with more than two values, not here yet.
+
+        A third value counts from some rows on: the coefficient of a square that rests on a row or two may be anything.
+        """
         still = np.setdiff1d(np.arange(self.columns), self.linear)
         moved = still[[any(z[:, j].any() for z in windows) for j in still]] if len(still) else still
         if not self.curved:
@@ -253,6 +208,13 @@ class Features(NamedTuple):
         learned = sum(other.size for other in self.others)
         ends = np.cumsum([0, len(self.linear), len(self.squares), len(self.pairs), len(self.bias), learned])
         return [slice(int(a), int(b)) for a, b in pairwise(ends)]
+
+    def kinds(self) -> list[slice]:
+        """Return the places of each kind of features: columns, squares, pairs, units, and what was learned at once."""
+        *plain, learned = self._cuts()
+        ends = learned.start + np.cumsum([0, *(other.size for other in self.others)])
+        found = [*plain, *(slice(int(a), int(b)) for a, b in pairwise(ends))]
+        return [cut for cut in found if cut.stop > cut.start]
 
     def framed(self, shift: Floats, rate: Floats, rows: Floats) -> Features:
         """Return the same features for the frame around ``shift`` with spread ``rate``, fitted on rows in it."""
@@ -361,6 +323,20 @@ def _fitted(
 
 
 def _have_three(parts: Sequence[Floats]) -> npt.NDArray[np.bool_]:
-    """Say which columns hold at least three values in all parts (n, k) together, (k,)."""
+    """Say which columns hold at least three values in all parts (n, k) together, and the third on some rows; (k,)."""
     low, high = np.min([part.min(0) for part in parts], axis=0), np.max([part.max(0) for part in parts], axis=0)
-    return np.asarray(np.any([((part != low) & (part != high)).any(0) for part in parts], axis=0))
+    out = np.asarray(np.any([((part != low) & (part != high)).any(0) for part in parts], axis=0))
+    rows = sum(len(part) for part in parts)
+    # twice as many in each of two windows: what the original had too few of must not join by chance later
+    least = min(_THIRD * len(parts) ** 2, _THIRD_SHARE * rows)
+    for j in np.flatnonzero(out):
+        some = np.concatenate([part[:: max(1, len(part) // _SOME), j] for part in parts])
+        if _beyond_two(some) < 0.5 * len(some):  # not a column whose values all differ
+            out[j] = _beyond_two(np.concatenate([part[:, j] for part in parts])) >= least
+    return out
+
+
+def _beyond_two(values: Floats) -> int:
+    """Count the rows whose value is none of the two most common ones."""
+    counts = np.unique(values, return_counts=True)[1]
+    return int(len(values) - np.sort(counts)[-2:].sum())

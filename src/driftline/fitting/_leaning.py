@@ -12,16 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting._components import bic
+from driftline.fitting._chunks import Integers, chunks, rows_in_cache
+from driftline.fitting._components import bic, search
 from driftline.fitting._ellipsoids import Ellipsoids, student_constant, student_log, student_weight
 from driftline.fitting._expectation import LEAST, Columns, Sample, least_rows, make_sample
-from driftline.fitting._features import Integers, chunks, rows_in_cache
 from driftline.fitting._mixtures import bernoulli_logits
 from driftline.fitting._starts import Labels, nearest, scaled, split
 
 __all__ = ["affords_shapes", "fit_ellipsoids", "refit_ellipsoids"]
 
-_MOST = 6  # components
 _SHARE = 0.05  # of the rows in a component, at least
 _ROWS_PER_PARAMETER = 25
 _ROWS = 5_000  # of the search
@@ -99,23 +98,12 @@ def refit_ellipsoids(density: Ellipsoids, z: Floats, *, iterations: int = _WARM)
 
 
 def _search(sample: Sample, rows: int, rng: np.random.Generator) -> _Fit:
-    """Return the fit with the best BIC, from one component on until two more in a row have not helped."""
-    n = len(sample.rows)
-    g, b = len(sample.columns.gaussian), len(sample.columns.binary)
-    best = previous = _iterate(sample, _begun(sample, np.zeros(n, dtype=np.intp), 1), iterations=_LONG, free=True)
-    score, worse = _worth(best, n), 0
-    most = rows // (_ROWS_PER_PARAMETER * (g * (g + 3) // 2 + b + 1))
-    for k in range(2, min(_MOST, most, int(n // (2.0 * LEAST))) + 1):
-        fit = _best_of(sample, k, previous, rng)
-        value = _worth(fit, n)
-        if value > score and fit.least >= max(LEAST, _SHARE * n, g * (g + 1)):
-            best, score, worse = fit, value, 0
-        else:
-            worse += 1
-        if worse == 2:
-            break
-        previous = fit
-    return best
+    """Return the fit with the best BIC to a sample of a window with so many rows."""
+    n, g, b = len(sample.rows), len(sample.columns.gaussian), len(sample.columns.binary)
+    first = _iterate(sample, _begun(sample, np.zeros(n, dtype=np.intp), 1), iterations=_LONG, free=True)
+    least = max(LEAST, _SHARE * n, g * (g + 1))
+    most = min(rows // (_ROWS_PER_PARAMETER * (g * (g + 3) // 2 + b + 1)), int(n // (2.0 * LEAST)))
+    return search(first, lambda k, fit: _best_of(sample, k, fit, rng), lambda fit: _worth(fit, n, least), most)
 
 
 def _best_of(sample: Sample, k: int, previous: _Fit, rng: np.random.Generator) -> _Fit:
@@ -131,10 +119,10 @@ def _best_of(sample: Sample, k: int, previous: _Fit, rng: np.random.Generator) -
     return _iterate(sample, best, iterations=_LONG, free=True)
 
 
-def _worth(fit: _Fit, rows: int) -> float:
+def _worth(fit: _Fit, rows: int, least: float = 0.0) -> float:
     k, g, b = len(fit.weights), fit.means.shape[1], fit.chances.shape[1]
     parameters = k - 1 + k * (g + b + g * (g + 1) // 2) + math.isfinite(fit.freedom)
-    return bic(rows * fit.log_likelihood, parameters, rows)
+    return -math.inf if fit.least < least else bic(rows * fit.log_likelihood, parameters, rows)
 
 
 def _begun(sample: Sample, labels: Labels, k: int) -> _Fit:

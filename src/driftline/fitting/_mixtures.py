@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline.fitting._chunks import Integers, chunks, rows_in_cache
 from driftline.fitting._covariances import Covariance
-from driftline.fitting._features import Integers, chunks, rows_in_cache
 
 __all__ = ["Mixture", "bernoulli_logits", "logits_of", "shares_of"]
 
@@ -90,16 +90,14 @@ class Mixture(NamedTuple):
     def log_density(self, z: Floats) -> Floats:
         """Return the log-density of standardised rows (n, D), (n,)."""
         out = np.empty(len(z))
-        covariance, middle = self.covariance, self.means.mean(0)
-        weight, bias = self._logits()
+        covariance, (weight, bias) = self.covariance, self._logits()
         constant = 0.5 * (len(self.gaussian) * math.log(2.0 * math.pi) + covariance.log_determinant)
         for at in chunks(len(z), rows_in_cache(z.shape[1])):
-            rows = z[at]
-            logits = weight @ self._design(rows).T + bias[:, None]
+            centred, logits = self._linear(z[at], weight, bias)
             top = logits.max(0)
             logits -= top
             out[at] = top + np.log(np.exp(logits, out=logits).sum(0))
-            out[at] -= 0.5 * covariance.forms(rows[:, self.gaussian] - middle)
+            out[at] -= 0.5 * covariance.forms(centred)
         out -= constant
         return out
 
@@ -108,7 +106,7 @@ class Mixture(NamedTuple):
         out = np.empty((len(z), self.components))
         weight, bias = self._logits()
         for at in chunks(len(z), rows_in_cache(z.shape[1])):
-            logits = weight @ self._design(z[at]).T + bias[:, None]
+            _, logits = self._linear(z[at], weight, bias)
             logits -= logits.max(0)
             np.exp(logits, out=logits)
             logits /= logits.sum(0)
@@ -124,7 +122,7 @@ class Mixture(NamedTuple):
         out = np.empty((len(z), (self.components - 1) * parts))
         gamma, columns = self.responsibilities(z), self.columns
         for at in chunks(len(z)):
-            rows = z[at][:, columns]
+            rows = z[at].take(columns, 1)
             for k in range(1, self.components):
                 share, first = gamma[at, k, None], (k - 1) * parts
                 out[at, first] = share[:, 0]
@@ -146,9 +144,15 @@ class Mixture(NamedTuple):
             out[own, (c - 1) * parts + 1 + np.arange(len(own))] += 0.5
         return out
 
-    def _design(self, z: Floats) -> Floats:
-        """Return what the logits are linear in, (n, G + B)."""
-        return np.concatenate([z[:, self.gaussian] - self.means.mean(0), shares_of(z, self.binary, self.levels)], 1)
+    def _linear(self, z: Floats, weight: Floats, bias: Floats) -> tuple[Floats, Floats]:
+        """Return the Gaussian columns about the components' centre, (n, G), and the logits of components, (K, n)."""
+        g = len(self.gaussian)
+        centred = (z if g == z.shape[1] else z[:, self.gaussian]) - self.means.mean(0)
+        logits = weight[:, :g] @ centred.T
+        if len(self.binary):
+            logits += weight[:, g:] @ shares_of(z, self.binary, self.levels).T
+        logits += bias[:, None]
+        return centred, logits
 
     def _logits(self) -> tuple[Floats, Floats]:
         """Return weights (K, G + B) and biases (K,) of the log-densities of components, less a term they share."""

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
+from driftline.fitting._chunks import chunks, rows_in_cache, score_rows
 from driftline.fitting._densities import Summaries
-from driftline.fitting._features import Features, chunks, rows_in_cache, score_rows
+from driftline.fitting._features import Features
 from driftline.fitting._scores import NormalScores
 
 __all__ = ["LogLinear", "Psi", "Stacked", "Standardizer", "fit_standardizer", "plain_standardizer"]

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline.fitting._chunks import Integers, chunks, rows_in_cache
 from driftline.fitting._designs import Design, Singles, forms_of
-from driftline.fitting._features import Integers, chunks, rows_in_cache
 from driftline.fitting._repeats import Repeats
 
 __all__ = ["BlockSums", "Moments", "block_sums", "moments", "window_gram"]

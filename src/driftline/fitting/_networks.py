@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
 from driftline._inputs import Floats
+from driftline.fitting._chunks import chunks
 from driftline.fitting._designs import Dense
-from driftline.fitting._features import chunks
 from driftline.fitting._models import Standardizer
 from driftline.fitting._settings import ModuleFactory
 

@@ -18,6 +18,7 @@ from driftline.fitting._objectives import Objective, log_mean_exp, logistic, lsi
 __all__ = ["bridge_constant", "fit_convex", "half_inverse"]
 
 _SAMPLE = 8  # large fits start from the solution on one row in this many
+_SMALL = 0.025  # gradient at zero, of a shift by a tenth of a standard deviation, below which that does not pay
 _RUNAWAY = 50.0  # a standardised coefficient or a loss beyond this is on its way to infinity
 _NEAR = 1e-5  # gradient below which the curvature is practically that of the solution
 
@@ -90,7 +91,10 @@ class _Problem(NamedTuple):
 
     def log_ratios(self, coef: Floats) -> tuple[Floats, Floats]:
         r"""Return :math:`A\theta + a` and :math:`B\theta + b`, (n,) and (m,)."""
-        num, den = self.num.dot(coef), self.den.dot(coef)
+        if coef.any():
+            num, den = self.num.dot(coef), self.den.dot(coef)
+        else:
+            num, den = np.zeros(self.num.shape[0]), np.zeros(self.den.shape[0])
         return (
             num if self.offset_num is None else num + self.offset_num,
             den if self.offset_den is None else den + self.offset_den,
@@ -138,8 +142,7 @@ class _End(NamedTuple):
 
 def _minimise(problem: _Problem, start: Floats | None, max_iter: int, tol: float) -> _End:
     """Descend from ``start`` or, if None, from the solution on some of the rows; raise an error without a minimum."""
-    coef, curvature = (start, None) if start is not None else _start(problem)
-    point = problem.at(coef)
+    point, curvature = (problem.at(start), None) if start is not None else _start(problem)
     if not math.isfinite(point.loss):
         raise FitDivergedError(
             "the objective is not finite at the start of the fit: are the offsets or inputs extreme?"
@@ -154,23 +157,25 @@ def _minimise(problem: _Problem, start: Floats | None, max_iter: int, tol: float
     return end
 
 
-def _start(problem: _Problem) -> tuple[Floats, _Curvature | None]:
-    """Return zero or, for large fits, the solution on an eighth of the rows.
+def _start(problem: _Problem) -> tuple[_Point, _Curvature | None]:
+    """Return zero or, for large fits of a large step, the solution on an eighth of the rows.
 
     That solution is near the one on all rows, with a curvature good enough to get there. The eighth may have no minimum
-    although all rows have one.
+    although all rows have one. For a small step the curvature at zero is the better one.
     """
     p = problem.num.shape[1]
-    zero = np.zeros(p)
+    zero = problem.at(np.zeros(p))
     if min(problem.num.shape[0], problem.den.shape[0]) <= _SAMPLE * max(20 * p, 500):
         return zero, None
     part = problem.thinned(_SAMPLE)
     try:
-        near = _minimise(part, zero, max_iter=50, tol=1e-4)
+        if float(np.abs(part.gradient(part.at(zero.coef))).max()) < _SMALL:
+            return zero, None
+        near = _minimise(part, zero.coef, max_iter=50, tol=1e-4)
     except FitDivergedError:
         return zero, None
     hessian = _hessian_at(part, near)
-    return near.point.coef, _Curvature(hessian, _half(hessian), float("inf"))
+    return problem.at(near.point.coef), _Curvature(hessian, _half(hessian), float("inf"))
 
 
 def _descend(problem: _Problem, point: _Point, curvature: _Curvature | None, max_iter: int, tol: float) -> _End:
@@ -226,10 +231,14 @@ def half_inverse(matrix: Floats) -> Floats | None:
     >>> (half.T @ half).tolist()
     [[0.25, 0.0], [0.0, 4.0]]
     """
+    from scipy.linalg.lapack import dtrtri
+
     try:
-        return np.asarray(np.linalg.inv(np.linalg.cholesky(matrix)))
+        root = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         return None
+    inverse, singular = dtrtri(root.T)  # by columns, as LAPACK has matrices, the transposed is the upper triangle
+    return None if singular else np.asarray(inverse.T)
 
 
 def _half(matrix: Floats) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting._features import Integers
+from driftline.fitting._chunks import Integers
 
 __all__ = ["Repeats", "find_repeats"]
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline.fitting._chunks import Integers
 from driftline.fitting._densities import Density
-from driftline.fitting._features import Integers
 
 __all__ = ["NormalScores", "far_from_normal", "fit_scores", "spread_scores"]
 

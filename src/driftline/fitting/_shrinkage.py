@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline.fitting._chunks import Integers
 from driftline.fitting._derivatives import Loss
 from driftline.fitting._designs import Design
-from driftline.fitting._features import Integers
 from driftline.fitting._fits import ConvexFit
 from driftline.fitting._lanczos import freedoms, lanczos, signs
 from driftline.fitting._lbfgs import fit_lbfgs

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline.fitting._chunks import Integers
 from driftline.fitting._components import bic, fit_mixture
 from driftline.fitting._densities import Density
 from driftline.fitting._expectation import Columns, refit_mixture
-from driftline.fitting._features import Integers
 from driftline.fitting._leaning import affords_shapes, fit_ellipsoids, refit_ellipsoids
 from driftline.fitting._mixtures import Mixture
 from driftline.fitting._scores import NormalScores, far_from_normal, fit_scores, spread_scores
@@ -63,18 +63,16 @@ def moved_density(density: Density, z: Floats, *, worth: float = 1.0) -> Density
         return None
     part = (np.arange(len(z)) * 2 * _STRETCHES // len(z)) % 2  # stretches, since neighbours often depend on each other
     gains, optimism = [], 0.0
-    for one, other in _both([z[part == half] for half in (0, 1)]):
-        fitted = refit_density(density, one)
-        gains.append(fitted.log_density(other) - density.log_density(other))
-        optimism += float((fitted.log_density(one) - density.log_density(one)).mean() - gains[-1].mean()) / 2.0
+    halves = [z[part == half] for half in (0, 1)]
+    before = [density.log_density(half) for half in halves]
+    for own, other in ((0, 1), (1, 0)):
+        fitted = refit_density(density, halves[own])
+        gains.append(fitted.log_density(halves[other]) - before[other])
+        optimism += float((fitted.log_density(halves[own]) - before[own]).mean() - gains[-1].mean()) / 2.0
     gain = np.concatenate(gains)
     if gain.mean() + optimism / 4.0 <= _MOVED * gain.std() * np.sqrt(worth / len(gain)):
         return None
     return refit_density(density, z)
-
-
-def _both(halves: list[Floats]) -> list[tuple[Floats, Floats]]:
-    return [(halves[0], halves[1]), (halves[1], halves[0])]
 
 
 def first_summary(z: Floats, *, seed: int) -> Summary:
@@ -137,7 +135,7 @@ def _leaning(z: Floats, summary: Summary, seed: int) -> Summary | None:
 def _predicts(one: Summary, other: Summary, z: Floats) -> bool:
     """Say whether a summary predicts rows better than another one, each fitted again to the other half of them."""
     gain = []
-    for fitted, fresh in _both([z[::2], z[1::2]]):
+    for fitted, fresh in ((z[::2], z[1::2]), (z[1::2], z[::2])):
         logs = [_log_density(summary.refit(fitted), fresh) for summary in (one, other)]
         gain.append(logs[0] - logs[1])
     both = np.concatenate(gain)

@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
+from driftline.fitting._chunks import Integers
 from driftline.fitting._derivatives import Loss
 from driftline.fitting._designs import Design
 from driftline.fitting._discriminant import Discriminant, Strong, discriminant, strong_part
-from driftline.fitting._features import Features, Integers
+from driftline.fitting._features import Features
 from driftline.fitting._fits import ConvexFit
 from driftline.fitting._moments import block_sums, moments
 from driftline.fitting._repeats import Repeats

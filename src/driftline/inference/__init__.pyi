@@ -11,11 +11,14 @@ from ._divergences import DIVERGENCES as DIVERGENCES
 from ._divergences import Generator as Generator
 from ._divergences import curvature as curvature
 from ._divergences import divergence as divergence
+from ._divergences import largest as largest
 from ._divergences import slope as slope
 from ._divergences import terms as terms
+from ._doubts import WITHHOLDING as WITHHOLDING
 from ._doubts import Doubt as Doubt
 from ._doubts import DoubtCode as DoubtCode
 from ._estimates import Estimate as Estimate
+from ._estimates import opened as opened
 from ._estimates import withheld as withheld
 from ._floors import NO_GAIN as NO_GAIN
 from ._floors import Gain as Gain
@@ -34,6 +37,7 @@ from ._laws import Law as Law
 from ._laws import law_of as law_of
 from ._laws import quantiles as quantiles
 from ._laws import tail as tail
+from ._posterior import posterior_means as posterior_means
 from ._probes import probed_optimism as probed_optimism
 from ._theory import exponential_family_covariance as exponential_family_covariance
 from ._theory import gaussian_mean_shift as gaussian_mean_shift
@@ -42,6 +46,7 @@ from ._uncertainty import LEAST_SLACK as LEAST_SLACK
 from ._uncertainty import UNSUPPORTED as UNSUPPORTED
 from ._uncertainty import UNSUPPORTED_ORIGINAL as UNSUPPORTED_ORIGINAL
 from ._uncertainty import Forward as Forward
+from ._uncertainty import Quiet as Quiet
 from ._uncertainty import Uncertainty as Uncertainty
 from ._uncertainty import covariance as covariance
 from ._uncertainty import joined_later as joined_later

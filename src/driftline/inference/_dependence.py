@@ -60,8 +60,8 @@ class Dependence(NamedTuple):
         return rows / (self.worth * self.time)
 
     def supports(self, rows: int, parameters: float) -> bool:
-        """Say whether so many rows, if they depend on each other, suffice for error bars of a fit."""
-        return self.independent or (not self.endless and self.effective(rows) >= ROWS_EACH * parameters)
+        """Say whether so many rows suffice for error bars of a fit."""
+        return not self.endless and self.effective(rows) >= ROWS_EACH * parameters
 
     def merged(self, values: Floats) -> Floats:
         """Return values (n,) summed over copies, (k,)."""
@@ -85,7 +85,7 @@ def choose_lag(z: Floats, curved: int | None = None) -> int:
     0
     """
     series, power = _series(z, curved)
-    count, n = series.shape
+    n, count = series.shape
     if n < 50 or not count:
         return 0
     # under independence the sum of n rho^2 has mean `count`; columns may be copies of each other, so its spread is
@@ -93,7 +93,7 @@ def choose_lag(z: Floats, curved: int | None = None) -> int:
     enough = count * (1.0 + 12.0 / math.sqrt(min(count, 8)))
     lag, quiet, spread = 0, 0, np.ones(count)
     for k in range(1, n // 20 + 1):
-        rho = np.einsum("ji,ji->j", series[:, k:], series[:, :-k]) / power
+        rho = np.einsum("ij,ij->j", series[k:], series[:-k]) / power
         if n * float(np.sum(rho * rho / spread)) > enough:
             lag, quiet = k, 0
         else:
@@ -101,7 +101,7 @@ def choose_lag(z: Floats, curved: int | None = None) -> int:
             if quiet == _QUIET:
                 break
         spread += 2.0 * rho * rho  # Bartlett's formula: dependence so far makes later correlations more variable
-    if lag and any(_is_endless(_correlations(values, size)) for values, size in zip(series, power, strict=True)):
+    if lag and any(_is_endless(_correlations(values, size)) for values, size in zip(series.T, power, strict=True)):
         return int(n // 20)
     # correlations too weak to be seen one by one still add up
     return min(math.ceil(1.5 * lag) + 1, n // 20) if lag else 0
@@ -125,11 +125,11 @@ def correlation_time(z: Floats, curved: int | None, lag: int) -> tuple[float, bo
     (True, False)
     """
     series, power = _series(z, curved)
-    count, n = series.shape
+    n, count = series.shape
     if not count:
         return 1.0, False
     most, times, endless = n // 20, [], False
-    for values, size in zip(series, power, strict=True):  # one by one: the transforms of all take much room
+    for values, size in zip(series.T, power, strict=True):  # one by one: the transforms of all take much room
         rho = _correlations(values, size)
         pairs = np.minimum.accumulate(rho[::2] + rho[1::2])
         endless |= lag >= most and _is_endless(rho)
@@ -151,13 +151,16 @@ def _is_endless(rho: Floats) -> bool:
 
 
 def _series(z: Floats, curved: int | None) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Return columns and squares that vary, centred, (k, n), and the sums of their squares, (k,)."""
-    rows = np.clip(z[:_ROWS], -4.0, 4.0).astype(np.float32)
-    series = np.concatenate([rows, np.square(rows[:, :curved])], 1)
-    series -= series.mean(0)
-    power = np.square(series).sum(0)
-    kept = power > 1e-6 * len(rows)
-    return np.ascontiguousarray(series[:, kept].T), power[kept]
+    """Return columns and squares that vary, centred, (n, k), and the sums of their squares, (k,)."""
+    n, d = z[:_ROWS].shape
+    s = d if curved is None else min(curved, d)
+    series = np.empty((n, d + s), dtype=np.float32)
+    np.clip(z[:n], -4.0, 4.0, out=series[:, :d], casting="same_kind")
+    np.square(series[:, :s], out=series[:, d:])
+    series -= np.full(n, 1.0 / n, dtype=np.float32) @ series  # faster than the mean along the longer axis
+    power = np.einsum("ij,ij->j", series, series)
+    kept = power > 1e-6 * n
+    return (series, power) if kept.all() else (series[:, kept], power[kept])
 
 
 def long_run(left: Design, left_values: Floats, right: Design, right_values: Floats, lag: int) -> Floats:

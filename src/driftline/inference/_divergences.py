@@ -7,18 +7,20 @@ that the estimate tends to its true limit (not to half of it) when the current w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DIVERGENCES", "Generator", "curvature", "divergence", "resolve", "slope", "terms"]
+__all__ = ["DIVERGENCES", "Generator", "curvature", "divergence", "largest", "resolve", "slope", "terms"]
 
 Array = npt.NDArray[np.float64]
 Generator = Callable[[Any], Any]
 
 _LOG_MAX = 700.0  # exp() stays finite below this
+_MOST = {"js": math.log(2.0), "hellinger": 1.0, "total_variation": 1.0}
 
 
 def _ratio(log_r: Array) -> Array:
@@ -106,6 +108,15 @@ _SLOPES: dict[str, Callable[[Array], tuple[Array, Array]]] = {
     "pearson": _pearson_slopes,
     "neyman": _neyman_slopes,
 }
+
+
+def largest(kind: str | Generator) -> float:
+    """Return the largest value that a divergence can have.
+
+    >>> largest("hellinger"), largest("reverse_kl")
+    (1.0, inf)
+    """
+    return _MOST.get(kind, math.inf) if isinstance(kind, str) else math.inf
 
 
 def resolve(kind: str | Generator) -> Callable[[Array], Array]:

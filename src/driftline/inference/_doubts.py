@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Doubt", "DoubtCode"]
+__all__ = ["WITHHOLDING", "Doubt", "DoubtCode"]
 
 
 class DoubtCode(StrEnum):
-    """Short names of the reasons: the first ten concern a step, the others a quantity computed after it."""
+    """Short names of the reasons: the first eleven concern a step, the others a quantity computed after it."""
 
     NOT_CONVERGED = "not_converged"
     FEW_ROWS = "few_rows"
@@ -21,6 +21,7 @@ class DoubtCode(StrEnum):
     SMALL_STEP = "small_step"
     MODEL_MISSES = "model_misses"
     DEPENDENT_ROWS = "dependent_rows"
+    NOTHING_VARIES = "nothing_varies"
     FEW_FOR_WEIGHTS = "few_for_weights"
     FEW_FOR_DIVERGENCE = "few_for_divergence"
     FEW_FOR_KL = "few_for_kl"
@@ -30,6 +31,12 @@ class DoubtCode(StrEnum):
     NETWORK_ERRORS = "network_errors"
     BELOW_FLOOR = "below_floor"
     WEAK_STEP = "weak_step"
+    NO_ERROR_BARS = "no_error_bars"
+    NOT_AUDITED = "not_audited"
+
+
+WITHHOLDING = (DoubtCode.FEW_ROWS, DoubtCode.DEPENDENT_ROWS, DoubtCode.NOTHING_VARIES)
+"""Doubts that explain why an estimate has no interval."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from driftline.inference._doubts import Doubt
 
-__all__ = ["Estimate", "withheld"]
+__all__ = ["Estimate", "opened", "withheld"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,15 @@ class Estimate:
         floor: bound that the truth falls below with chance (1 - ``level``) / 2 or less, whatever the model: from counts
             and held-out rows; of ``reverse_kl`` only, ``nan`` if unknown.
         doubts: reasons not to trust it; empty if there are none.
+        lower_bound: whether it is known that the truth may be larger than the model can say; ``high`` is then the
+            largest value there is, infinite but for bounded divergences.
 
     >>> print(Estimate(1.25, 0.1, 1.054, 1.446, 0.95))
     1.25 ± 0.1 (95% interval 1.054 to 1.446)
     >>> print(Estimate(1.25, 0.1, 1.054, 1.446, 0.95, floor=0.62))
     1.25 ± 0.1 (95% interval 1.054 to 1.446; at least 0.62 whatever the model)
+    >>> print(opened(Estimate(0.25, 0.1, 0.054, 0.446, 0.95), most=1.0))
+    at least 0.25 ± 0.1 (95% interval from 0.054)
     """
 
     value: float
@@ -41,6 +45,7 @@ class Estimate:
     slope: float = math.nan
     doubts: tuple[Doubt, ...] = ()
     floor: float = math.nan
+    lower_bound: bool = False
 
     @property
     def has_floor(self) -> bool:
@@ -55,9 +60,14 @@ class Estimate:
         if not math.isfinite(self.std_error):
             return f"{self.value:.4g} (no interval{least})"
         level = f"{100 * self.level:.4g}%"
-        if self.high == math.inf:
+        if self.lower_bound or not math.isfinite(self.high):  # Records keep no upper end of a lower bound
             return f"at least {self.value:.4g} ± {self.std_error:.2g} ({level} interval from {self.low:.4g}{least})"
         return f"{self.value:.4g} ± {self.std_error:.2g} ({level} interval {self.low:.4g} to {self.high:.4g}{least})"
+
+
+def opened(estimate: Estimate, most: float = math.inf) -> Estimate:
+    """Return an estimate as a lower bound: nothing but ``most``, the largest value there is, bounds it from above."""
+    return replace(estimate, high=max(most, estimate.value), lower_bound=True)
 
 
 def withheld(estimate: Estimate) -> Estimate:

@@ -15,7 +15,7 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.fitting import ConvexFit, Design, Scores, half_inverse
 from driftline.inference._dependence import Dependence, long_run, positive
-from driftline.inference._uncertainty import UNSUPPORTED, UNSUPPORTED_ORIGINAL, Uncertainty, mirrored
+from driftline.inference._uncertainty import UNSUPPORTED, UNSUPPORTED_ORIGINAL, Quiet, Uncertainty, mirrored
 
 __all__ = ["advance"]
 
@@ -24,6 +24,7 @@ _KNOWN = 6000  # enough rows to estimate a variance to two percent, which suffic
 _THIN = 3000  # enough rows to estimate a mean curvature
 _SINGLE = 1e-6  # relative error of Gram matrices, which are made in single precision
 _DRAWS = 6  # draws of errors where rows depend on each other and there is no formula
+_NONE: Floats = np.zeros(0)
 _PAIRS = 400  # enough rows of each window to estimate the effects of pairs of rows
 
 
@@ -35,6 +36,7 @@ def advance(
     fit: ConvexFit,
     rows_num: Dependence,
     rows_den: Dependence,
+    events: Floats = _NONE,
 ) -> Uncertainty:
     """Close the numerator window of a step and open its denominator window.
 
@@ -45,6 +47,7 @@ def advance(
         design_num, design_den: designs of both windows with their column of ones, (n, p+1) and (m, p+1).
         fit: fit of the step.
         rows_num, rows_den: dependence between the rows of each window.
+        events: counts of events in columns with rare ones, over both windows.
     """
     num, den = _role(design_num, fit.score_num, rows_num), _role(design_den, fit.score_den, rows_den)
     before = num if past is None else _role(design_past, past.score, rows_num)
@@ -85,7 +88,20 @@ def advance(
         mean=mean,
         known=known,
         slack=slack,
+        quiet=_quiet(past, parameters, events, len(fit.score_num), rows_num, rows_den),
     )
+
+
+def _quiet(
+    past: Uncertainty | None, parameters: float, events: Floats, rows: int, num: Dependence, den: Dependence
+) -> Quiet:
+    """Return what is known of readings without drift from counts, where some columns have rare events."""
+    size = num.effective(rows)
+    first = size if past is None else past.quiet.first
+    if not len(events):
+        return Quiet(first=first, before=size)
+    each = 0.5 * events / max(num.worth * num.time, den.worth * den.time)  # independent ones, in a window
+    return Quiet(max(parameters - 1.0, 1.0), float((4.0 * each / (each * each + 9.0)).sum()), first, size)
 
 
 class _Role(NamedTuple):

@@ -12,10 +12,10 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.fitting import Design, softmax
 from driftline.inference._dependence import Dependence, long_run, long_run_variance
-from driftline.inference._divergences import Generator, curvature, slope, terms
+from driftline.inference._divergences import Generator, curvature, largest, slope, terms
 from driftline.inference._estimates import Estimate
 from driftline.inference._laws import law_of
-from driftline.inference._uncertainty import LEAST_SLACK, Forward, Uncertainty, covariance, joined_later
+from driftline.inference._uncertainty import LEAST_SLACK, Forward, Quiet, Uncertainty, covariance, joined_later
 
 __all__ = [
     "divergence_estimate",
@@ -29,7 +29,6 @@ __all__ = [
 ]
 
 _MOST_NOISE = 1.0  # a fit whose bias without drift exceeds one nat is too poor to expand around
-_MOST = {"js": math.log(2.0), "hellinger": 1.0, "total_variation": 1.0}
 _NOISY = 0.25  # share of a divergence's maximum; an expansion around no drift with more noise is far outside its range
 _THIN = 3000  # enough rows to estimate a mean curvature
 
@@ -98,7 +97,7 @@ def divergence_estimate(
         dependence: dependence between the rows.
         shared: whether the closed windows' errors stay the same in later estimates (they do not for a step's own).
     """
-    values, most = terms(log_r, kind), _MOST.get(kind, np.inf) if isinstance(kind, str) else np.inf
+    values, most = terms(log_r, kind), largest(kind)
     reading, n = float(values.mean()), values.size
     if uncertainty is None or design is None or float(uncertainty.slack) < LEAST_SLACK:
         return normal_interval(reading, float("nan"), level)
@@ -218,7 +217,23 @@ def _second_order(
     noise = 0.5 * float(ends.trace())
     variance = 0.5 * float((ends * ends.T).sum()) + max(float((between * last.T).sum()), 0.0)
     share = 0.5 * float((matrix * uncertainty.first).sum()) / noise if noise > 0.0 else np.nan
-    return _Quadratic(bias, noise, variance, min(max(share, 0.0), 1.0))
+    found = _Quadratic(bias, noise, variance, min(max(share, 0.0), 1.0))
+    return _at_least(found, uncertainty.quiet, kind, dependence.effective(log_r.size))
+
+
+def _at_least(found: _Quadratic, quiet: Quiet, kind: str | Generator, rows: float) -> _Quadratic:
+    """Return the noise, at least as large as counts of rows say it is where columns have rare values.
+
+    Scores of a fit say little of rare events: where one window has none of them, the fit explains the other's.
+    """
+    if quiet.dof == 0.0:
+        return found
+    none = np.zeros(1)
+    bend = float(curvature(none, kind)[0] - slope(none, kind)[0])
+    each = 0.5 * bend * (1.0 / quiet.first + 1.0 / rows)
+    noise, variance = each * quiet.dof, each * each * (2.0 * quiet.dof + quiet.excess)
+    shared = rows / (rows + quiet.first) if noise > found.noise else found.shared
+    return _Quadratic(found.bias, max(noise, found.noise), max(variance, found.variance), shared)
 
 
 def _calm(log_r: Floats, rows: Design, spread: Floats) -> tuple[Design, int, Floats, Floats]:

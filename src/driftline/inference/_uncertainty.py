@@ -16,6 +16,7 @@ __all__ = [
     "UNSUPPORTED",
     "UNSUPPORTED_ORIGINAL",
     "Forward",
+    "Quiet",
     "Uncertainty",
     "covariance",
     "joined_later",
@@ -33,6 +34,22 @@ UNSUPPORTED_ORIGINAL = -1.0  # slack of all steps from an original that has too 
 LEAST_SLACK = 0.8  # with more parameters than a fifth of the rows, expansions around the truth no longer hold
 
 
+class Quiet(NamedTuple):
+    """What counts of rows say of a reading with no drift, where columns have rare values.
+
+    Attributes:
+        dof: number of coefficients that the rows inform; 0 if no column has rare values.
+        excess: variance, in squared chi-squares, that counts of rare events have beyond that of normal ones.
+        first: effective rows of the original.
+        before: effective rows of the last step's numerator.
+    """
+
+    dof: float = 0.0
+    excess: float = 0.0
+    first: float = 0.0
+    before: float = 0.0
+
+
 class Uncertainty(NamedTuple):
     """Covariance of (coefficients, constant) from the closed windows, and the last window's share as denominator.
 
@@ -42,7 +59,8 @@ class Uncertainty(NamedTuple):
     means, ``origin`` that of (coefficients, constant) with them, ``mean`` these means and ``known`` whether they are
     known, which they are not for features that joined later. ``slack`` is 1 - parameters/rows, by which
     inverse_hessian has been divided; where rows depend on each other too much for error bars, it says so instead
-    (``UNSUPPORTED``, or ``UNSUPPORTED_ORIGINAL`` from then on). Shapes for p features: score (n,), both biases (p+1,),
+    (``UNSUPPORTED``, or ``UNSUPPORTED_ORIGINAL`` from then on). ``quiet`` is what is known of readings without drift
+    from counts alone. Shapes for p features: score (n,), both biases (p+1,),
     mean and known (p,), all others (p+1, p+1).
     """
 
@@ -59,6 +77,7 @@ class Uncertainty(NamedTuple):
     mean: Floats
     known: npt.NDArray[np.bool_]
     slack: float
+    quiet: Quiet
 
 
 class Forward(NamedTuple):
@@ -165,7 +184,8 @@ def of_step(uncertainty: Uncertainty) -> Uncertainty:
     """Return the uncertainty of the last step's ratio alone, with its numerator as the original."""
     a = uncertainty.inverse_hessian
     alone = a @ uncertainty.meat_num @ a
-    return uncertainty._replace(covariance=alone, first=alone, bias=uncertainty.step_bias)
+    quiet = uncertainty.quiet._replace(first=uncertainty.quiet.before)
+    return uncertainty._replace(covariance=alone, first=alone, bias=uncertainty.step_bias, quiet=quiet)
 
 
 def joined_later(coef: Floats, uncertainty: Uncertainty) -> npt.NDArray[np.bool_]:

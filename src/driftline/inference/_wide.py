@@ -22,9 +22,9 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline.fitting import Integers, WideFit
-from driftline.inference._divergences import Generator, terms
+from driftline.inference._divergences import Generator, largest, terms
 from driftline.inference._doubts import Doubt, DoubtCode
-from driftline.inference._estimates import Estimate, withheld
+from driftline.inference._estimates import Estimate, opened, withheld
 from driftline.inference._intervals import interval, normal_interval
 
 __all__ = ["Wide", "advance_wide", "placed_wide", "reframed_wide", "wide_divergence"]
@@ -43,7 +43,8 @@ class Wide(NamedTuple):
         level: :math:`a_t`.
         noise_first, noise_last: noise of the first and the last window in the symmetric divergence, in nats.
         between: variance of scores that the windows in between leave.
-        variance: variance of the symmetric divergence of the last step without drift.
+        variance: variance of the symmetric divergence of the last step without drift, and of what features that stand
+            out add to it.
         crowd: parameters per row at the last step.
         rows_first, rows_last: rows of the first and the last window, each that repeats others counted in part; nan, as
             is ``variance``, where rows depend on each other too much for that.
@@ -75,7 +76,7 @@ def advance_wide(past: Wide | None, step: WideFit, endless: tuple[bool, bool] = 
     level = step.reverse + float(step.plain @ step.mean_den) + found.noise_den
     last = len(step.fit.log_den) / found.repetition
     held_back = 1.0 - found.dof / max(int((step.plain != 0.0).sum()), 1)
-    variance = math.nan if any(endless) else found.variance
+    variance = math.nan if any(endless) else found.variance + 4.0 * step.strong.variance
     if past is None:
         first = math.nan if endless[0] else len(step.fit.log_num) / found.repetition
         noises = found.noise_num, found.noise_den
@@ -148,7 +149,8 @@ def _plain(of: Wide, scores: Floats, kind: str | Generator, level: float, *, own
         f"rows are so few for the features that {of.held_back:.0%} of what these say had to be left out: the value "
         "may be too small by as much; enlarge the window, or use fewer columns"
     )
-    return replace(found, std_error=math.nan, high=math.inf, doubts=(Doubt(DoubtCode.FEW_ROWS, sentence),))
+    found = replace(found, std_error=math.nan, doubts=(Doubt(DoubtCode.FEW_ROWS, sentence),))
+    return opened(found, largest(kind))
 
 
 def _signal(of: Wide, spread: float, both: float, own_window: bool) -> float:
@@ -171,7 +173,10 @@ def _estimate(of: Wide, value: float, both: float, signal: float, level: float) 
     noise = 0.5 * (of.noise_first + of.noise_last)
     noise_variance = 0.25 * of.variance + of.between / of.rows_last
     rates = 1.0 / of.rows_first + 1.0 / of.rows_last
-    drawn = signal * rates + 0.5 * max(both, 0.0) ** 2 / (of.rows_first + of.rows_last)
+    # as of Hotelling's statistic: the covariance is estimated too, from the rows that the features leave free
+    apart, free = max(both, 0.0), max(1.0 - of.crowd, 0.1)
+    squares = 0.5 * apart * (apart + 4.0 * noise) / (of.rows_first + of.rows_last)
+    drawn = (signal * rates + squares) / free
     slope = drawn / value if value > 0.0 and drawn > 0.0 else 2.0 * rates
     shared = of.noise_first / (of.noise_first + of.noise_last)
     found = interval(value + noise, slope * max(value + noise, noise), noise, noise_variance, shared, level)

@@ -7,6 +7,7 @@ import time
 
 from driftline import recursion
 from driftline._causes import reason
+from driftline._wording import is_bound
 from driftline.alarms import Cause, Signal, is_withheld
 from driftline.inference import Estimate
 from driftline.monitor._advance import fit_encoder, grouped, rows_of, step_settings
@@ -31,7 +32,7 @@ def compare(original: Rows, current: Rows, settings: Settings, name: str = "orig
     track, about = state.tracks[FIRST], info.originals[FIRST]
     found = {kind: recursion.divergence(track, kind, settings.level, of_step=False) for kind in settings.divergences}
     kept = {kind: plain(estimate) for kind, estimate in found.items()}
-    moves = moved(track.current, encoder.names, settings, grouped(encoder))
+    moves = moved(track, encoder.names, settings, grouped(encoder))
     drift = kept[settings.divergences[0]]
     signal, cause = _judged(drift, settings.tolerance, is_withheld(found[settings.divergences[0]]))
     percent = 100.0 * drift.level
@@ -59,6 +60,8 @@ def compare(original: Rows, current: Rows, settings: Settings, name: str = "orig
 
 def _judged(drift: Estimate, tolerance: float, withheld: bool) -> tuple[Signal, Cause]:
     """Compare the interval with the tolerance: this is a single look, not a stream."""
+    if is_bound(drift):  # nobody knows whether it is within the tolerance
+        return (Signal.ALARM if drift.low > tolerance else Signal.WARNING), Cause.LOWER_BOUND
     if not math.isfinite(drift.low + drift.high):
         return Signal.WARNING if withheld or drift.value > tolerance else Signal.NORMAL, Cause.NO_INTERVAL
     if drift.low > tolerance:

@@ -13,7 +13,7 @@ from driftline.inference import Doubt, Estimate
 from driftline.monitor._novelty import Novelty
 from driftline.monitor._records import Moved
 from driftline.monitor._settings import Settings
-from driftline.recursion import Anchor, OriginalInfo, Track, attribution, divergence, has_attribution
+from driftline.recursion import OriginalInfo, Track, attribution, divergence, has_attribution
 
 __all__ = ["Judgement", "Moves", "judge", "moved", "plain", "sentences"]
 
@@ -55,7 +55,7 @@ def judge(
     divergences = {kind: divergence(track, kind, settings.level, of_step=False) for kind in settings.divergences}
     first = settings.divergences[0]
     step = divergence(track, first, settings.level, of_step=True)
-    moves = moved(track.current, names, settings, groups)
+    moves = moved(track, names, settings, groups)
     doubts = [*about.doubts, *(d for e in (*divergences.values(), step) for d in e.doubts), *moves.doubts]
     alarm, decision = _decide(alarm, settings, divergences[first], step)
     if novelty is not None and novelty.least > settings.tolerance and alarm.seen > settings.warm_up:
@@ -90,15 +90,10 @@ def sentences(doubts: Iterable[Doubt]) -> tuple[str, ...]:
 def _decide(alarm: AlarmMemory, settings: Settings, drift: Estimate, step: Estimate) -> tuple[AlarmMemory, Decision]:
     """Let the alarm decide; without error bars it cannot, but an estimate beyond the tolerance is a warning.
 
-    So are one that is known to be a lower bound, and one without an interval: nothing says that all is well.
+    So is one without an interval: nothing says that all is well.
     """
     if math.isfinite(drift.std_error + step.std_error):
-        alarm, decision = decide(alarm, settings.policy(), drift, step)
-        if drift.high == math.inf and decision.signal == Signal.NORMAL and alarm.seen > settings.warm_up:
-            causes = (Cause.LOWER_BOUND,)  # nobody knows whether it is within the tolerance
-            said = reason(causes, drift=max(drift.value, 0.0))
-            decision = decision._replace(signal=Signal.WARNING, causes=causes, reason=said)
-        return alarm, decision
+        return decide(alarm, settings.policy(), drift, step)
     alarm = alarm._replace(seen=alarm.seen + 1)
     stands, warm = Signal(alarm.signal), alarm.seen > settings.warm_up
     beyond, withheld = warm and drift.value > settings.tolerance, warm and (is_withheld(drift) or is_withheld(step))
@@ -117,11 +112,11 @@ def _certain(alarm: AlarmMemory, decision: Decision, novelty: Novelty) -> tuple[
     return alarm._replace(signal=Signal.ALARM, calm=0), raised
 
 
-def moved(current: Anchor, names: Sequence[str], settings: Settings, groups: Mapping[str, Sequence[str]]) -> Moves:
+def moved(track: Track, names: Sequence[str], settings: Settings, groups: Mapping[str, Sequence[str]]) -> Moves:
     """Return the columns that have the largest parts in the divergence: none for a network, or before a step."""
-    if not has_attribution(current):
+    if not has_attribution(track.current):
         return Moves((), ())
-    parts, doubts = attribution(current, names, settings.level, groups, settings.top)
+    parts, doubts = attribution(track, names, settings.level, groups, settings.top)
     columns = tuple(Moved(str(p.column), float(p.share), plain(p.contribution)) for p in parts)
     return Moves(columns, doubts)
 
@@ -131,9 +126,10 @@ def _number(value: float) -> float:
 
 
 def plain(estimate: Estimate) -> Estimate:
-    """Return an estimate as Records keep it, so that it equals the one read back."""
+    """Return an estimate as Records keep it, so that it equals the one read back: a lower bound has no upper end."""
+    high = math.inf if estimate.lower_bound else estimate.high
     value, std_error, low, high, level, floor = map(
         _number,
-        (estimate.value, estimate.std_error, estimate.low, estimate.high, estimate.level, estimate.floor),
+        (estimate.value, estimate.std_error, estimate.low, high, estimate.level, estimate.floor),
     )
     return Estimate(value, std_error, low, high, level, floor=floor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Self
 
@@ -20,7 +20,7 @@ from driftline.monitor._settings import Settings
 from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._storage import progressed, restored, state_bytes, with_settings
 from driftline.monitor._tracker import Progress, Tracker
-from driftline.recursion import Anchor, log_ratio, track_of, weights
+from driftline.recursion import Track, log_ratio, moderated, track_of, weights
 from driftline.sources import Rest, Window, Windows, open_source, rows_of_frame
 from driftline.tables import TableEncoder, TableError
 
@@ -275,26 +275,34 @@ class Monitor:
 
     def log_ratio(self, frame: Any, original: str | None = None) -> Floats:
         """Return log original/current of the rows of a frame or of :class:`~driftline.tables.Rows`, (n,)."""
-        return np.asarray(log_ratio(*self._asked(frame, original), return_std=False))
+        found = log_ratio(*self._asked(frame, original))
+        self._warn(found.doubts, original)
+        return found.values
 
     def weights(self, frame: Any, original: str | None = None) -> Floats:
         """Return the weights, (n,), that make a frame's rows look like the original: a ``sample_weight``."""
         found = self.score(frame, original)
-        warn_of(found.doubts, f"{found.original}: " if len(self.originals) > 1 else "")
+        self._warn(found.doubts, original)
         return found.weights
+
+    def _warn(self, doubts: Iterable[Doubt], original: str | None) -> None:
+        name = self._started().originals[0].name if original is None else original
+        warn_of(doubts, f"{name}: " if len(self.originals) > 1 else "")
 
     def score(self, frame: Any, original: str | None = None) -> Scores:
         """Return log-ratios and weights of a frame's rows together, with doubts as values: nothing is warned of."""
         name = self._started().originals[0].name if original is None else original
-        current, rows = self._asked(frame, name)
-        found = weights(current, rows)
-        return Scores(name, np.asarray(log_ratio(current, rows, return_std=False)), found.values, found.doubts)
+        track, rows = self._asked(frame, name)
+        found = weights(track, rows)
+        return Scores(name, log_ratio(track, rows).values, found.values, found.doubts)
 
-    def _asked(self, frame: Any, original: str | None) -> tuple[Anchor, Floats]:
+    def _asked(self, frame: Any, original: str | None) -> tuple[Track, Floats]:
         state = self._started()
         encoded = state.encoder.transform(rows_of_frame(frame))
-        current = track_of(state.recursion, state.originals[0].name if original is None else original).current
-        return current, rows_of(state.encoder, encoded.values, "X", min_rows=0, copy=False)
+        track = track_of(state.recursion, state.originals[0].name if original is None else original)
+        if state.settings.model == "auto":
+            track = track._replace(current=moderated(track.current))
+        return track, rows_of(state.encoder, encoded.values, "X", min_rows=0, copy=False)
 
     def _started(self) -> RunState:
         if self._state is None:

@@ -24,7 +24,7 @@ from driftline.monitor._sqlite import TrackerError, connect, empty_log, fit_page
 
 __all__ = ["Content", "Progress", "Tracker", "TrackerError", "read_run"]
 
-VERSION = 7
+VERSION = 8
 _APPLICATION = 0x64726674  # "drft", shown by file(1) and SQLite
 _PARTS = ("run", "progress", "state")
 _SCHEMA = """

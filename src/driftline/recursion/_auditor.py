@@ -11,48 +11,84 @@ Functions are drawn at random: directions found in the rows of the first window 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import ConvexFit, Dense, Density, Design, Integers, Scores, chunks, half_inverse
+from driftline.fitting import (
+    ConvexFit,
+    Dense,
+    Density,
+    Integers,
+    LogLinearDesign,
+    Scores,
+    chunks,
+    half_inverse,
+    rows_in_cache,
+)
 from driftline.inference import Dependence, long_run, positive
 from driftline.recursion._evidence import coarse
 
-__all__ = ["Auditor", "audited", "renewed", "start_auditor", "unseen"]
+__all__ = [
+    "LEVEL",
+    "ROWS",
+    "Auditor",
+    "Seen",
+    "Window",
+    "audited",
+    "chance",
+    "doubting",
+    "left_over",
+    "renewed",
+    "seen_of",
+    "side_of",
+    "start_auditor",
+    "sum_of",
+    "unseen",
+    "variance_of",
+]
 
 Bools = npt.NDArray[np.bool_]
+Singles = npt.NDArray[np.float32]
 
-_LEVEL = 1e-4  # chance that a right model is doubted, at one look: once in some thousand windows
+LEVEL = 1e-4  # chance that a right model is doubted, at one look: once in some thousand windows
 _SETTLED = 0.01  # chance at one look below which features that joined have not mended what was missing
-_UNITS, _CENTRES = 64, 16
+_UNITS, _CORNERS, _CENTRES = 64, 16, 16
+_STEEP = 4.0  # slope of a corner's sides, in standard deviations of the original
 _FAR = 5.0  # standard deviations of the original, beyond which functions are constant
-_ROWS = 8_000  # of a window; more would only cost time
+ROWS = 8_000  # of a window; more would only cost time
 _SUPPORT = 50.0  # effective rows behind a direction, at least
+_UNLIKELY = 0.05  # chance above which it is not asked how many rows are behind each direction: nothing is found
 _LEFT = 1e-2  # share of a function's variance that the model's features leave, at least
 
 
 class Auditor(NamedTuple):
     """The dictionary, and what it has seen since the original.
 
-    Shapes for D columns, U units and C centres, with m = U + C - 1: weight (D, U), bias (U,), centres (C, D), width (),
-    mean and score (m,), variance (m, m), rows, steps and since ().
+    Shapes for D columns, U units, K corners and C centres, with m = U + K + C - 1: weight (D, U), bias (U,), columns
+    and ends (K, 3), centres (C, D), width (), mean and score (m,), variance (m, m), rows, steps, since and gaps ().
 
     Attributes:
         weight, bias: of units :math:`(w^\\top z + b)_+`, some of all columns, most of two or three.
+        columns, ends: of corners, products of three columns' signs about these ends: an interaction that no two of them
+            show.
         centres, width: of soft assignments, of which the first is left out: they add up to 1.
         mean, rows: the original's means of all functions, and the effective rows that they rest on.
         score: sum of scores over the steps.
         variance: covariance of these, from the windows that are done with.
         shared: whether the scores include the last window's as a denominator.
-        steps: number of steps that are in it.
+        steps: number of steps since the original.
         since: step at which it began to speak, 0 as long as it is silent.
+        gaps: number of steps that it could not look at.
     """
 
     weight: Floats
     bias: Floats
+    columns: Integers
+    ends: Floats
     centres: Floats
     width: float
     mean: Floats
@@ -62,19 +98,25 @@ class Auditor(NamedTuple):
     shared: bool = False
     steps: int = 0
     since: int = 0
+    gaps: int = 0
 
-    def __call__(self, z: Floats) -> Floats:
+    def __call__(self, z: Floats) -> Singles:
         """Return the functions of standardised rows (n, D), (n, m)."""
-        out = np.empty((len(z), len(self.bias) + len(self.centres) - 1))
-        square = np.square(self.centres).sum(1)
-        for at in chunks(len(z)):
-            rows = np.clip(z[at], -_FAR, _FAR)
-            np.maximum(rows @ self.weight + self.bias, 0.0, out=out[at, : len(self.bias)])
-            logits = (rows @ self.centres.T - 0.5 * square) / self.width**2
-            logits -= logits.max(1)[:, None]
-            np.exp(logits, out=logits)
-            logits /= logits.sum(1)[:, None]
-            out[at, len(self.bias) :] = logits[:, 1:]
+        units, corners = len(self.bias), len(self.bias) + len(self.columns)
+        out = np.empty((len(z), corners + len(self.centres) - 1), dtype=np.float32)
+        ends = self.ends.astype(np.float32)
+        weight = np.concatenate([self.weight, self.centres.T / self.width**2], 1).astype(np.float32)
+        bias = np.append(self.bias, -0.5 * np.square(self.centres).sum(1) / self.width**2).astype(np.float32)
+        ones = np.ones(len(self.centres), dtype=np.float32)
+        for at in chunks(len(z), rows_in_cache(len(bias))):
+            rows = np.clip(z[at], -_FAR, _FAR).astype(np.float32)
+            sides = [np.clip(_STEEP * (rows[:, self.columns[:, i]] - ends[:, i]), -1.0, 1.0) for i in range(3)]
+            np.multiply(sides[0] * sides[1], sides[2], out=out[at, units:corners])
+            found = rows @ weight
+            found += bias
+            np.maximum(found[:, :units], 0.0, out=out[at, :units])
+            shares = np.exp(found[:, units:])  # rows and centres are clipped: this does not overflow
+            np.divide(shares[:, 1:], (shares @ ones)[:, None], out=out[at, corners:])
         return out
 
 
@@ -89,10 +131,13 @@ def start_auditor(z: Floats, density: Density | None, depend: Dependence, *, see
         columns = np.arange(d) if k < _UNITS // 3 else rng.choice(d, min(d, 2 + k % 2), replace=False)
         draw = rng.normal(size=len(columns))
         weight[columns, k] = draw / np.linalg.norm(draw)
-    size, centres = _UNITS + _CENTRES - 1, np.clip(_drawn(z, density, rng), -_FAR, _FAR)
+    size, centres = _UNITS + _CORNERS + _CENTRES - 1, np.clip(_drawn(z, density, rng), -_FAR, _FAR)
+    columns = np.array([rng.choice(d, 3, replace=d < 3) for _ in range(_CORNERS)])
+    ends = coarse(0.5 * rng.normal(size=columns.shape))
     nothing = np.zeros(size), np.zeros((size, size))
-    bare = Auditor(weight, coarse(rng.normal(size=_UNITS)), centres, math.sqrt(d), nothing[0], 0.0, *nothing)
-    return bare._replace(mean=bare(z).mean(0), rows=depend.effective(len(z)))
+    bias = coarse(rng.normal(size=_UNITS))
+    bare = Auditor(weight, bias, columns, ends, centres, math.sqrt(d), nothing[0], 0.0, *nothing)
+    return bare._replace(mean=bare(z).mean(0, dtype=np.float64), rows=depend.effective(len(z)))
 
 
 def _drawn(z: Floats, density: Density | None, rng: np.random.Generator) -> Floats:
@@ -104,90 +149,164 @@ def _drawn(z: Floats, density: Density | None, rng: np.random.Generator) -> Floa
     return centre + spread * rng.normal(size=centre.shape)
 
 
-class _Window(NamedTuple):
-    """Some rows of a window, copies merged: features and a one (n, p + 1), functions (n, m), scores, curvatures."""
+class Seen(NamedTuple):
+    """Values of the auditor's functions for rows of a window, copies and some others left out, (n, m).
 
-    rows: Floats
-    values: Floats
+    ``spread`` is the sum of their squares about the mean, (m,). The next step needs the same, where the window is its
+    numerator.
+    """
+
+    values: Singles
+    spread: Floats
+
+
+class Window(NamedTuple):
+    """Rows of a window that the auditor looks at: features and a one (n, p + 1), functions, scores, curvatures."""
+
+    rows: Singles
+    seen: Seen
     score: Floats
     bend: Floats
     lag: int
     every: int
 
 
-class _Side(NamedTuple):
-    """Functions of a window's rows less the model's features (n, m), their scores, and the reach of dependence."""
+class Side(NamedTuple):
+    """Functions of rows less the model's features, times the rows' scores, (n, m), in units of ``size``.
 
-    rest: Floats
-    score: Floats
+    ``lag`` is the reach of dependence.
+    """
+
+    pulled: Singles
+    size: float
     lag: int
 
 
 def audited(
     auditor: Auditor,
     fit: ConvexFit,
-    designs: tuple[Design, Design],
-    z: tuple[Floats, Floats],
+    designs: tuple[LogLinearDesign, LogLinearDesign],
+    original: Callable[[Floats], Floats],
     depend: tuple[Dependence, Dependence],
     past: Floats | None,
-) -> Auditor:
-    """Add a step to what has been seen.
+    seen: Seen | None = None,
+) -> tuple[Auditor, Seen | None]:
+    """Add a step to what has been seen; also return what the next step needs of the denominator's window.
 
     Arguments:
         fit: fit of the step.
         designs: designs of numerator and denominator.
-        z: rows of both windows in the original's coordinates.
+        original: map of a design's rows to the coordinates of the original.
         depend: how rows of both windows depend on each other.
         past: scores of the numerator's rows when they were the denominator of the last step, if known.
+        seen: values of the functions for the numerator's rows, if known.
     """
     half = half_inverse(fit.hessian)
     if half is None:
-        return auditor._replace(shared=False)
-    windows = [_window(auditor, *parts) for parts in zip(designs, z, (fit.num, fit.den), depend, strict=True)]
-    cross = sum((w.rows * w.bend[:, None]).T @ w.values for w in windows)
-    slopes = half.T @ (half @ cross)
-    num, den = (_Side(w.values - w.rows @ slopes, w.score, w.lag) for w in windows)
-    twice = num
+        return unseen(auditor), None
+    parts = zip(designs, (fit.num, fit.den), depend, (seen, None), strict=True)
+    num, den = (_window(auditor, original, *part) for part in parts)
+    rests, live = left_over(num, den, half)
+    twice = num.score
     if past is not None and auditor.shared:
-        every = windows[0].every
-        twice = num._replace(score=num.score + depend[0].merged(past)[::every] * math.sqrt(every))
-    # functions that the features all but hold have scores of rounding errors
-    spread = sum(np.square(w.values - w.values.mean(0)).sum(0) for w in windows)
-    left = sum(np.square(side.rest).sum(0) for side in (num, den)) / np.maximum(spread, 1e-300)
+        twice = num.score + depend[0].merged(past)[:: num.every] * math.sqrt(num.every)
+    sides = [side_of(rests[0], twice, num.lag), side_of(rests[1], den.score, den.lag)]
     closed = auditor._replace(
-        score=auditor.score + num.score @ num.rest + den.score @ den.rest,
-        variance=auditor.variance + _variance(twice),
+        score=auditor.score + sum_of(rests[0], num.score) + sum_of(rests[1], den.score),
+        variance=auditor.variance + variance_of(sides[0]),
         shared=True,
         steps=auditor.steps + 1,
     )
-    live = np.flatnonzero(left > _LEFT)
-    found = _chance(closed.score, closed.variance + _variance(den), live, [twice, den])
-    return closed._replace(since=closed.since or (closed.steps if found < _LEVEL else 0))
+    found = chance(closed.score, closed.variance + variance_of(sides[1]), live, sides)
+    return closed._replace(since=closed.since or (closed.steps if found < LEVEL else 0)), den.seen
 
 
-def _window(auditor: Auditor, design: Design, z: Floats, scores: Scores, depend: Dependence) -> _Window:
+def left_over(num: Window, den: Window, half: Floats) -> tuple[list[Singles], Integers]:
+    """Return what the model's features leave of functions on both windows, and the functions of which enough is left.
+
+    ``half`` is half of the inverse of the fit's second derivatives. Functions that the features all but hold have
+    scores of rounding errors.
+    """
+    slopes = half.T @ (half @ (_cross(num) + _cross(den)))
+    rests = [_rest(window.rows, window.seen.values, slopes) for window in (num, den)]
+    left = sum(np.einsum("ij,ij->j", rest, rest) for rest in rests) / (num.seen.spread + den.seen.spread)
+    return rests, np.flatnonzero(left > _LEFT)
+
+
+def _window(
+    auditor: Auditor,
+    original: Callable[[Floats], Floats],
+    design: LogLinearDesign,
+    scores: Scores,
+    depend: Dependence,
+    seen: Seen | None,
+) -> Window:
     """Return what the auditor looks at of a window: rows without copies, and no more than it takes."""
     design, bend, score = depend.distinct(design), depend.merged(scores.second), depend.merged(scores.first)
-    z = z if depend.repeats is None else z[depend.repeats.first]
-    every = max(1, math.ceil(len(z) / _ROWS))
-    rows = design.take(0, len(z), every)
-    lag = math.ceil(depend.lag / every)
-    return _Window(rows, auditor(z[::every]), score[::every] * math.sqrt(every), bend[::every] * every, lag, every)
+    every = max(1, math.ceil(len(bend) / ROWS))
+    if seen is None:
+        seen = seen_of(auditor(original(design.z[::every])))
+    score, bend = score[::every] * math.sqrt(every), bend[::every] * every
+    return Window(design.single[::every], seen, score, bend, math.ceil(depend.lag / every), every)
 
 
-def unseen(auditor: Auditor | None) -> Auditor | None:
+def doubting(auditor: Auditor) -> Auditor:
+    """Return the auditor after a step in which features joined that only approximate what moves: it speaks from now on.
+
+    How near they come is not known: hardly any interval of such a step held the truth where it was known.
+    """
+    return auditor._replace(since=auditor.since or max(auditor.steps, 1))
+
+
+def seen_of(values: Singles) -> Seen:
+    total, square = sum_of(values, np.ones(len(values))), np.einsum("ij,ij->j", values, values).astype(np.float64)
+    # of a function that is constant, rounding errors are all there is
+    return Seen(values, np.maximum(square - np.square(total) / len(values), 1e-6 * square + 1e-30))
+
+
+def _light(values: Floats) -> tuple[Singles, float]:
+    """Return values (n,) in single precision, and the unit that keeps them within its range."""
+    size = max(float(np.abs(values).max(initial=0.0)), 1e-300)
+    return (values / size).astype(np.float32), size
+
+
+def _cross(window: Window) -> Floats:
+    """Return the sum of products of features and functions, weighted by curvature, (p + 1, m)."""
+    bend, size = _light(window.bend)
+    return np.asarray((window.rows * bend[:, None]).T @ window.seen.values, dtype=np.float64) * size
+
+
+def _rest(rows: Singles, values: Singles, slopes: Floats) -> Singles:
+    """Return what is left of functions, (n, m)."""
+    out = rows @ slopes.astype(np.float32)
+    return np.subtract(values, out, out=out)
+
+
+def side_of(rest: Singles, score: Floats, lag: int) -> Side:
+    light, size = _light(score)
+    return Side(rest * light[:, None], size, lag)
+
+
+def sum_of(rest: Singles, score: Floats) -> Floats:
+    """Return the sums of scores, (m,)."""
+    light, size = _light(score)
+    return np.asarray(light @ rest, dtype=np.float64) * size
+
+
+def unseen(auditor: Auditor) -> Auditor:
     """Return the auditor after a step that it could not look at."""
-    return None if auditor is None else auditor._replace(shared=False)
+    return auditor._replace(shared=False, steps=auditor.steps + 1, gaps=auditor.gaps + 1)
 
 
 def renewed(
-    auditor: Auditor, z: Floats, log_r: Floats, rows: Floats, means: Floats, known: Bools, depend: Dependence
+    auditor: Auditor, z: Floats, log_r: Floats, rows: Singles, means: Floats, known: Bools, depend: Dependence
 ) -> Auditor:
     r"""Begin anew after features have joined, silent if these have mended what was missing.
 
     What has been seen so far is of the model before. Whether the ratio is right now is asked of the window alone: its
     rows, weighted by the ratio, have the original's means, :math:`E_t[r f] = E_0[f]`. That is possible as long as the
-    weights leave rows enough; otherwise a doubt stays.
+    weights leave rows enough; otherwise a doubt stays. It is not asked as long as the auditor is silent: right after
+    features have joined, others often still have to, and the doubt would outlast that.
 
     Arguments:
         z: the window's rows in the original's coordinates.
@@ -196,59 +315,78 @@ def renewed(
         means, known: the original's means of these, and whether these are known.
         depend: how rows depend on each other.
     """
-    empty = auditor._replace(score=np.zeros_like(auditor.score), variance=np.zeros_like(auditor.variance), shared=False)
+    nothing = np.zeros_like(auditor.score), np.zeros_like(auditor.variance)
+    empty = auditor._replace(score=nothing[0], variance=nothing[1], shared=False, steps=auditor.steps + 1)
     if not auditor.since or (known.all() and _agrees(auditor, z, log_r, rows, means, depend)):
         return empty._replace(since=0)
     return empty
 
 
-def _agrees(auditor: Auditor, z: Floats, log_r: Floats, rows: Floats, means: Floats, depend: Dependence) -> bool:
+def _agrees(auditor: Auditor, z: Floats, log_r: Floats, rows: Singles, means: Floats, depend: Dependence) -> bool:
     """Say whether the weighted window has the original's means of all functions, up to chance."""
-    values, weights, n = auditor(z), np.exp(np.minimum(log_r, 350.0)), len(z)
-    gram = (rows * weights[:, None]).T @ rows / n
+    seen, weights, n = seen_of(auditor(z)), np.exp(np.minimum(log_r, 350.0)), len(z)
+    values, total = seen.values, float(weights.sum())
+    light, size = _light(weights)
+    weighted = rows * light[:, None]
+    gram, cross = (np.asarray(weighted.T @ other, dtype=np.float64) * (size / n) for other in (rows, values))
     gram[np.diag_indices_from(gram)] += 1e-8 * max(float(np.trace(gram)), 1e-300) / len(gram)
-    slopes = np.linalg.solve(gram, (rows * weights[:, None]).T @ values / n)
-    rest = values - rows @ slopes
+    slopes = np.asarray(np.linalg.solve(gram, cross), dtype=np.float64)
+    rest = _rest(rows, values, slopes)
     # errors of coefficients change means of functions as they change those of features
-    apart = weights @ values / n - auditor.mean - (weights @ rows / n - means) @ slopes
-    centred = rest - (weights @ rest) / weights.sum()
-    side = _Side(centred, weights, depend.lag)
+    apart = sum_of(values, weights) / n - auditor.mean - (sum_of(rows, weights) / n - means) @ slopes
+    rest -= (sum_of(rest, weights) / total).astype(np.float32)
+    side = side_of(rest, weights, depend.lag)
+    single = np.asarray(side.pulled.T @ rest, dtype=np.float64) * (size / total)
     if depend.repeats is not None:
-        side = _Side(centred[depend.repeats.first], depend.merged(weights), depend.lag)
-    single = (centred * weights[:, None]).T @ centred / weights.sum()
-    variance = _variance(side) / n**2 + single / max(auditor.rows, 1.0)
-    left = single.diagonal() / np.maximum(np.square(values - values.mean(0)).mean(0), 1e-300)
-    return _chance(apart, variance, np.flatnonzero(left > _LEFT), [side]) > _SETTLED
+        side = side_of(rest[depend.repeats.first], depend.merged(weights), depend.lag)
+    variance = variance_of(side) / n**2 + single / max(auditor.rows, 1.0)
+    left = single.diagonal() / (seen.spread / n)
+    return chance(apart, variance, np.flatnonzero(left > _LEFT), [side]) > _SETTLED
 
 
-def _variance(side: _Side) -> Floats:
+def variance_of(side: Side) -> Floats:
     """Return the covariance of the scores' sum over a window, (m, m)."""
-    dense = Dense(side.rest)
-    found = long_run(dense, side.score, dense, side.score, side.lag)
-    return np.asarray(positive(found) if side.lag else found)
+    if side.lag:
+        dense, ones = Dense(side.pulled.astype(np.float64)), np.ones(len(side.pulled))
+        return np.asarray(positive(long_run(dense, ones, dense, ones, side.lag)) * side.size**2)
+    mean = sum_of(side.pulled, np.ones(len(side.pulled)))
+    gram = np.asarray(side.pulled.T @ side.pulled, dtype=np.float64)
+    return (gram - np.outer(mean, mean) / len(side.pulled)) * side.size**2
 
 
-def _chance(score: Floats, variance: Floats, live: Integers, sides: list[_Side]) -> float:
+def chance(score: Floats, variance: Floats, live: Integers, sides: list[Side]) -> float:
     """Return the chance of sums this large under noise of this covariance alone; nan if there are rows for none."""
     scale = np.sqrt(np.maximum(np.diag(variance), 1e-300))
     at = live[np.diag(variance)[live] > 0.0]
     if not len(at):
         return math.nan
     values, vectors = np.linalg.eigh((variance / scale / scale[:, None])[np.ix_(at, at)])
-    along = (score / scale)[at] @ vectors
-    rows = np.min([_support(side, vectors / scale[at, None], at) for side in sides], 0)
-    kept = (values > _LEFT) & (rows > _SUPPORT)
-    k = int(kept.sum())
-    freedom = float(np.min([len(side.score) / (1 + 2 * side.lag) for side in sides])) - k
+    along = np.square((score / scale)[at] @ vectors)
+    rows = float(np.min([len(side.pulled) / (1 + 2 * side.lag) for side in sides]))
+    kept = values > _LEFT
+    chance = _exceeded(along[kept] / values[kept], rows)
+    if chance > _UNLIKELY:
+        return chance
+    directions = np.zeros((len(score), len(at)))
+    directions[at] = vectors / scale[at, None]
+    kept &= np.min([_support(side, directions) for side in sides], 0) > _SUPPORT
+    return _exceeded(along[kept] / values[kept], rows)
+
+
+def _exceeded(squares: Floats, rows: float) -> float:
+    """Return the chance that squares of so many sums of rows, each in units of its noise, add up to more than these."""
+    k = len(squares)
+    freedom = rows - k
     if k == 0 or freedom < 10.0:
         return math.nan
     from scipy.special import fdtrc
 
-    statistic = float((np.square(along[kept]) / values[kept]).sum())
-    return float(fdtrc(k, freedom, statistic / k * freedom / (freedom + k)))
+    return float(fdtrc(k, freedom, float(squares.sum()) / k * freedom / (freedom + k)))
 
 
-def _support(side: _Side, directions: Floats, at: Integers) -> Floats:
+def _support(side: Side, directions: Floats) -> Floats:
     """Return the effective rows behind each direction (m, k): those that carry its score, (k,)."""
-    square = np.square(side.score[:, None] * (side.rest[:, at] @ directions))
-    return np.asarray(np.square(square.sum(0)) / np.maximum(np.square(square).sum(0), 1e-300))
+    square = side.pulled @ (side.size * directions).astype(np.float32)
+    np.square(square, out=square)
+    total = np.ones(len(square), dtype=np.float32) @ square
+    return np.asarray(np.square(total) / np.maximum(np.einsum("ij,ij->j", square, square), 1e-30), dtype=np.float64)

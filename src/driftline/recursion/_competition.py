@@ -22,7 +22,9 @@ from driftline.fitting import (
     LogLinear,
     LogLinearDesign,
     Loss,
+    Monomials,
     Repeats,
+    Trees,
     fit_convex,
     fit_crossed,
     helps,
@@ -31,7 +33,14 @@ from driftline.fitting import (
 from driftline.recursion._problem import Problem, Solved, prior, solve
 from driftline.recursion._settings import StepSettings
 
-__all__ = ["carries_signal", "choose_offset", "compete", "held_out", "only_learned"]
+__all__ = [
+    "approximates",
+    "carries_signal",
+    "choose_offset",
+    "compete",
+    "held_out",
+    "only_trees",
+]
 
 _SIGNAL = 0.2  # nats of a step, beyond what noise shows; below, boosted trees were never of use
 _FOLDS = 4
@@ -64,29 +73,45 @@ def _still(problem: Problem, psi: LogLinear) -> Problem:
     """Return the problem with clusters that stay where they are."""
     if psi.summaries is None:
         return problem
-    size = sum(other.size for other in psi.features.others)
+    size = sum(other.size for other in psi.features.others if not isinstance(other.map, Monomials))
     return problem._replace(offset_num=None, offset_den=None, summaries=psi.summaries, frozen=size)
 
 
 def compete(
-    base: Solved, wider: Solved, psi: LogLinear, loss: Loss, settings: StepSettings, seed: int
-) -> tuple[Solved, str]:
+    base: Solved, wider: Solved, psi: LogLinear, loss: Loss, settings: StepSettings, seed: int, *, missed: bool = False
+) -> tuple[Solved, str, bool]:
     """Return the best of a fit with the features so far, one with those that tests propose, and one with trees.
 
-    The second value says what won, if it is not the wider fit.
+    The second value says what won, if it is not the wider fit; the third, whether anybody was asked. Where something
+    moves that the features do not hold, tests propose units, or the auditor speaks (``missed``): trees are asked then
+    whatever the features so far have found.
     """
-    if (wider is base and not _is_mixed(base.problem)) or not carries_signal(base):
-        return wider, ""
-    losses = held_out(base, loss, settings), held_out(wider, loss, settings)
-    best, least, note = wider, losses[1], ""
-    if wider is not base and losses[0].mean() <= losses[1].mean():
-        best, least, note = base, losses[0], "not kept, new rows are predicted as well without"
+    signal = carries_signal(base)
+    rough = approximates(wider.problem) > approximates(base.problem)
+    moves = wider is not base or _is_mixed(base.problem)
+    if not (missed or rough or (moves and (signal or carries_signal(wider)))):
+        return wider, "", False
+    best, note, least = wider, "", held_out(wider, loss, settings)
+    if signal and wider is not base:
+        without = held_out(base, loss, settings)
+        if without.mean() <= least.mean():
+            best, note, least = base, "not kept, new rows are predicted as well without", without
     if base.problem.rows >= _FEWEST:
+        if psi.summaries is not None:  # clusters stay beside trees: these are to win by themselves, not by that
+            still = held_out(solve(_still(base.problem, psi), loss, settings), loss, settings)
+            least = still if still.mean() < least.mean() else least
         grown = _grown(base, psi, loss, settings, seed)
         found = held_out(grown, loss, settings)
         if found.mean() < least.mean() and helps(least, found, _SURE * math.sqrt(base.problem.time)):
-            return grown, "boosted trees predict new rows better"
-    return best, note
+            return grown, "boosted trees predict new rows better", True
+    return best, note, True
+
+
+def approximates(problem: Problem) -> int:
+    """Count the features that stand for a shape which no other holds: ridge units of several columns, and trees."""
+    features = problem.features
+    units = int((np.count_nonzero(features.weight, axis=0) > 1).sum())
+    return units + sum(isinstance(other.map, Trees) for other in features.others)
 
 
 def _is_mixed(problem: Problem) -> bool:
@@ -196,8 +221,8 @@ def _side(design: LogLinearDesign, offset: Floats | None, repeats: Repeats | Non
     return _Side(taken, None if offset is None else offset[::step], folds, copies)
 
 
-def only_learned(before: Problem, after: Problem) -> bool:
-    """Say whether a problem has learned features, and no others, beyond those of another."""
-    return after.features.size - before.features.size == sum(
-        other.size for other in after.features.others[len(before.features.others) :]
-    )
+def only_trees(before: Problem, after: Problem) -> bool:
+    """Say whether a problem has trees, and no other features, beyond those of another."""
+    joined = after.features.others[len(before.features.others) :]
+    grown = sum(other.size for other in joined if isinstance(other.map, Trees))
+    return after.features.size - before.features.size == grown

@@ -9,13 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import FitInfo, LogLinear, Psi, Trees, log_mean_exp
+from driftline.fitting import FitInfo, LogLinear, Monomials, Psi, Trees, log_mean_exp
 from driftline.inference import Dependence, Doubt, DoubtCode, effective_sample_size
 from driftline.recursion._rows import unsupported
 from driftline.recursion._state import Anchor, Step
 
-__all__ = ["Info", "OriginalInfo", "describe", "diagnose", "missing"]
+__all__ = ["Info", "OriginalInfo", "describe", "diagnose"]
 
+_BEHIND = 10.0  # effective rows; a mean that rests on fewer has no error to be compared with
 _LITTLE_FOR_NETWORKS = 0.1  # nats; with steps of this size the paper's network was a quarter too low after 20 of them
 
 
@@ -111,13 +112,13 @@ def _doubts(
     anchor: Anchor, taken: Step, overlap: float, depend: Dependence, names: Sequence[str] | None
 ) -> list[Doubt]:
     """List reasons not to trust the step, in words a user can act on."""
-    doubts = [*unsupported(taken.anchor, depend)]
+    doubts = [*_unvaried(taken.anchor), *unsupported(taken.anchor, depend)]
     if not taken.fit.converged:
         doubts.append(Doubt(DoubtCode.NOT_CONVERGED, f"the fit did not converge ({taken.fit.message})"))
     log_linear = isinstance(taken.anchor.psi, LogLinear)
     rows = min(taken.log_num.shape[0], taken.log_den.shape[0])
     total = taken.log_num.shape[0] + taken.log_den.shape[0]
-    if log_linear and rows < 5 * taken.parameters:
+    if log_linear and rows < 5 * taken.parameters and not any(d.code == DoubtCode.FEW_ROWS for d in doubts):
         few = f"{rows} rows are few for {taken.parameters} parameters: enlarge the window"
         doubts.append(Doubt(DoubtCode.FEW_ROWS, few))
     wanted = 10.0 * taken.parameters if log_linear else 200.0
@@ -130,9 +131,12 @@ def _doubts(
     else:
         ratio = np.exp(np.minimum(taken.log_den, 350.0))
         error = float(ratio.std(ddof=1)) / math.sqrt(depend.effective(len(ratio)))
-        off = abs(float(ratio.mean()) - 1.0)
-        if off > max(0.2, 5.0 * error):
-            mean = f"the step ratio averages {float(ratio.mean()):.3g} on the window instead of 1"
+        off, behind = abs(float(ratio.mean()) - 1.0), effective_sample_size(taken.log_den)
+        if off > max(0.2, 5.0 * error) or (off > 0.2 and behind < _BEHIND):
+            mean = (
+                f"the step ratio averages {float(ratio.mean()):.3g} on the window instead of 1, and this rests on "
+                f"{behind:.1f} of its rows"
+            )
             doubts.append(Doubt(DoubtCode.STEP_MEAN_OFF, mean))
     doubts.extend(_outlier(anchor, taken, names))
     if not log_linear and taken.divergence < _LITTLE_FOR_NETWORKS:
@@ -147,7 +151,7 @@ def _doubts(
             "as much as they had moved; take an original nearer to this window"
         )
         doubts.append(Doubt(DoubtCode.DRIFT_MISSED, lost))
-    doubts.extend(missing(taken.anchor))
+    doubts.extend(_missing(taken.anchor))
     moved = _moved_constants(anchor, taken.anchor.window)
     if moved:
         columns = ", ".join(_label(j, names) for j in moved[:5])
@@ -159,13 +163,22 @@ def _doubts(
     return doubts
 
 
-def missing(current: Anchor) -> tuple[Doubt, ...]:
+def _unvaried(current: Anchor) -> tuple[Doubt, ...]:
+    """Return the doubt that no column varies, in the original and in the window alike."""
+    standardizer, window = current.psi.standardizer, current.window[:, : len(current.psi.standardizer.mean)]
+    if not standardizer.still.all() or (np.abs(window - standardizer.mean) > 1e-9 * np.abs(standardizer.mean)).any():
+        return ()
+    sentence = "no column varies, neither then nor now: there is nothing to measure; look at what is written to them"
+    return (Doubt(DoubtCode.NOTHING_VARIES, sentence),)
+
+
+def _missing(current: Anchor) -> tuple[Doubt, ...]:
     """Return the doubt that the model does not hold all of the drift, if the auditor has found so."""
     auditor = current.auditor
     if auditor is None or not auditor.since:
         return ()
     sentence = (
-        f"the data have changed in a way that the model does not hold (seen since step "
+        f"the data have changed in a way that the model does not hold, or only roughly (seen since step "
         f"{auditor.since}): the value is a lower bound; take an original nearer to this window, or add columns that "
         "show the change"
     )
@@ -191,7 +204,13 @@ def describe(psi: Psi, names: Sequence[str] | None = None) -> str:
     if psi.summaries is not None:
         parts.append(psi.summaries.start.words)
     trees = sum(isinstance(other.map, Trees) for other in features.others)
-    counts = ((len(features.pairs), "products"), (hinges, "hinges"), (len(features.bias) - hinges, "ridge units"))
+    curves = sum(other.size for other in features.others if isinstance(other.map, Monomials))
+    counts = (
+        (len(features.pairs), "products"),
+        (hinges, "hinges"),
+        (curves, "curved products"),
+        (len(features.bias) - hinges, "ridge units"),
+    )
     parts += [f"{count} {what}" for count, what in (*counts, (trees, "sets of boosted trees")) if count]
     return "; ".join(parts)
 

@@ -14,12 +14,14 @@ import numpy.typing as npt
 
 from driftline._inputs import Floats
 from driftline.fitting import Integers, LogLinearDesign, chunks, rows_in_cache
+from driftline.recursion._curves import CurveSums, curve_means
 
 __all__ = ["PAIR_COLUMNS", "Evidence", "coarse", "collect", "forget", "reframed", "start_evidence"]
 
 Singles = npt.NDArray[np.float32]
 
 PAIR_COLUMNS = 512  # with more columns than this the products alone would cost more than the fit
+_MEANS = ("mean", "pair_mean", "hinge_mean", "curve_mean")
 _QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
@@ -32,11 +34,14 @@ class Evidence(NamedTuple):
         pair_scores: sums for the products of two columns, over the first and the second halves of windows, (2, D, D).
         pair_variance: the same for variances, over whole windows, (D, D).
         hinge_score, hinge_variance: sums for the hinges, (D, 5).
+        curve_score, curve_variance: sums for the curved products, (m,).
         row_variance: sum of the rows' squared scores.
         row_spread: second moments of the rows, weighted by their squared scores, (D, D).
         shared: whether the sums include the last window's scores as denominator.
-        mean, pair_mean, hinge_mean: the original's means of columns (D,), of products (D, D) and of hinges (D, 5), so
-            that a candidate that joins later has all of its drift.
+        mean, pair_mean, hinge_mean, curve_mean: the original's means of columns (D,), of products (D, D), of hinges
+            (D, 5) and of curved products (m,), so that a candidate that joins later has all of its drift.
+        shift, rate: place and spread of the present frame, (D,): ``shift + rate * z`` are rows in the coordinates of
+            the original, which curved products are made of.
     """
 
     knots: Floats
@@ -45,12 +50,17 @@ class Evidence(NamedTuple):
     pair_variance: Floats
     hinge_score: Floats
     hinge_variance: Floats
+    curve_score: Floats
+    curve_variance: Floats
     row_variance: float
     row_spread: Floats
     shared: bool
     mean: Floats
     pair_mean: Floats
     hinge_mean: Floats
+    curve_mean: Floats
+    shift: Floats
+    rate: Floats
 
     @property
     def pair_score(self) -> Floats:
@@ -58,37 +68,50 @@ class Evidence(NamedTuple):
         return np.asarray(self.pair_scores.sum(0))
 
 
-def start_evidence(z: Floats) -> Evidence:
-    """Return empty evidence, with knots of the hinges at quantiles of the standardised original (n, D)."""
+def start_evidence(z: Floats, *, original: bool = True) -> Evidence:
+    """Return empty evidence, with knots of the hinges at quantiles of standardised rows (n, D).
+
+    If these are not rows of the original, its means are not known: what joins later has lost its drift so far.
+    """
     d = z.shape[1]
     rows = z[np.linspace(0, z.shape[0] - 1, min(z.shape[0], 20_000)).astype(np.int64)]
     knots = coarse(np.ascontiguousarray(np.quantile(rows, _QUANTILES, axis=0).T))
-    square, hinge = np.zeros((d, d)), np.zeros((d, len(_QUANTILES)))
-    return Evidence(
+    square, hinge, curves = np.zeros((d, d)), np.zeros((d, len(_QUANTILES))), curve_means(z)
+    found = Evidence(
         knots=knots,
         trend=_trend(rows, knots),
         pair_scores=np.zeros((2, d, d)),
         pair_variance=square,
         hinge_score=hinge,
         hinge_variance=hinge,
+        curve_score=np.zeros_like(curves),
+        curve_variance=np.zeros_like(curves),
         row_variance=0.0,
         row_spread=square,
         shared=False,
         mean=z.mean(0),
         pair_mean=z.T @ z / len(z) if d <= PAIR_COLUMNS else square,
         hinge_mean=_hinge_means(z, knots),
+        curve_mean=curves,
+        shift=np.zeros(d),
+        rate=np.ones(d),
+    )
+    return (
+        found if original else found._replace(**{name: np.full_like(getattr(found, name), np.nan) for name in _MEANS})
     )
 
 
 def forget(evidence: Evidence) -> Evidence:
     """Drop all sums: the scores of a model that was too small say nothing about the larger one."""
     pairs, hinges = np.zeros_like(evidence.pair_variance), np.zeros_like(evidence.hinge_score)
-    halves = np.zeros_like(evidence.pair_scores)
+    halves, curves = np.zeros_like(evidence.pair_scores), np.zeros_like(evidence.curve_score)
     return evidence._replace(
         pair_scores=halves,
         pair_variance=pairs,
         hinge_score=hinges,
         hinge_variance=hinges,
+        curve_score=curves,
+        curve_variance=curves,
         row_variance=0.0,
         row_spread=pairs,
         shared=False,
@@ -113,6 +136,8 @@ def reframed(evidence: Evidence, shift: Floats, rate: Floats) -> Evidence:
         mean=apart / rate,
         pair_mean=about / both,
         hinge_mean=evidence.hinge_mean / s,
+        shift=evidence.shift + evidence.rate * shift,
+        rate=evidence.rate * rate,
     )
 
 
@@ -148,11 +173,14 @@ class _Sums(NamedTuple):
     pair_variance: Floats
     hinge_score: Floats
     hinge_variance: Floats
+    curve_score: Floats
+    curve_variance: Floats
     row_variance: float
     row_spread: Floats
 
 
-_VARIANCES = ("pair_variance", "hinge_variance", "row_variance", "row_spread")
+_SCORES = ("pair_scores", "hinge_score", "curve_score")
+_VARIANCES = ("pair_variance", "hinge_variance", "curve_variance", "row_variance", "row_spread")
 
 
 def _sums(evidence: Evidence, design: LogLinearDesign, center: Floats, score: Floats, total: Floats) -> _Sums:
@@ -167,7 +195,7 @@ def _sums(evidence: Evidence, design: LogLinearDesign, center: Floats, score: Fl
     root = np.abs(heavy)
     heavy *= heavy
     pairs, middle = np.zeros((4, len(order), len(order))), center[order].astype(np.float32)
-    hinges = _Hinges(evidence, order[:s])
+    hinges, curves = _Hinges(evidence, order[:s]), CurveSums(order, s, evidence.shift, evidence.rate, len(live))
     for half, at in _halves(len(live), rows_in_cache(len(order))):
         rows, g, h = live[at].astype(np.float32), light[at], heavy[at]
         if d <= PAIR_COLUMNS:
@@ -179,14 +207,18 @@ def _sums(evidence: Evidence, design: LogLinearDesign, center: Floats, score: Fl
             weighted *= c
             pairs[3] += weighted.T @ weighted
         hinges.add(np.ascontiguousarray(rows[:, :s].T), g, h)
+        curves.add(rows, g, h)
     placed, wide = np.zeros((4, d, d)), np.zeros((2, *evidence.knots.shape))
     placed[:, order[:, None], order] = pairs
     wide[:, order[:s]] = hinges.sums
+    curved = curves.sums
     return _Sums(
         pair_scores=placed[:2] * size,
         pair_variance=placed[3] * spread**2,
         hinge_score=wide[0] * size,
         hinge_variance=wide[1] * spread**2,
+        curve_score=curved[0] * size,
+        curve_variance=curved[1] * spread**2,
         row_variance=float(total @ total),
         row_spread=placed[2] * spread**2,
     )
@@ -244,9 +276,8 @@ def collect(
     first = _sums(evidence, num, center, s_num, both * math.sqrt(times[0]))
     last = _sums(evidence, den, center, s_den, s_den * math.sqrt(times[1]))
     kept = evidence._replace(
-        pair_scores=evidence.pair_scores + first.pair_scores + last.pair_scores,
-        hinge_score=evidence.hinge_score + first.hinge_score + last.hinge_score,
         shared=True,
+        **{name: getattr(evidence, name) + getattr(first, name) + getattr(last, name) for name in _SCORES},
         **{name: getattr(evidence, name) + getattr(first, name) for name in _VARIANCES},
     )
     return kept, kept._replace(**{name: getattr(kept, name) + getattr(last, name) for name in _VARIANCES})

@@ -23,6 +23,7 @@ __all__ = ["Framed", "awakened", "follow"]
 
 _ROWS = 2048  # rows of a window that suffice to place a frame
 _TAIL = 0.005  # share of rows at each end of a column that do not count for its place and spread
+_RARE = 0.02  # share of rows with another value than most below which they all count
 # A frame stays while both windows lie within: then designs can be used again, and the prior is off by little.
 _FAR = 0.5  # standard deviations
 _WIDE = 1.4  # factor of a standard deviation
@@ -88,7 +89,9 @@ def _wakened(anchor: Anchor, psi: LogLinear, z_num: Floats, z_den: Floats) -> An
         origin[known] = means
         wide = inference.placed_wide(wide, at, origin)
     wider = psi._replace(features=features, coef=coef)
-    return anchor._replace(psi=wider, uncertainty=uncertainty, design=None, known=None, wide=wide, wide_step=None)
+    return anchor._replace(
+        psi=wider, uncertainty=uncertainty, design=None, known=None, wide=wide, wide_step=None, seen=None
+    )
 
 
 class _Sample(NamedTuple):
@@ -110,10 +113,21 @@ def _sample(*windows: Floats) -> _Sample:
     """Draw as many rows from each window."""
     size = min(_ROWS, *(len(z) for z in windows))
     rows = np.concatenate([z[np.linspace(0, len(z) - 1, size).astype(np.int64)] for z in windows])
-    low, high = np.quantile(rows, (_TAIL, 1.0 - _TAIL), axis=0)
-    rare = low == high  # a column with a rare second value
+    low, middle, high = _places(rows)
+    # a column with a rare second value, or a few of them: the quantile may lie between it and the common one
+    rare = (rows != middle).mean(0) < _RARE
     low[rare], high[rare] = -np.inf, np.inf
     return _Sample(np.clip(rows, low, high))
+
+
+def _places(rows: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return a middle value of each column between its outermost quantiles, (D,) each; sorting columns is fast."""
+    ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
+    below, share = divmod(_TAIL * (len(rows) - 1), 1.0)
+    k = int(below)
+    low = ordered[:, k] + share * (ordered[:, k + 1] - ordered[:, k])
+    high = ordered[:, -1 - k] - share * (ordered[:, -1 - k] - ordered[:, -2 - k])
+    return low, ordered[:, len(rows) // 2], high
 
 
 def _frame(columns: Integers, sample: _Sample) -> tuple[Floats, Floats] | None:
@@ -150,6 +164,7 @@ def _moved(anchor: Anchor, psi: LogLinear, shift: Floats, rate: Floats, rows: Fl
         evidence=None if evidence is None else reframed(evidence, shift, rate),
         design=None,
         known=None,  # as it would be after loading, to the last bit
+        seen=None,
         wide=wide,
         wide_step=None,
     )

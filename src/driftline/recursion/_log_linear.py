@@ -15,10 +15,12 @@ from driftline.fitting import (
     LogLinearDesign,
     Loss,
     ModuleFactory,
+    Monomials,
     Stacked,
     Standardizer,
     Summaries,
     Summary,
+    Trees,
     bridge_constant,
     design_of,
     find_repeats,
@@ -30,11 +32,13 @@ from driftline.fitting import (
     tangents_of,
     unnormalised,
 )
-from driftline.recursion._auditor import Auditor, audited, renewed, unseen
-from driftline.recursion._competition import choose_offset, compete, only_learned
+from driftline.recursion._auditor import Auditor, Seen, audited, doubting, renewed, unseen
+from driftline.recursion._calibration import miscalibrated
+from driftline.recursion._competition import approximates, choose_offset, compete, only_trees
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, start_evidence
 from driftline.recursion._frames import awakened, follow
 from driftline.recursion._problem import Problem, Solved, solve
+from driftline.recursion._rare import rare_events
 from driftline.recursion._recall import recalled
 from driftline.recursion._rows import own_rows
 from driftline.recursion._screening import Proposal, propose
@@ -94,9 +98,9 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     rows_num, rows_den = problem.rows_num, window_rows(solved.den, problem, settings)
     problem = problem._replace(rows_den=rows_den)
     solved = solved._replace(problem=problem)
-    note, evidence, missed = "", None, 0
+    note, evidence, missed, seen, rough = "", None, 0, None, approximates(problem)
     if settings.model == "auto":
-        solved, evidence, note = _widened(solved, anchor, loss, settings, seed)
+        solved, evidence, note, seen = _widened(solved, anchor, loss, settings, seed)
         anchor, problem, missed = _recall(anchor, problem, solved, evidence, settings)
     features, fit = solved.problem.features, solved.fit
     at = problem.before.positions(features)
@@ -107,7 +111,8 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
         past = inference.placed(past, at, features.size + 1)
     elif isinstance(anchor.psi, Stacked) and anchor.uncertainty is not None:
         past, before = _carried(anchor, num)
-    uncertainty = inference.advance(past, before, num, den, fit, rows_num, rows_den)
+    events = rare_events(features, num.z, den.z)
+    uncertainty = inference.advance(past, before, num, den, fit, rows_num, rows_den, events)
     fit = fit._replace(info=fit.info._replace(held_out=fit.info.loss + inference.optimism(uncertainty)))
     coef = fit.coef[:-1].copy()
     coef[at] += problem.coef
@@ -118,26 +123,43 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     arrived = arrived._replace(evidence=evidence, design=den, crossed=den.crossed)
     if anchor.auditor is not None:
         joined = features.size > size and not problem.first
-        arrived = arrived._replace(auditor=_audited(anchor, arrived, solved, joined))
+        auditor, values = _audited(anchor, arrived, solved, joined, seen)
+        if approximates(solved.problem) > rough or _is_off(solved):
+            auditor = doubting(auditor)
+        arrived = arrived._replace(auditor=auditor, seen=values)
     telescoped = anchor.log_normalizer - float(fit.coef[-1])
     return Step(arrived, fit.info, fit.log_num, fit.log_den, telescoped, _informed(fit), note, missed)
 
 
-def _audited(anchor: Anchor, arrived: Anchor, solved: Solved, joined: bool) -> Auditor:
-    """Show the auditor a step; if features have joined, let it look at the window they have led to."""
+_Look = tuple[Auditor, Seen | None]
+
+
+def _looked(anchor: Anchor, auditor: Auditor, solved: Solved) -> _Look:
+    """Return the auditor after a look at a step, and what the next one needs of its window."""
+    problem, original = solved.problem, anchor.psi.standardizer.original
+    past = None if anchor.uncertainty is None else anchor.uncertainty.score
+    designs, depend = (solved.num, solved.den), (problem.rows_num, problem.rows_den)
+    return audited(auditor, solved.fit, designs, original, depend, past, anchor.seen)
+
+
+def _is_off(solved: Solved) -> bool:
+    """Say whether the odds of rows are other than their log-ratio says."""
+    problem = solved.problem
+    return miscalibrated(solved.fit, (solved.num, solved.den), (problem.rows_num, problem.rows_den), problem.rows)
+
+
+def _audited(anchor: Anchor, arrived: Anchor, solved: Solved, joined: bool, seen: _Look | None) -> _Look:
+    """Show the auditor a step, unless it has ``seen`` it; if features have joined, let it look at where they lead."""
     assert anchor.auditor is not None
-    original = anchor.psi.standardizer.original
-    num, den = original(solved.problem.z_num), original(solved.problem.z_den)
+    original, problem = anchor.psi.standardizer.original, solved.problem
     if not joined:
-        past = None if anchor.uncertainty is None else anchor.uncertainty.score
-        depend = solved.problem.rows_num, solved.problem.rows_den
-        return audited(anchor.auditor, solved.fit, (solved.num, solved.den), (num, den), depend, past)
+        return seen or _looked(anchor, anchor.auditor, solved)
     errors = arrived.uncertainty
     if errors is None:
-        return anchor.auditor
+        return unseen(anchor.auditor), None
     means, known = np.append(errors.mean, 1.0), np.append(errors.known, True)
-    rows = solved.den.take(0, len(den), 1)
-    return renewed(anchor.auditor, den, arrived.on_window(), rows, means, known, solved.problem.rows_den)
+    rows, log_r = solved.den.single, arrived.on_window()
+    return renewed(anchor.auditor, original(problem.z_den), log_r, rows, means, known, problem.rows_den), None
 
 
 def _carried(anchor: Anchor, now: Design) -> tuple[inference.Uncertainty, Design]:
@@ -186,6 +208,10 @@ def _offset(problem: Problem, psi: LogLinear) -> Problem:
     """Summarise the new window; if it has moved, the fit of the step starts from the summaries' log-ratio."""
     assert psi.summaries is not None
     before = psi.summaries.now
+    if any(isinstance(other.map, Trees) for other in psi.features.others):
+        # they stayed in the step that trees joined in; a window's errors cancel if it meets the same features twice
+        size = next(other.size for other in psi.features.others if not isinstance(other.map, Trees))
+        return problem._replace(summaries=psi.summaries, frozen=size)
     num, den = psi.standardizer.original(problem.z_num), psi.standardizer.original(problem.z_den)
     repeats = problem.rows_den.repeats
     after = moved_density(before, den if repeats is None else den[repeats.first], worth=problem.rows_num.time)
@@ -226,28 +252,41 @@ def _informed(fit: ConvexFit) -> int:
 
 def _widened(
     solved: Solved, anchor: Anchor, loss: Loss, settings: StepSettings, seed: int
-) -> tuple[Solved, Evidence, str]:
-    """Add the features that the drift needs, after a large step only what predicts new rows better."""
+) -> tuple[Solved, Evidence, str, _Look | None]:
+    """Add the features that the drift needs, after a large step only what predicts new rows better.
+
+    If the auditor was shown the fit returned, the last value is what it has seen.
+    """
     psi = anchor.psi
+    seen: _Look | None = None
     if isinstance(psi, LogLinear):
         solved = choose_offset(solved, psi, loss, settings)
     wider, evidence, note = _adapt(solved, anchor, loss, settings, seed)
     if not isinstance(psi, LogLinear):
-        return wider, evidence, note
-    best, won = compete(solved, wider, psi, loss, settings, seed)
+        return wider, evidence, note, None
+    best, won, asked = compete(solved, wider, psi, loss, settings, seed)
+    if not asked and anchor.auditor is not None and not anchor.auditor.since:
+        seen = _looked(anchor, anchor.auditor, wider)
+        if seen[0].since or _is_off(wider):
+            best, won, _ = compete(solved, wider, psi, loss, settings, seed, missed=True)
     if best is wider:
-        return wider, evidence, note
-    start = anchor.evidence if anchor.evidence is not None else start_evidence(solved.problem.z_num)
+        return wider, evidence, note, seen
+    start = _evidence(anchor, solved.problem)
     past = None if anchor.uncertainty is None else anchor.uncertainty.score
     tried = note.replace("added", "tried")
-    return best, _propose(best, start, past, seed).evidence, "; ".join(filter(None, [tried, won]))
+    return best, _propose(best, start, past, seed).evidence, "; ".join(filter(None, [tried, won])), None
+
+
+def _evidence(anchor: Anchor, problem: Problem) -> Evidence:
+    """Return the evidence so far, or where it begins: at the original, or with features that have been replaced."""
+    return start_evidence(problem.z_num, original=problem.first) if anchor.evidence is None else anchor.evidence
 
 
 def _adapt(
     solved: Solved, anchor: Anchor, loss: Loss, settings: StepSettings, seed: int
 ) -> tuple[Solved, Evidence, str]:
     """Add the features that the fit's scores call for and fit again, until they call for none."""
-    evidence = anchor.evidence if anchor.evidence is not None else start_evidence(solved.problem.z_num)
+    evidence = _evidence(anchor, solved.problem)
     past = None if anchor.uncertainty is None else anchor.uncertainty.score
     notes: list[str] = []
     for attempt in range(_ROUNDS):
@@ -258,7 +297,17 @@ def _adapt(
             evidence = proposal.evidence
         notes.append(f"added {proposal.reason}")
         problem = solved.problem
-        wider = problem.features.extend(problem.z_num, pairs=proposal.pairs, weight=proposal.weight, bias=proposal.bias)
+        others: tuple[Learned, ...] = ()
+        if len(proposal.curves):
+            others = (Learned(Monomials(proposal.curves), proposal.evidence.shift, proposal.evidence.rate),)
+        wider = problem.features.extend(
+            problem.z_num,
+            pairs=proposal.pairs,
+            weight=proposal.weight,
+            bias=proposal.bias,
+            others=others,
+            also=problem.z_den,
+        )
         solved = solve(problem._replace(features=wider), loss, settings)
     return solved, _propose(solved, evidence, past, seed).evidence, "; ".join(notes)
 
@@ -270,7 +319,7 @@ def _recall(
     features, psi = solved.problem.features, anchor.psi
     if problem.first or not isinstance(psi, LogLinear) or anchor.uncertainty is None:
         return anchor, problem, 0
-    if only_learned(problem, solved.problem):  # trees tell two windows apart: there is no drift before these
+    if only_trees(problem, solved.problem):  # they tell two windows apart: there is no drift before these
         return anchor, problem, 0
     found = recalled(anchor, solved.num, evidence, settings.ridge)
     if found is None:
@@ -315,7 +364,7 @@ def _lbfgs_step(anchor: Anchor, window: Floats, problem: Problem, settings: Step
     coef[problem.before.positions(features)] += problem.coef
     psi = LogLinear(anchor.psi.standardizer, features, coef, problem.summaries)
     arrived = arrive(anchor, window, psi, constant, settings, window_rows(den, problem, settings))
-    arrived = arrived._replace(design=den, auditor=unseen(anchor.auditor))
+    arrived = arrived._replace(design=den, auditor=anchor.auditor and unseen(anchor.auditor))
     log_num, log_den = log_num + constant, log_den + constant
     info, loss = fit.info, loss_of(unnormalised(settings.objective))
     if loss.separable:  # the expected loss is that of the objective which determines the constant, without a penalty

@@ -13,16 +13,18 @@ from driftline.fitting import (
     Features,
     LogLinearDesign,
     Loss,
+    Monomials,
     Summaries,
     fit_convex,
 )
 from driftline.inference import Dependence
+from driftline.recursion._rare import off_heap
 from driftline.recursion._settings import StepSettings
 
 __all__ = ["Problem", "Solved", "prior", "solve"]
 
 _FIXED = 1e9  # times the prior: a coefficient with this much of it stays
-_EFFECT = 2.5  # nats: prior standard deviation of the largest effect of a learned feature, for ridge=1
+_EFFECT = 2.5  # nats: prior standard deviation of the largest effect of a learned feature or a rare value, for ridge=1
 
 
 class Problem(NamedTuple):
@@ -76,15 +78,27 @@ def prior(num: LogLinearDesign, den: LogLinearDesign, frozen: int = 0) -> Floats
 
     Clusters of a table with many indicators have features that only a few rows hold. In units of their spread these are
     far away, and a coefficient that looks small would change the ratio of such rows by any amount: the prior on what is
-    learned is on the largest effect that it has on a row.
+    learned is on the largest effect that it has on a row. The same holds for columns of which all but a few rows hold
+    the same value: the prior is on the effect of an event, whose distance is one over the root of its share.
     """
     out, features = num.features.prior, num.features
-    learned = sum(other.size for other in features.others)
-    if learned:
-        top = np.maximum(*(np.abs(design.single[:, -1 - learned : -1]).max(0) for design in (num, den)))
-        out[-1 - learned : -1] = np.maximum(1.0, np.square(top / _EFFECT))
-        first = len(out) - 1 - learned
-        out[first : first + frozen] *= _FIXED
+    events = np.maximum(off_heap(num.z, den.z), 1.0)
+    weight = (len(num.z) + len(den.z)) / (_EFFECT**2 * events)
+    columns, ends = np.concatenate([features.linear, features.squares]), features.base + len(features.pairs)
+    rare = np.concatenate([weight[columns], weight[features.pairs].max(1, initial=0.0)])
+    out[:ends] = np.where(rare > 1.0, rare, out[:ends])
+    at = len(out) - 1 - sum(other.size for other in features.others)
+    for other in features.others:
+        part = slice(at, at + other.size)
+        at = part.stop
+        if isinstance(other.map, Monomials):  # bounded, so only as rare as their columns
+            out[part] = np.maximum(1.0, np.append(np.tile(weight, 3), 0.0)[other.map.factors].max(1))
+            continue
+        values = [design.single[:, part] for design in (num, den)]
+        top = np.max([np.maximum(value.max(0), -value.min(0)) for value in values], 0)
+        out[part] = np.maximum(1.0, np.square(top / _EFFECT))
+        out[part][:frozen] *= _FIXED
+        frozen = max(0, frozen - other.size)
     return out
 
 

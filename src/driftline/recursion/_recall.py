@@ -14,7 +14,17 @@ import numpy as np
 
 from driftline import inference
 from driftline._inputs import Floats
-from driftline.fitting import Features, Integers, LogLinear, LogLinearDesign, half_inverse, log_mean_exp, softmax
+from driftline.fitting import (
+    Features,
+    Integers,
+    LogLinear,
+    LogLinearDesign,
+    Monomials,
+    half_inverse,
+    log_mean_exp,
+    place_of,
+    softmax,
+)
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._state import Anchor
 
@@ -70,6 +80,11 @@ def _means(features: Features, new: Integers, evidence: Evidence) -> Floats:
             knot = np.flatnonzero(np.isclose(evidence.knots[j], -bias / weight[j]))
             if len(knot):
                 raw[at] = weight[j] * evidence.hinge_mean[j, knot[0]]
+    at = base + k + len(features.bias)
+    for other in features.others:
+        if isinstance(other.map, Monomials):
+            raw[at : at + other.size] = evidence.curve_mean[place_of(other.map.factors, features.columns)]
+        at += other.size
     return (raw[new] - features.center[new]) / features.scale[new]
 
 

@@ -1,4 +1,4 @@
-"""Rows that repeat or depend on each other: how the rows of a window do, and the doubt where too few are left."""
+"""Rows of a window: how they repeat or depend on each other, and the doubt where too few are left."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def own_rows(anchor: Anchor, settings: StepSettings) -> Dependence:
 
 
 def unsupported(current: Anchor, rows: Dependence) -> tuple[Doubt, ...]:
-    """Return the doubt that rows which repeat or depend on each other are too few for error bars, if they are."""
+    """Return the doubt that rows, less those that repeat or depend on others, are too few for error bars, if so."""
     n, size = len(current.window), 0
     if current.uncertainty is not None:
         slack, size = current.uncertainty.slack, len(current.uncertainty.bias)
@@ -83,7 +83,10 @@ def unsupported(current: Anchor, rows: Dependence) -> tuple[Doubt, ...]:
     remedy = "enlarge the windows, or set lag= if it is known; rows without an order can be shuffled"
     if rows.supports(n, size):
         which = "the original" if slack == UNSUPPORTED_ORIGINAL else "the window before"
-        found = f"rows of {which} repeat, or depend on each other, so much that few effective ones are left"
+        found = f"rows of {which} are too few for {size} parameters, or repeat or depend on each other too much"
+    elif rows.independent:
+        few = f"{n} rows are few for {size} parameters, so there is no interval: enlarge the window"
+        return (Doubt(DoubtCode.FEW_ROWS, few),)
     elif rows.endless:
         found = (
             f"rows look sorted, or depend on each other over {rows.lag} rows or more: about "

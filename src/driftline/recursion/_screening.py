@@ -5,6 +5,7 @@ candidates explain. Candidates are:
 
 * products of two columns (drift of a correlation), each by itself or, where many move a little, all of them,
 * hinges on one column (drift in the shape of a marginal),
+* curved products of two or three columns (drift of a dependence that no correlation shows),
 * random ridge units in a subspace (drift of mixtures, of clusters, of anything that lives in few directions).
 
 Once joined, features are frozen: the fit stays convex, and sampling errors keep cancelling from step to step.
@@ -19,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import Features, Integers, LogLinearDesign
+from driftline.fitting import Features, Integers, LogLinearDesign, Monomials, companions, monomials, place_of
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, collect, forget
 from driftline.recursion._settings import NEWTON_FEATURES
 from driftline.recursion._subspace import (
@@ -33,13 +34,15 @@ from driftline.recursion._subspace import (
     whitened,
 )
 
-__all__ = ["Proposal", "capacity", "propose"]
+__all__ = ["Proposal", "capacity", "joined_curves", "propose"]
 
 _LEVEL = 1e-4  # chance of a false feature per window, over all candidates
 _BLOCKS = 3
 _ROWS_PER_FEATURE = 20
 _ROWS_PER_PRODUCT = 5  # fewer will do for all products at once, which are there or not by one test
 _FEW = 4  # columns; with fewer, products are tested one by one
+_CURVES = 16  # curved products, or as many as there are columns
+_CONSTANT = 1e-9  # variance of a column that does not vary, in units of its scale
 _DENSE = 4.5  # standard deviations; the F distribution is only near, so the level is stricter than for one feature
 
 
@@ -52,6 +55,7 @@ class Proposal(NamedTuple):
     pairs: Integers
     weight: Floats
     bias: Floats
+    curves: Integers
     evidence: Evidence
     reason: str
     forget: bool = False
@@ -90,8 +94,8 @@ def propose(
     features, z_num, z_den = num.features, num.z, den.z
     kept, total = collect(evidence, num, den, s_num, s_den, past, times)
     d, room = z_num.shape[1], _room(features, rows)
-    none = Proposal(features.pairs[:0], features.weight[:, :0], features.bias[:0], kept, "")
-    candidates = d * (d - 1) // 2 * (d <= PAIR_COLUMNS) + total.knots.size
+    none = Proposal(features.pairs[:0], features.weight[:, :0], features.bias[:0], monomials(d)[:0], kept, "")
+    candidates = d * (d - 1) // 2 * (d <= PAIR_COLUMNS) + total.knots.size + total.curve_score.size
     threshold = NormalDist().inv_cdf(1.0 - 0.5 * _LEVEL / candidates)
 
     strong = _strong_pairs(features, total, threshold)
@@ -104,6 +108,10 @@ def propose(
     weight, bias = _top_hinges(features, total, threshold, hinges)
     if len(pairs) or len(bias):
         return none._replace(pairs=pairs, weight=weight, bias=bias, reason=f"{len(pairs)} products, {len(bias)} hinges")
+
+    curves = _top_curves(features, total, threshold, min(room.curves, room.features))
+    if len(curves):
+        return none._replace(curves=curves, reason=f"{len(curves)} curved products")
 
     if min(room.units, room.features) < UNITS:
         return none
@@ -123,10 +131,11 @@ def propose(
 
 
 class _Room(NamedTuple):
-    """Numbers of pairs, of units, and of features of any kind that may still join."""
+    """Numbers of pairs, of units, of curved products, and of features of any kind that may still join."""
 
     pairs: int
     units: int
+    curves: int
     features: int
 
 
@@ -135,6 +144,7 @@ def _room(features: Features, rows: float) -> _Room:
     return _Room(
         pairs=most_pairs - features.pairs.shape[0],
         units=most_units - features.bias.shape[0],
+        curves=max(_CURVES, features.columns) - len(joined_curves(features)),
         features=max(0, int(rows) // _ROWS_PER_FEATURE - features.size),
     )
 
@@ -213,3 +223,22 @@ def _top_hinges(features: Features, total: Evidence, threshold: float, most: int
     weight = np.zeros((features.columns, len(columns)))
     weight[columns, np.arange(len(columns))] = 1.0
     return weight, -total.knots[columns, knot[columns]]
+
+
+def joined_curves(features: Features) -> Integers:
+    """Return the factors of curved products among the features, (k, 3)."""
+    found = [other.map.factors for other in features.others if isinstance(other.map, Monomials)]
+    return np.concatenate([monomials(features.columns)[:0], *found])
+
+
+def _top_curves(features: Features, total: Evidence, threshold: float, most: int) -> Integers:
+    """Return the curved products that stand out, strongest first, then what comes with them; (k, 3)."""
+    z, d = _z(total.curve_score, total.curve_variance, total.row_variance), features.columns
+    here = place_of(joined_curves(features), d)
+    z[here] = 0.0
+    # what a column that was constant in the original has in common with others, it has by its own drift
+    spread = np.append(np.tile(total.pair_mean.diagonal() - np.square(total.mean), 3), 1.0)
+    z[(spread[monomials(d)] < _CONSTANT).any(1)] = 0.0
+    found = np.argsort(-z, kind="stable")[: min(int(np.count_nonzero(z > threshold)), max(0, most // 2))]
+    also = np.setdiff1d(place_of(companions(monomials(d)[found], d), d), here)
+    return np.asarray(monomials(d)[np.concatenate([found, also])])

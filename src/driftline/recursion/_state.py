@@ -8,8 +8,8 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline.fitting import Design, FitInfo, LogLinear, LogLinearDesign, Psi, Stacked, log_mean_exp
-from driftline.inference import NO_GAIN, Dependence, Forward, Gain, Uncertainty, Wide
-from driftline.recursion._auditor import Auditor
+from driftline.inference import NO_GAIN, Dependence, Doubt, Forward, Gain, Uncertainty, Wide
+from driftline.recursion._auditor import Auditor, Seen
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._partitions import Partitions
 from driftline.recursion._settings import StepSettings
@@ -21,10 +21,11 @@ class Anchor(NamedTuple):
     """Starting point of a step: psi, its normaliser c, and the window they belong to. log r = psi - c.
 
     ``lag`` is the number of distinct rows over which neighbours in the window depend on each other. ``design`` is that
-    of the window, ``known`` the log-ratio of its rows and ``rows`` how they depend on each other, if a step has made
-    them: they follow from the rest and are not stored. ``crossed`` are values of learned features for rows of the
-    window that they were learned from, see :class:`~driftline.fitting.LogLinearDesign`. Where rows are few for the
-    features, ``wide`` and ``wide_step`` are kept instead of ``uncertainty``: of all steps, and of the last one alone.
+    of the window, ``known`` the log-ratio of its rows, ``rows`` how they depend on each other and ``seen`` what the
+    auditor needs of them, if a step has made them: they follow from the rest and are not stored. ``crossed`` are values
+    of learned features for rows of the window that they were learned from, see
+    :class:`~driftline.fitting.LogLinearDesign`. Where rows are few for the features, ``wide`` and ``wide_step`` are
+    kept instead of ``uncertainty``: of all steps, and of the last one alone.
     """
 
     psi: Psi
@@ -41,10 +42,11 @@ class Anchor(NamedTuple):
     design: Design | None = None
     known: Floats | None = None
     rows: Dependence | None = None
+    seen: Seen | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave out of pickles, too, what follows from the rest: it takes more room than the window."""
-        return type(self), tuple(self._replace(design=None, known=None, rows=None))
+        return type(self), tuple(self._replace(design=None, known=None, rows=None, seen=None))
 
     def log_ratio(self, x: Floats) -> Floats:
         """Return log original/current of raw rows (n, D)."""
@@ -98,8 +100,8 @@ class Track(NamedTuple):
     ``step_log_ratio`` is the last step's normalised log-ratio on the current window, (n,); empty before the first step.
     ``held`` counts the windows for which the anchor has stayed. ``gain`` is what held-out rows of the last step say for
     a drift, ``partitions`` the counts of original and current window that bound the divergence from below. ``weak`` is
-    the time of the first step that could not be measured, 0 if there is none, and ``weak_now`` says whether the last
-    one could not.
+    the time of the first step that could not be measured, ``missed`` that of the first at which features joined without
+    their drift so far, 0 if there is none. ``doubts`` are those of the last step.
     """
 
     tau: int
@@ -110,7 +112,8 @@ class Track(NamedTuple):
     gain: Gain = NO_GAIN
     partitions: Partitions | None = None
     weak: int = 0
-    weak_now: bool = False
+    missed: int = 0
+    doubts: tuple[Doubt, ...] = ()
 
 
 class State(NamedTuple):
@@ -153,4 +156,6 @@ def track_of(state: State, original: str | None = None) -> Track:
 def has_past(anchor: Anchor) -> bool:
     """Say whether a step has been taken: psi is no longer the zero it started as, or was held back to that."""
     psi = anchor.psi
-    return anchor.wide is not None or not isinstance(psi, LogLinear) or bool(psi.coef.any())
+    if anchor.wide is not None or anchor.uncertainty is not None:
+        return True
+    return not isinstance(psi, LogLinear) or bool(psi.coef.any())

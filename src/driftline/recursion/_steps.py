@@ -26,9 +26,10 @@ from driftline.fitting import (
     fit_standardizer,
     softmax,
 )
-from driftline.inference import Dependence, DoubtCode, Forward, effective_sample_size, long_run_variance
+from driftline.inference import UNSUPPORTED, Dependence, Forward, effective_sample_size, long_run_variance
 from driftline.recursion._auditor import start_auditor
 from driftline.recursion._diagnostics import Info, diagnose
+from driftline.recursion._doubts import WEAK, carried
 from driftline.recursion._evidence import start_evidence
 from driftline.recursion._floor import measured
 from driftline.recursion._log_linear import log_linear_step, start_features
@@ -39,8 +40,6 @@ from driftline.recursion._wide import crowded
 
 __all__ = ["add_original", "restart", "start", "step"]
 
-_WEAK = (DoubtCode.NOT_CONVERGED, DoubtCode.LITTLE_OVERLAP, DoubtCode.STEP_MEAN_OFF)
-"""Doubts of a step that concern all later values, which build upon it."""
 _SUMMARISED = 200  # rows; with fewer, shapes and clusters are guesses
 
 
@@ -81,13 +80,15 @@ def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, po
             reason = "step too large for the held anchor, stepped via the previous window; " + reason
         depend = own_rows(anchor, settings), own_rows(taken.anchor, settings)
         if advanced and _stumbles(anchor, taken, *depend):
-            advanced, reason = False, "held: rows of this window are too dependent for a step to start from"
+            advanced, reason = (
+                False,
+                "held: rows of this window are too few or too dependent for a step to start from",
+            )
         taken = taken._replace(anchor=taken.anchor._replace(known=taken.anchor.on_window()))
         arrived = _present(taken.anchor)._replace(forward=_forward(anchor, taken, settings))
         stayed = 0 if advanced else (1 if name in via else track.held + 1)
         reasons = "; ".join(filter(None, [reason, taken.note]))
         infos[name] = diagnose(anchor, taken, advanced, reasons, depend[1], settings.names)
-        weak = any(doubt.code in _WEAK for doubt in infos[name].doubts)
         tracks[name] = Track(
             track.tau,
             arrived if advanced else anchor,
@@ -95,9 +96,12 @@ def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, po
             taken.log_den,
             stayed,
             *measured(track, anchor, taken, *depend, settings),
-            track.weak or t * weak,
-            weak,
+            track.weak,
+            track.missed or t * bool(taken.missed),
+            infos[name].doubts,
         )
+        weak = any(doubt.code in WEAK for doubt in carried(tracks[name], of_step=True))
+        tracks[name] = tracks[name]._replace(weak=track.weak or t * weak)
     return State(tracks, t), Info(t, infos)
 
 
@@ -116,7 +120,7 @@ def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings)
             stacked = np.concatenate([rows, before.window], 1)
             anchor = before._replace(
                 psi=Stacked(standardizer, before.psi), window=stacked, evidence=None, design=None, known=None
-            )._replace(wide=None, wide_step=None, auditor=None, rows=None)
+            )._replace(wide=None, wide_step=None, auditor=None, rows=None, seen=None)
         else:
             anchor = _first_anchor(rows, standardizer, settings)
         tracks[name] = track._replace(anchor=anchor, current=anchor, held=0, partitions=None)
@@ -189,7 +193,7 @@ def _present(anchor: Anchor) -> Anchor:
     width = anchor.psi.standardizer.mean.shape[0]
     if anchor.window.shape[1] == width:
         return anchor
-    return anchor._replace(window=np.ascontiguousarray(anchor.window[:, :width]), rows=None)
+    return anchor._replace(window=np.ascontiguousarray(anchor.window[:, :width]), rows=None, seen=None)
 
 
 def _forward(anchor: Anchor, taken: Step, settings: StepSettings) -> Forward:
@@ -207,11 +211,14 @@ def _forward(anchor: Anchor, taken: Step, settings: StepSettings) -> Forward:
 
 
 def _stumbles(anchor: Anchor, taken: Step, rows_num: Dependence, rows_den: Dependence) -> bool:
-    """Say whether a window's rows are too dependent for a step to start from, and those of its anchor are not.
+    """Say whether a window's rows are too few or dependent for a step to start from, and those of its anchor are not.
 
     Errors of such a step are unknown, and would be in all later values: these are measured from the window before.
     """
-    size = 0 if taken.anchor.uncertainty is None else len(taken.anchor.uncertainty.bias)
+    errors = taken.anchor.uncertainty
+    if errors is not None and errors.slack > UNSUPPORTED:
+        return False
+    size = 0 if errors is None else len(errors.bias)
     return rows_num.supports(len(anchor.window), size) and not rows_den.supports(len(taken.anchor.window), size)
 
 

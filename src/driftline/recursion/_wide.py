@@ -86,7 +86,7 @@ def wide_step(anchor: Anchor, window: Floats, problem: Problem, loss: Loss, sett
         design=den,
         wide=inference.advance_wide(anchor.wide, found, (rows_num.endless, rows_den.endless)),
         wide_step=inference.advance_wide(None, found, (rows_num.endless, rows_den.endless)),
-        auditor=unseen(anchor.auditor),
+        auditor=anchor.auditor and unseen(anchor.auditor),
     )
     parameters = math.ceil(found.strengths.dof) + 1  # those that are left free
     telescoped = anchor.log_normalizer - constant

@@ -79,6 +79,7 @@ def divergence_chart(history: History, size: Size, ident: str) -> Markup:
         place.skipped(records),
         _tolerance(place, history.settings.tolerance),
         *limits,
+        place.open_band(series),
         place.band(series),
         place.line(series),
         *began,
@@ -98,6 +99,7 @@ def step_chart(history: History, size: Size, ident: str) -> Markup:
     layers = [
         place.grid(),
         place.skipped(records),
+        place.open_band(series),
         place.band(series),
         place.line(series),
         _markers(place, series),

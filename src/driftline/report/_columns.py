@@ -75,6 +75,11 @@ def _bar(part: Moved, scale: Scale) -> Markup:
     if math.isfinite(e.low) and math.isfinite(e.high):
         left, right = px(scale(e.low)), px(scale(e.high))
         shapes.append(tag("path", d=f"M{left} 7H{right}M{left} 3.5V10.5M{right} 3.5V10.5", class_="whisker"))
+    elif math.isfinite(e.low):  # open above: an arrow to the end
+        left, right, head = px(scale(e.low)), px(_BAR), px(_BAR - 5.0)
+        shapes.append(
+            tag("path", d=f"M{left} 7H{right}M{left} 3.5V10.5M{head} 3.5L{right} 7L{head} 10.5", class_="whisker")
+        )
     return tag("svg", *shapes, viewBox=f"0 0 {px(_BAR)} 14", preserveAspectRatio="none", aria_hidden="true")
 
 

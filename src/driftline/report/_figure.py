@@ -16,7 +16,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from driftline._plotting import COLORS, canvas, plain
-from driftline._wording import measure, named, number, percent, shortened, unit
+from driftline._wording import is_bound, measure, named, number, percent, shortened, unit
 from driftline.alarms import Signal
 from driftline.inference import Estimate
 from driftline.monitor import Run, Status
@@ -31,6 +31,8 @@ __all__ = ["draw", "write_png"]
 
 _BLUE, _VERMILION, _ORANGE = COLORS[0], COLORS[1], COLORS[3]
 _DOTS = 200  # most windows that get a dot each
+_ARROWS = 20  # most arrows, about
+_SKY = 1e9  # beyond every plot
 _TITLE = {
     Outcome.ALARM: "#a34700",
     Outcome.WARNING: "#7d5600",
@@ -114,12 +116,31 @@ def _series(axes: Axes, history: History, line: Timeline, estimates: list[Estima
         at, some = [x[i] for i in part], [estimates[i] for i in part]
         low = [e.low for e in some if e is not None]
         high = [e.high for e in some if e is not None]
+        open_above = [is_bound(e) for e in some if e is not None]
+        if any(open_above):
+            _open(axes, at, low, open_above)
         if len(part) > 1:
             axes.fill_between(at, low, high, color=_BLUE, alpha=0.18, linewidth=0)
         else:
             axes.vlines(at, low, high, color=_BLUE, alpha=0.3, linewidth=3)
         marker = "." if few or len(part) == 1 else None
         axes.plot(at, [values[i] for i in part], color=_BLUE, linewidth=1.5, marker=marker, markersize=4)
+
+
+def _open(axes: Axes, at: list[Any], low: list[float], where: list[bool]) -> None:
+    """Shade the intervals of lower bounds up to the top, with arrows that say: and beyond."""
+    top = axes.get_xaxis_transform()  # heights as shares of the axes
+    bound = [(x, y) for x, y, is_open in zip(at, low, where, strict=True) if is_open]
+    places, ends = [x for x, _ in bound], [y for _, y in bound]
+    if len(bound) > 1:
+        axes.fill_between(at, low, _SKY, where=where, color=_BLUE, alpha=0.08, linewidth=0)
+    else:
+        axes.vlines(places, ends, _SKY, color=_BLUE, alpha=0.15, linewidth=3)
+    every = max(1, len(places) // _ARROWS)
+    shown = places[::every]
+    axes.scatter(shown, [0.955] * len(shown), marker=r"$\uparrow$", s=60, color=_BLUE, transform=top, zorder=3)
+    label = "_" if "at least" in axes.get_legend_handles_labels()[1] else "at least"
+    axes.fill_between([], [], [], color=_BLUE, alpha=0.08, linewidth=0, label=label)
 
 
 def _drift(axes: Axes, history: History, line: Timeline) -> None:
@@ -150,7 +171,7 @@ def _drift(axes: Axes, history: History, line: Timeline) -> None:
     band = next((f", {level(e)} interval" for e in estimates if e is not None), "")
     axes.set_title(f"{measure(kind)} [{unit(kind).strip() or 'no unit'}]{band}", loc="left", fontsize=9.5)
     room = {"borderaxespad": 0.0, "columnspacing": 1.2, "handlelength": 1.8}
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.985), fontsize=8, frameon=False, ncols=5, **room)
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.985), fontsize=8, frameon=False, ncols=6, **room)
 
 
 def _mark(axes: Axes, x: list[Any], estimates: list[Estimate | None], at: list[int], **style: Any) -> None:
@@ -204,6 +225,9 @@ def _columns(axes: Axes, history: History) -> None:
         e = part.contribution
         if math.isfinite(e.low) and math.isfinite(e.high):
             axes.plot([e.low, e.high], [k, k], color="#1a1d21", linewidth=1.3)
+        elif is_bound(e):
+            axes.plot([e.low, max(e.low, e.value)], [k, k], color="#1a1d21", linewidth=1.3)
+            axes.plot([max(e.low, e.value)], [k], ">", color="#1a1d21", markersize=5)
         end = max(v for v in (e.high, e.value, 0.0) if math.isfinite(v))
         axes.annotate(percent(part.share), (end, k), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8)
     axes.set_yticks(list(at), [named(p.column, 28) for p in parts], parse_math=False)

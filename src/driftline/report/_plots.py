@@ -16,6 +16,8 @@ from driftline.report._timelines import Timeline, envelope, segments, thinned, t
 
 __all__ = ["Frame", "Series", "Size", "frame"]
 
+_ARROWS = 42.0  # least pixels between two arrows
+
 
 @dataclass(frozen=True)
 class Size:
@@ -45,6 +47,11 @@ class Series:
     high: list[float]
     marks: list[Signal]
     says: list[str]
+
+    def open_ends(self) -> list[float]:
+        """Return the lower ends of intervals that are open above: values that are lower bounds; nan for others."""
+        ends = zip(self.low, self.high, strict=True)
+        return [low if math.isfinite(low) and not math.isfinite(high) else math.nan for low, high in ends]
 
 
 @dataclass(frozen=True)
@@ -147,6 +154,26 @@ class Frame:
                     upper.append((x, self.y(high)))
             found.append(tag("path", d=area(lower, upper), class_="band"))
         return tag("g", *found)
+
+    def open_band(self, series: Series) -> Markup:
+        """Draw the intervals of lower bounds up to the top of the plot, with arrows that say: and beyond."""
+        found, arrows = [], list[float]()
+        for part in segments(self.records, series.open_ends()):
+            lower = []
+            for first, last, low, _ in envelope(part, series.low, series.low, self.groups(part)):
+                lower += [(self.x(self.timeline.places[i]), self.y(low)) for i in {first: None, last: None}]
+            found.append(tag("path", d=area(lower, [(x, self.top) for x, _ in lower]), class_="open"))
+            for x, _ in lower:
+                if not arrows or x - arrows[-1] >= _ARROWS:
+                    arrows.append(x)
+        if not found:
+            return ""
+        y = self.top + 1.5
+        shafts = [
+            f"M{px(x)} {px(y + 13)}V{px(y)}M{px(x - 4)} {px(y + 5)}L{px(x)} {px(y)}L{px(x + 4)} {px(y + 5)}"
+            for x in arrows
+        ]
+        return tag("g", *found, *(tag("path", d=d, class_="open-end") for d in shafts))
 
     def filled(self, series: Series) -> Markup:
         """Fill the region below the line."""

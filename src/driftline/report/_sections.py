@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from driftline._wording import between, counted, joined, measure, named, number, percent, precise, shift, unit
+from driftline._wording import between, counted, is_bound, joined, measure, named, number, percent, precise, shift, unit
 from driftline.monitor import Status
 from driftline.report._actions import Action, Worth, worth
 from driftline.report._charts import (
@@ -76,7 +76,8 @@ def _tiles(history: History, found: Verdict) -> Markup:
     drift, kind, size = last.drift, history.kind, last.effective_sample_size
     span, moved = between(drift), shift(drift.value, kind)
     interval = f"{level(drift)} interval {span}" if span else "no interval"
-    tiles = [(f"{precise(drift)}{unit(kind)}", f"{measure(kind)}, {interval}")]
+    least = "at least " if is_bound(drift) else ""
+    tiles = [(f"{least}{precise(drift)}{unit(kind)}", f"{measure(kind)}, {interval}")]
     if math.isfinite(moved):
         digits = 0 if moved >= 100 else 2
         tiles.append((f"{number(moved, digits)} SD", "shift of one normal column that would be as far"))
@@ -117,6 +118,9 @@ def _legend(history: History) -> Markup:
     ]
     if any(r.status == Status.SKIPPED for r in history.records):
         keys.append(key('<path d="M2 0H24V14H2Z" class="skipped"/>', "nothing measured (no rows, or too few)"))
+    if any(is_bound(record.drift) for record in history.measured if record.drift is not None):
+        arrow = '<path d="M0 1H26V11H0Z" class="open"/><path d="M13 13V2M9 6L13 2L17 6" class="open-end"/>'
+        keys.insert(1, key(arrow, "lower bound: open above, there may be more drift"))
     return tag("ul", *keys, class_="legend")
 
 

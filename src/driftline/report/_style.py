@@ -97,6 +97,8 @@ svg text.share { fill: var(--ink); }
 .zero, .axis { stroke: var(--rule); stroke-width: 1; fill: none; }
 .line { fill: none; stroke: var(--line); stroke-width: 1.8; stroke-linejoin: round; stroke-linecap: round; }
 .band { fill: var(--band); stroke: none; }
+.open { fill: var(--band); stroke: none; opacity: 0.45; }
+.open-end { fill: none; stroke: var(--line); stroke-width: 1.4; stroke-linejoin: round; stroke-linecap: round; }
 .tolerance { stroke: var(--soft); stroke-width: 1.3; stroke-dasharray: 7 4; fill: none; }
 .limit { stroke: var(--alarm); stroke-width: 1.3; fill: none; }
 .warning-limit { stroke: var(--warning); stroke-width: 1.6; stroke-dasharray: 1.6 2.6; fill: none; }

@@ -274,7 +274,10 @@ def _trust(history: History, last: Record) -> tuple[Trust, str]:
 def _short(history: History, last: Record, opening: str, carried: tuple[Moved, ...]) -> str:
     drift = last.drift
     assert drift is not None
-    text = f"{opening}: {precise(drift)}{unit(history.kind) or ' ' + measure(history.kind)} from {whence(history)}"
+    least = "at least " if is_bound(drift) else ""
+    text = (
+        f"{opening}: {least}{precise(drift)}{unit(history.kind) or ' ' + measure(history.kind)} from {whence(history)}"
+    )
     parts = carried if not drift.low <= 0.0 else ()
     mostly = "mostly" if sum(p.share for p in parts) > 0.5 else "led by"
     return f"{text}, {mostly} {joined([named(p.column, 24) for p in parts])}" if parts else text

@@ -244,7 +244,7 @@ class Screen(View):
             if drifts:
                 label = f"drift from {clean(name)[:16]} " if self.several else "drift "
                 most = max(drifts, key=lambda drift: drift.value)
-                scale = f" at most {precise(most) if most.value > 0.0 else number(0.0)}"
+                scale = f" highest {precise(most) if most.value > 0.0 else number(0.0)}"
                 bars = sparkline(values, max(8, width - cell_len(label + scale) - 1), self.heading.tolerance)
                 lines.append(Text(label) + Text(bars, style="cyan") + Text(scale, style="dim"))
         return lines

@@ -1,14 +1,8 @@
-r"""Alarms: turn estimates into decisions. They know nothing about models and keep only a few numbers.
+"""Decisions: an alarm's policy and memory, and what it makes of the estimates of a window.
 
 The user says how much drift does not matter (``tolerance``, nats) and how long a quiet stream should run between false
-alarms (``run_length``, windows). The limit of each look is the value that a reading of a stream at the tolerance
-exceeds with chance 1 / run length, *given the readings so far*: the original's share of the noise is drawn once and
-stays, so looks are not independent, and one original in a few would raise false alarms again and again. Earlier
-readings show how large that share turned out to be, by Bayes' rule on a grid of its quantiles; run lengths are then
-geometric, with the promised mean.
-
-The cumulative divergence finds slow drift, the step's divergence abrupt change; where both are used, they share the
-false alarms.
+alarms (``run_length``, windows). The cumulative divergence finds slow drift, the step's divergence abrupt change; where
+both are used, they share the false alarms.
 """
 
 from __future__ import annotations
@@ -16,18 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from numbers import Real
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from driftline._causes import Cause, Signal, reason
 from driftline._errors import Option, OptionError
-from driftline._roots import root
-from driftline.inference import DoubtCode, Estimate, Law, law_of, quantiles, tail
+from driftline.alarms._limits import has_law, limit, quiet_law
+from driftline.inference import WITHHOLDING, DoubtCode, Estimate
 
 __all__ = [
     "AlarmMemory",
@@ -39,13 +30,10 @@ __all__ = [
     "Signal",
     "decide",
     "is_withheld",
-    "limit",
 ]
 
-Floats = npt.NDArray[np.float64]
-
+_ROUGH = (DoubtCode.OUTLIER, DoubtCode.NOISE_UNKNOWN, DoubtCode.EXTRAPOLATED)  # an error bar is rough with these
 _TOGETHER = 1.7  # factor on the run length of each of two looks: 2 if they were independent, but they share a window
-_NODES = 48  # number of quantiles of the original's share of the noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,61 +132,6 @@ class Decision(NamedTuple):
     change: Look | None
 
 
-class _Quiet(NamedTuple):
-    """The law of a reading at the tolerance, given what earlier readings say about the original's share of the noise.
-
-    A reading is ``shift + scale |mu + e + w|^2``: e, of variance ``shared``, came with the original and stays, w is
-    drawn anew in each window, |mu|^2 is the tolerance. ``lengths`` are values of |mu + e|^2, ``weights`` their chances.
-    """
-
-    law: Law
-    fresh: float
-    lengths: Floats
-    weights: Floats
-
-    def above(self, reading: float) -> Floats:
-        """Return the chance of a larger reading, for each of the lengths."""
-        x = max(reading - self.law.shift, 0.0) / self.law.scale
-        return tail(x / self.fresh, self.law.dof, self.lengths / self.fresh)
-
-    def limit(self, chance: float) -> float:
-        """Return the reading that is exceeded with this chance."""
-        width = self.law.scale * math.sqrt(2.0 * self.law.dof + 4.0 * float(self.lengths.max())) + self.law.scale
-        low = self.law.shift
-        high = low + self.law.scale * (self.law.dof + float(self.lengths.max())) + 4.0 * width
-
-        def excess(reading: float) -> float:
-            return math.log(max(float(self.above(reading) @ self.weights), 1e-300)) - math.log(chance)
-
-        while excess(high) > 0.0:
-            high += 4.0 * width
-        return root(excess, low, high, 1e-4 * width) if excess(low) > 0.0 else low
-
-    def learned(self, reading: float) -> tuple[float, ...]:
-        """Return the weights of the lengths after a reading, as logarithms."""
-        width = 0.05 * self.law.scale * math.sqrt(2.0 * self.law.dof * self.fresh)
-        density = np.maximum(self.above(reading - width) - self.above(reading + width), 1e-300)
-        logs = np.log(np.maximum(self.weights, 1e-300)) + np.log(density)
-        return tuple(float(v) for v in logs - logs.max())
-
-
-def _quiet(estimate: Estimate, tolerance: float, weights: tuple[float, ...]) -> _Quiet:
-    noise, variance = estimate.noise, estimate.noise_std**2
-    null = 2.0 * variance / noise  # the slope of the chi-square that fits the noise
-    slope = (null * noise + estimate.slope * tolerance) / (noise + tolerance)
-    law, shared = law_of(noise, variance, slope), min(max(estimate.shared, 0.0), 0.95)
-    extra = tolerance / law.scale
-    if shared < 0.01:
-        return _Quiet(law, 1.0, np.array([extra]), np.ones(1))
-    levels = (np.arange(_NODES) + 0.5) / _NODES
-    chances = np.exp(np.array(weights)) if weights else np.ones(_NODES)
-    return _Quiet(law, 1.0 - shared, shared * quantiles(levels, law.dof, extra / shared), chances / chances.sum())
-
-
-def _has_law(estimate: Estimate) -> bool:
-    return estimate.noise > 0.0 and estimate.noise_std > 0.0
-
-
 def _estimate(given: object, name: str) -> None:
     """Raise if this is not an estimate: a bare number has no error bar to keep a false-alarm rate with."""
     if not isinstance(given, Estimate):
@@ -209,53 +142,8 @@ def _estimate(given: object, name: str) -> None:
 
 
 def is_withheld(estimate: Estimate) -> bool:
-    """Say whether an interval was withheld because rows repeat or depend on each other."""
-    return any(doubt.code == DoubtCode.DEPENDENT_ROWS for doubt in estimate.doubts)
-
-
-def _checked(estimate: Estimate) -> Estimate:
-    if not math.isfinite(estimate.std_error):
-        raise ValueError(
-            f"the estimate {estimate.value:.4g} has no standard error, so no false-alarm rate can be kept: take a step "
-            "first, with a log-linear model ('auto', 'quadratic') or an MLP with polish=True, and with the telescoped "
-            "normaliser"
-        )
-    return estimate
-
-
-def limit(
-    estimate: Estimate, tolerance: float, run_length: float, persistence: int = 1, weights: tuple[float, ...] = ()
-) -> float:
-    """Return the limit of a look, from its estimate.
-
-    A stream at the tolerance exceeds it ``persistence`` times in a row once per ``run_length`` windows.
-
-    Arguments:
-        weights: weights learned about the original from earlier looks, see :class:`AlarmMemory`.
-
-    >>> quiet = Estimate(0.0, 0.01, 0.0, 0.02, 0.95, noise=0.02, noise_std=0.01, shared=0.5, slope=0.01)
-    >>> limit(quiet, 0.0, 100) < limit(quiet, 0.0, 1000) < limit(quiet, 0.05, 1000)
-    True
-    """
-    chance = _chance(run_length, persistence)
-    if not _has_law(_checked(estimate)):  # only the normal law
-        return tolerance + NormalDist().inv_cdf(1.0 - chance) * estimate.std_error
-    # no limit below the tolerance itself: drift that does not matter raises nothing
-    return max(_quiet(estimate, tolerance, weights).limit(chance) - estimate.noise, tolerance)
-
-
-@lru_cache
-def _chance(run_length: float, persistence: int) -> float:
-    """Return the chance of one exceedance such that ``persistence`` in a row take ``run_length`` windows on average."""
-    if persistence == 1:
-        return 1.0 / run_length
-
-    def excess(log_chance: float) -> float:
-        all_in_a_row = math.exp(persistence * log_chance)
-        waiting = -persistence * log_chance + math.log1p(-all_in_a_row) - math.log1p(-math.exp(log_chance))
-        return waiting - math.log(run_length)
-
-    return math.exp(root(excess, -math.log(run_length) - 1.0, -1e-6))
+    """Say whether an interval was withheld: rows are too few, repeat or depend on each other, or nothing varies."""
+    return math.isnan(estimate.std_error) and any(doubt.code in WITHHOLDING for doubt in estimate.doubts)
 
 
 def _look(
@@ -272,10 +160,10 @@ def _learn(memory: AlarmMemory, policy: AlarmPolicy, estimate: Estimate, look: L
 
     A tolerance allows any drift below it, which would be mistaken for this distance: then nothing is learned.
     """
-    if policy.tolerance > 0.0 or not _has_law(estimate) or look.signal == Signal.ALARM:
+    if policy.tolerance > 0.0 or not has_law(estimate) or look.signal == Signal.ALARM:
         return memory.weights
-    quiet = _quiet(estimate, 0.0, memory.weights)
-    return quiet.learned(estimate.value + estimate.noise) if len(quiet.weights) > 1 else memory.weights
+    law = quiet_law(estimate, 0.0, memory.weights)
+    return law.learned(estimate.value + estimate.noise) if len(law.weights) > 1 else memory.weights
 
 
 def decide(
@@ -324,7 +212,22 @@ def decide(
     elif not causes:
         causes = (Cause.WITHIN, Cause.ALARM_ENDED) if memory.signal == Signal.ALARM else (Cause.WITHIN,)
     decision = Decision(signal, causes, _reason(causes, drift, change, streak, policy), drift, change)
-    return AlarmMemory(seen, streak, calm, signal, weights), decision
+    return AlarmMemory(seen, streak, calm, signal, weights), _cautious(decision, divergence, policy)
+
+
+def _cautious(decision: Decision, divergence: Estimate, policy: AlarmPolicy) -> Decision:
+    """Return a warning where nobody knows whether the drift is within the tolerance, though no limit is exceeded.
+
+    A lower bound may be of any drift, and an error bar that one row or one assumption makes is no reason for calm.
+    """
+    if decision.signal != Signal.NORMAL:
+        return decision
+    rough = divergence.value > policy.tolerance and any(doubt.code in _ROUGH for doubt in divergence.doubts)
+    if not (divergence.lower_bound or rough):
+        return decision
+    causes = (Cause.LOWER_BOUND if divergence.lower_bound else Cause.DOUBTED,)
+    why = reason(causes, drift=max(divergence.value, 0.0))
+    return decision._replace(signal=Signal.WARNING, causes=causes, reason=why)
 
 
 def _exceeded(drift: Look, change: Look | None, policy: AlarmPolicy) -> tuple[Cause, ...]:

@@ -1,0 +1,70 @@
+r"""Calibration: among rows with log-ratio u, the odds of the two windows are :math:`e^u` if the fit is right.
+
+A feature with the right columns may have the wrong shape: a product grows without bounds where the truth is a sign. No
+function of the columns need show it, as the product itself was all that did; functions of u do. Their scores are zero
+on average where the model is right, as those of the auditor's functions are.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from driftline._inputs import Floats
+from driftline.fitting import ConvexFit, LogLinearDesign, Scores, half_inverse
+from driftline.inference import Dependence
+from driftline.recursion._auditor import LEVEL, ROWS, Window, chance, left_over, seen_of, side_of, sum_of, variance_of
+
+__all__ = ["miscalibrated"]
+
+_SIGNAL = 0.03  # nats beyond noise; in smaller steps u is noise itself
+_OVERLAP = 0.25  # share of rows that both windows might hold; with less, u is steeper than the truth by its own noise
+_ROWS_PER_PARAMETER = 40  # with fewer, too: of 13 runs on a mixture of 64 columns and 4,000 rows one was doubted
+_KNOTS = (0.1, 0.3, 0.5, 0.7, 0.9)  # shares of the rows below them
+_ENDS = (0.005, 0.995)  # beyond these, functions are constant: no row decides alone
+
+
+def miscalibrated(
+    fit: ConvexFit, designs: tuple[LogLinearDesign, LogLinearDesign], depend: tuple[Dependence, Dependence], rows: float
+) -> bool:
+    """Say whether hinges of the log-ratio would predict the windows better than chance explains.
+
+    Arguments:
+        fit: fit of the step.
+        designs: designs of numerator and denominator.
+        depend: how rows of both windows depend on each other.
+        rows: number of effective rows of the window that has fewer.
+    """
+    half = half_inverse(fit.hessian)
+    if half is None or rows < _ROWS_PER_PARAMETER * len(fit.coef):
+        return False
+    if float(-fit.log_den.mean()) - len(fit.coef) / rows < _SIGNAL:
+        return False
+    both = np.concatenate([fit.log_num, fit.log_den])
+    odds = np.exp(-np.abs(both))
+    if float((4.0 * odds / np.square(1.0 + odds)).mean()) < _OVERLAP:
+        return False
+    shape = np.quantile(both, _ENDS), np.quantile(both, _KNOTS)
+    parts = zip(designs, (fit.log_num, fit.log_den), (fit.num, fit.den), depend, strict=True)
+    windows = [_window(*part, *shape) for part in parts]
+    rests, live = left_over(windows[0], windows[1], half)
+    sides = [side_of(rest, window.score, window.lag) for rest, window in zip(rests, windows, strict=True)]
+    score = sum(sum_of(rest, window.score) for rest, window in zip(rests, windows, strict=True))
+    return chance(np.asarray(score), variance_of(sides[0]) + variance_of(sides[1]), live, sides) < LEVEL
+
+
+def _window(
+    design: LogLinearDesign, logs: Floats, scores: Scores, depend: Dependence, ends: Floats, knots: Floats
+) -> Window:
+    """Return some rows of a window, copies merged, with hinges of their log-ratios.
+
+    These are of the fit itself: a function that is linear in them then has no score at all, however few rows there are.
+    """
+    design, first, bend = depend.distinct(design), depend.merged(scores.first), depend.merged(scores.second)
+    logs = logs if depend.repeats is None else logs[depend.repeats.first]
+    every = max(1, math.ceil(len(logs) / ROWS))
+    values = np.maximum(np.clip(logs[::every], *ends)[:, None] - knots, 0.0)
+    seen, lag = seen_of(values.astype(np.float32)), math.ceil(depend.lag / every)
+    score, bend = first[::every] * math.sqrt(every), bend[::every] * every
+    return Window(design.single[::every], seen, score, bend, lag, every)

@@ -1,0 +1,89 @@
+"""Sums over rows for all curved products of columns at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from driftline._inputs import Floats
+from driftline.fitting import Integers, Monomials, chunks, factors_of, is_companion, monomials, rows_in_cache
+
+__all__ = ["CurveSums", "curve_means"]
+
+_SUFFICE = 2_000  # rows for a variance
+Reals = npt.NDArray[np.floating[Any]]  # in single or double precision
+
+
+class CurveSums:
+    """Sums of scores, and of their squares, over curved products of the columns that are in the model.
+
+    A column of two values has no square of its own: candidates with it stay 0.
+
+    Arguments:
+        order: columns of the rows, those with more than two values first.
+        curved: number of these.
+        shift, rate: place and spread, (D,), that lead rows back to the coordinates of the original.
+        rows: number of rows to come; variances are taken from no more of them than suffice.
+    """
+
+    def __init__(self, order: Integers, curved: int, shift: Floats, rate: Floats, rows: int) -> None:
+        self._d, l, self._every = len(shift), len(order), max(1, rows // _SUFFICE)
+        self._factors = monomials(self._d)
+        self._tested = np.flatnonzero(~is_companion(self._factors, self._d))
+        self._rate, self._shift = rate[order].astype(np.float32), shift[order].astype(np.float32)
+        self._basis = np.concatenate([np.arange(l), l + np.arange(curved)])
+        self._at = np.concatenate([order, self._d + order[:curved]])
+        self._two = np.zeros((2, len(self._at), len(self._at)))
+        three = bool((self._factors[:, 2] < self._d).any())
+        self._pairs = np.triu_indices(l if three else 0, 1)
+        self._order, self._three = order, np.zeros((2, len(self._pairs[0]), l))
+
+    def add(self, rows: Reals, score: Reals, variance: Reals) -> None:
+        """Add the sums over rows (n, l)."""
+        if not len(self._factors):
+            return
+        basis = factors_of(rows * self._rate + self._shift)[:, self._basis]
+        self._add(basis, score, 0)
+        some = slice(None, None, self._every)
+        self._add(np.square(basis[some]), self._every * variance[some], 1)
+
+    def _add(self, basis: Reals, weight: Reals, at: int) -> None:
+        weighted = basis * weight[:, None]
+        self._two[at] += basis.T @ weighted
+        if len(self._pairs[0]):
+            products = basis[:, self._pairs[0]] * basis[:, self._pairs[1]]
+            self._three[at] += products.T @ weighted[:, : len(self._order)]
+
+    @property
+    def sums(self) -> Floats:
+        """The sums for all curved products, (2, m); 0 for those that only come with others."""
+        d, out, factors = self._d, np.zeros((2, len(self._factors))), self._factors[self._tested]
+        two = factors[:, 2] == 3 * d
+        table = np.zeros((2, 2 * d, 2 * d))
+        table[:, self._at[:, None], self._at] = self._two
+        out[:, self._tested[two]] = table[:, factors[two, 0], factors[two, 1]]
+        if not two.all():
+            cube = np.zeros((2, d, d, d))
+            i, j = (self._order[side][:, None] for side in self._pairs)
+            triples = np.sort(np.stack(np.broadcast_arrays(i, j, self._order[None]), -1), -1)
+            cube[:, triples[..., 0], triples[..., 1], triples[..., 2]] = self._three
+            a, b, c = factors[~two].T
+            out[:, self._tested[~two]] = cube[:, a, b, c]
+        return out
+
+
+def curve_means(z: Floats) -> Floats:
+    """Return the means of all curved products over rows (n, D) in the coordinates of the original, (m,)."""
+    d = z.shape[1]
+    factors = monomials(d)
+    sums, others = CurveSums(np.arange(d), d, np.zeros(d), np.ones(d), len(z)), is_companion(factors, d)
+    rest, total = Monomials(factors[others]), np.zeros(int(others.sum()))
+    for at in chunks(len(z), rows_in_cache(max(len(total), 2 * d))):
+        rows = z[at]
+        sums.add(rows, np.ones(len(rows)), np.zeros(len(rows)))
+        total += rest(rows).sum(0)
+    out = sums.sums[0]
+    out[others] = total
+    return np.asarray(out / len(z))
