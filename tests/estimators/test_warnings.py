@@ -62,15 +62,18 @@ def test_a_monitor_warns_only_where_arrays_are_asked_for():
     samples = rng.normal(size=(3000, 8)), rng.normal(1.0, 0.8, (3000, 8))
     tables = [pl.DataFrame(values, schema=list("abcdefgh")) for values in samples]
     settings = {"window": 3000, "model": "quadratic", "divergences": ("reverse_kl", "pearson")}
-    with warnings.catch_warnings(), Monitor(**settings) as monitor:
-        warnings.simplefilter("error")
-        records = list(monitor.watch(tables))
-        assert records[-1].doubts
-        with pytest.warns(UntrustedEstimateWarning, match="could not be measured") as caught:
+    with Monitor(**settings) as monitor:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert list(monitor.watch(tables))[-1].doubts
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             monitor.log_ratio(tables[1])
-        with pytest.warns(UntrustedEstimateWarning, match="the weights rest on") as more:
+            ratios = len(caught)
             monitor.weights(tables[1])
-    assert {w.filename for w in [*caught, *more]} == {__file__}
+    assert 0 < ratios < len(caught)
+    assert "the weights rest on" in " ".join(str(w.message) for w in caught[ratios:])
+    assert {w.filename for w in caught} == {__file__}
 
 
 def test_warnings_are_the_doubts_in_words(rng):
