@@ -98,7 +98,7 @@ def unpack(data: bytes, kind: str, version: int, what: str) -> tuple[dict[str, A
         arrays = dict(sorted(load(data).items()))
         length = int.from_bytes(data[:8], "little")
         meta = json.loads(json.loads(data[8 : 8 + length]).get("__metadata__", {}).get("driftline", "null"))
-    except (SafetensorError, ValueError, AttributeError, KeyError, RuntimeError) as error:
+    except (SafetensorError, ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:
         raise StateFileError(f"{what}: damaged, or not a driftline state ({error})") from None
     if not isinstance(meta, dict) or meta.get("format") != kind:
         known = isinstance(meta, dict) and "format" in meta
@@ -109,7 +109,11 @@ def unpack(data: bytes, kind: str, version: int, what: str) -> tuple[dict[str, A
             f"{what}: written as version {meta.get('version')}, this driftline reads version {version}"
         )
     digest = meta.pop("digest", None)
-    if digest != _digest(arrays, meta):
+    try:
+        matches = digest == _digest(arrays, meta)
+    except (ValueError, RecursionError):  # text that is not Unicode, or a header nested without end
+        matches = False
+    if not matches:
         raise StateFileError(f"{what}: damaged, its content does not match its digest")
     return arrays, meta
 

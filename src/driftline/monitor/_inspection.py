@@ -9,7 +9,6 @@ bytes of the file.
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import numpy.typing as npt
 
 from driftline.monitor._advance import digest
 from driftline.monitor._records import Run, Status
+from driftline.monitor._sqlite import connect
 from driftline.monitor._tracker import Tracker
 from driftline.recursion import StoredArray, contents
 
@@ -157,7 +157,7 @@ def _bytes_of(path: str | os.PathLike[str]) -> list[bytes]:
     """
     raw = Path(path).read_bytes()
     size = int.from_bytes(raw[16:18], "big")
-    size = 65536 if size == 1 else size
+    size = 65536 if size == 1 else size or max(len(raw), 1)  # an empty file has none: all is in its log
     found = [raw, b"".join(raw[k + 4 : k + size] for k in range(0, len(raw), size))]
     log = Path(f"{os.fspath(path)}-wal")
     if log.is_file():
@@ -182,7 +182,7 @@ def _held(window: StoredArray, run: Run) -> Held:
 
 def _free_pages(path: str | os.PathLike[str]) -> tuple[int, bool]:
     """Count the pages without content, and say whether their bytes that SQLite does not use are zero."""
-    with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as database:
+    with closing(connect(os.fspath(path), readonly=True)) as database:
         (size,) = database.execute("PRAGMA page_size").fetchone()
         (count,) = database.execute("PRAGMA freelist_count").fetchone()
     if not count:
@@ -193,8 +193,11 @@ def _free_pages(path: str | os.PathLike[str]) -> tuple[int, bool]:
 
 def _walk_free(data: bytes, size: int) -> bool:
     """Say whether trunk pages of the free list hold only page numbers, even outdated ones, and leaves only zeros."""
-    trunk, pages = int.from_bytes(data[32:36], "big"), len(data) // size
+    trunk, pages, seen = int.from_bytes(data[32:36], "big"), len(data) // size, set()
     while trunk:
+        if trunk > pages or trunk in seen:  # not a list, or one that a writer is just changing
+            return False
+        seen.add(trunk)
         page = data[(trunk - 1) * size : trunk * size]
         words = [int.from_bytes(page[i : i + 4], "big") for i in range(0, len(page), 4)]
         leaves = words[2 : 2 + words[1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +14,13 @@ _PAGE = 16384  # bytes: several Records fit into one, so that little of it stays
 _LARGE_PAGE = 65536  # bytes: a third less of SQLite's CPU time where megabytes are written
 _LARGE = 1_000_000  # bytes of a state from which on pages are large: the unused parts of a few are small beside it
 _PIECE = 65536  # bytes of a part that are compared and written at once: they stay in the processor's cache
+_REMEDIES = {
+    sqlite3.SQLITE_FULL: ": make room on the disk; the last committed window is safe, and the same command goes on",
+    sqlite3.SQLITE_IOERR: ": the disk failed; the last committed window is safe, and the same command goes on",
+    sqlite3.SQLITE_READONLY: ": a writer needs the file and its folder to be writable",
+    sqlite3.SQLITE_CANTOPEN: ": check the permissions of the file and of its folder",
+    sqlite3.SQLITE_AUTH: ": others have put a trigger or view into it, which is never run",
+}
 _CLEAR = "UPDATE parts SET content = x'' WHERE name = ?"
 _REPLACE = """
 INSERT INTO parts VALUES (?, ?, ?)
@@ -26,19 +34,39 @@ class TrackerError(ValueError):
 
 def connect(path: str, readonly: bool) -> sqlite3.Connection:
     """Open the database at a path; a reader changes nothing, and the folder may be read-only."""
-    address = Path(path).resolve().as_uri()
     if not readonly:
-        return sqlite3.connect(address, uri=True, isolation_level=None, timeout=_PATIENCE / 1000)
+        return _open(path)
+    database = _open(path, "?mode=ro")
     try:
-        database = sqlite3.connect(f"{address}?mode=ro", uri=True, isolation_level=None, timeout=_PATIENCE / 1000)
         database.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
+        database.close()
         log = Path(f"{path}-wal")
         if log.exists() and log.stat().st_size:
             raise
         # the log needs an index beside it, which a read-only folder does not allow; without a log none is needed
-        database = sqlite3.connect(f"{address}?immutable=1", uri=True, isolation_level=None)
+        database = _open(path, "?immutable=1")
+    except BaseException:
+        database.close()
+        raise
     return database
+
+
+def _open(path: str, query: str = "") -> sqlite3.Connection:
+    """Open a database that may be anybody's: nothing in it is run, whatever its schema says."""
+    address = f"{Path(path).resolve().as_uri()}{query}"
+    database = sqlite3.connect(address, uri=True, isolation_level=None, timeout=_PATIENCE / 1000)
+    database.set_authorizer(_allowed)
+    for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
+        database.execute(f"PRAGMA {pragma}")
+    if sys.version_info >= (3, 12) and hasattr(sqlite3, "SQLITE_DBCONFIG_DEFENSIVE"):
+        database.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+    return database
+
+
+def _allowed(action: int, one: str | None, other: str | None, database: str | None, inside: str | None) -> int:
+    """Deny whatever a trigger or view would do; our own statements are inside none."""
+    return sqlite3.SQLITE_OK if inside is None else sqlite3.SQLITE_DENY
 
 
 def prepare(database: sqlite3.Connection) -> None:
@@ -108,10 +136,12 @@ def lock(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=0.0)
     try:
         connection.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError as error:
+    except sqlite3.Error as error:
         connection.close()
         if _code(error) == sqlite3.SQLITE_BUSY:
             raise TrackerError(f"{path}: another process is writing to it; one writer at a time") from None
+        if _code(error) == sqlite3.SQLITE_NOTADB:
+            raise TrackerError(f"{path}.lock: not the lock of a tracker file: move it away") from None
         raise
     return connection
 
@@ -124,7 +154,8 @@ def in_words(error: sqlite3.Error) -> str:
     # statements are always the same: one that SQLite does not accept (SQLITE_ERROR) misses its table or column
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
         return f"damaged ({error})"
-    return f"cannot be used ({error})"
+    remedy = _REMEDIES.get(code or 0, "")
+    return f"cannot be used ({error}){remedy}"
 
 
 def _code(error: sqlite3.Error) -> int | None:

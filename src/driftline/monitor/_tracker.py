@@ -18,19 +18,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from driftline.monitor._records import Original, Record, RecordError, Run
+from driftline.monitor._records import Original, Record, Run
+from driftline.monitor._schema import check_kind, create, is_empty
 from driftline.monitor._settings import Settings
 from driftline.monitor._sqlite import TrackerError, connect, empty_log, fit_pages, in_words, lock, prepare, put_part
 
 __all__ = ["Content", "Progress", "Tracker", "TrackerError", "read_run"]
 
-VERSION = 8
-_APPLICATION = 0x64726674  # "drft", shown by file(1) and SQLite
 _PARTS = ("run", "progress", "state")
-_SCHEMA = """
-CREATE TABLE parts (name TEXT PRIMARY KEY, content BLOB NOT NULL, digest TEXT NOT NULL);
-CREATE TABLE records (place INTEGER PRIMARY KEY, record TEXT NOT NULL, digest TEXT NOT NULL);
-"""
 
 
 @dataclass(frozen=True)
@@ -109,6 +104,7 @@ class Tracker:
         self.path = os.fspath(path)
         self.readonly = readonly
         self._lock: sqlite3.Connection | None = None
+        self._prepared = False  # until then the file may be anybody's
         if Path(self.path).is_dir():
             raise TrackerError(f"{self.path} is a directory: name a file")
         if readonly and not Path(self.path).is_file():
@@ -120,8 +116,11 @@ class Tracker:
                 self._lock = lock(self.path)
             try:
                 self._database = connect(self.path, readonly)
-                self._check_kind()  # before anything is changed
+                check_kind(self._database, self.path)  # before anything is changed
+                if readonly and is_empty(self._database):
+                    raise TrackerError(f"{self.path}: empty, no window has been committed to it yet")
                 if not readonly:
+                    self._prepared = True
                     prepare(self._database)
                 place = os.stat(self.path)
                 self._place = (place.st_dev, place.st_ino)
@@ -138,7 +137,7 @@ class Tracker:
     def close(self) -> None:
         """Close the file, and release a writer's lock."""
         database = getattr(self, "_database", None)
-        if database is not None and not self.readonly:
+        if database is not None and self._prepared:
             empty_log(database)
             with suppress(sqlite3.Error):  # at rest it is one file without a log, unless a reader is at work
                 database.execute("PRAGMA busy_timeout = 100")
@@ -154,7 +153,7 @@ class Tracker:
     def empty(self) -> bool:
         """True if nothing has been committed yet."""
         with self._clearly():
-            return not self._tables()
+            return is_empty(self._database)
 
     def commit(self, run: Mapping[str, Any], records: Sequence[Record], state: bytes, progress: Progress) -> Progress:
         """Commit the Records, state and progress of a window, all or nothing; return the progress with its digests."""
@@ -182,15 +181,12 @@ class Tracker:
     def _write(self, records: Sequence[tuple[int, str, str]], parts: Sequence[tuple[str, bytes, str]]) -> None:
         database = self._database
         with self._clearly():
-            if not self._tables():
+            if is_empty(database):
                 fit_pages(database, max(len(content) for _, content, _ in parts))
             database.execute("BEGIN IMMEDIATE")
             try:
-                if not self._tables():
-                    for statement in _SCHEMA.strip().split("\n"):
-                        database.execute(statement)
-                    database.execute(f"PRAGMA application_id = {_APPLICATION}")
-                    database.execute(f"PRAGMA user_version = {VERSION}")
+                if is_empty(database):
+                    create(database)
                 database.executemany("INSERT INTO records VALUES (?, ?, ?)", records)
                 for part in parts:
                     put_part(database, *part)
@@ -255,42 +251,16 @@ class Tracker:
             raise TrackerError(f"{self.path}: damaged, it holds the parts {sorted(parts)} instead of {sorted(_PARTS)}")
         return parts
 
-    def _tables(self) -> set[str]:
-        return {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-
-    def _check_kind(self) -> None:
-        tables = self._tables()
-        (kind,) = self._database.execute("PRAGMA application_id").fetchone()
-        (version,) = self._database.execute("PRAGMA user_version").fetchone()
-        if not tables and kind in (0, _APPLICATION):
-            if self.readonly:
-                raise TrackerError(f"{self.path}: empty, no window has been committed to it yet")
-            return
-        if kind != _APPLICATION:
-            raise TrackerError(f"{self.path}: a database, but not a driftline tracker file")
-        if version != VERSION:
-            remedy = (
-                "begin another file, or go on with the driftline that wrote it"
-                if version < VERSION
-                else "update driftline"
-            )
-            raise TrackerError(
-                f"{self.path}: written as version {version}, this driftline reads version {VERSION}: {remedy}"
-            )
-        if tables != {"parts", "records"}:
-            raise TrackerError(f"{self.path}: damaged, its tables are {sorted(tables)}")
-        found = self._database.execute("PRAGMA quick_check(1)").fetchone()
-        if found != ("ok",):
-            raise TrackerError(f"{self.path}: damaged ({found[0]})")
-
     @contextmanager
     def _clearly(self) -> Iterator[None]:
         """Turn errors of SQLite and JSON into a :class:`TrackerError`."""
         try:
             yield
+        except TrackerError:
+            raise
         except sqlite3.Error as error:
             raise TrackerError(f"{self.path}: {in_words(error)}") from None
-        except (RecordError, json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise TrackerError(f"{self.path}: damaged ({error})") from None
 
 

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from driftline.files import unpack
+from driftline.files import StateFileError, unpack
 from driftline.fitting import Features, Integers
 from driftline.recursion._screening import capacity
+from driftline.recursion._shapes import check_arrays
 
 __all__ = [
     "BY_FEATURE",
@@ -86,6 +87,10 @@ class StoredArray(NamedTuple):
 def contents(data: bytes, what: str) -> tuple[StoredArray, ...]:
     """Return everything in the bytes of a state, in the order of names; ``what`` names the data in errors."""
     arrays, meta = unpack(data, FORMAT, VERSION, what)
+    try:
+        check_arrays(arrays, meta.get("layout"))
+    except ValueError as error:
+        raise StateFileError(f"{what}: damaged, its parts do not fit together ({error})") from None
     originals = {str(entry["tau"]): name for name, entry in meta["layout"]["tracks"].items()}
     found = []
     for name, values in sorted(arrays.items()):

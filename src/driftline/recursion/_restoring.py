@@ -32,12 +32,17 @@ from driftline.recursion._contrast import Contrast
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._layout import BY_FEATURE, FORMAT, PLACES, SYMMETRIC, VECTORS, VERSION, WIDE, slots
 from driftline.recursion._partitions import Partitions, Tally
+from driftline.recursion._shapes import check_arrays
 from driftline.recursion._state import Anchor, State, Track
 
 __all__ = ["parse"]
 
 _DENSITIES: dict[str, type[Any]] = {kind.__name__: kind for kind in (Mixture, Ellipsoids)}
 _PLAIN: dict[str, type[Any]] = {kind.__name__: kind for kind in (Trees, Monomials)}
+
+
+class FactoryError(ValueError):
+    """A custom network was not given, or does not fit the saved weights: the file itself is whole."""
 
 
 def parse(data: bytes, what: str, factory: ModuleFactory | None = None) -> tuple[State, dict[str, Any]]:
@@ -50,9 +55,23 @@ def parse(data: bytes, what: str, factory: ModuleFactory | None = None) -> tuple
     """
     arrays, meta = unpack(data, FORMAT, VERSION, what)
     try:
-        return _restore(arrays, meta, factory), meta
-    except (KeyError, IndexError, RuntimeError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        check_arrays(arrays, meta.get("layout"))
+        state = _restore(arrays, meta, factory)
+        _try_out(state)
+    except FactoryError:
+        raise
+    except (ValueError, LookupError, ArithmeticError, RuntimeError, TypeError, AttributeError) as error:
         raise StateFileError(f"{what}: damaged, its parts do not fit together ({error})") from error
+    return state, meta
+
+
+def _try_out(state: State) -> None:
+    """Ask models for one row: an error of what the shapes do not show comes now, and not in the middle of a run."""
+    with np.errstate(all="ignore"):
+        for track in state.tracks.values():
+            for anchor in (track.current, track.anchor):
+                if isinstance(anchor.psi, LogLinear):
+                    anchor.psi(anchor.window[:1])
 
 
 def _restore(arrays: Mapping[str, Array], meta: Mapping[str, Any], factory: ModuleFactory | None) -> State:
@@ -70,7 +89,7 @@ def _restore(arrays: Mapping[str, Array], meta: Mapping[str, Any], factory: Modu
             try:
                 built.load_state_dict(weights)
             except RuntimeError as error:
-                raise ValueError(f"the model factory does not fit the saved weights: {error}") from None
+                raise FactoryError(f"the model factory does not fit the saved weights: {error}") from None
             modules[index] = built.eval()
         return modules[index]
 
@@ -155,7 +174,7 @@ def _rebuild(kind: Mapping[str, Any], n_inputs: int, n_outputs: int, factory: Mo
 
         return MLP(n_inputs, n_outputs, kind["hidden"], Generator())
     if factory is None:
-        raise ValueError(f"saved with a custom model ({kind['custom']}): pass its factory, load(path, model=...)")
+        raise FactoryError(f"saved with a custom model ({kind['custom']}): pass its factory, load(path, model=...)")
     from torch import device
 
     from driftline.fitting import seeded
