@@ -15,7 +15,7 @@ from driftline import recursion
 from driftline._inputs import MIN_ROWS, Floats, as_rows, resolve_seed
 from driftline.estimators._files import dump_estimator, parse_estimator
 from driftline.estimators._warnings import warn_of
-from driftline.files import replacing
+from driftline.files import StateFileError, replacing
 from driftline.fitting import (
     MODELS,
     ModuleFactory,
@@ -83,6 +83,10 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
 
             resolve_device(self.device)
         return settings
+
+    def _check(self, originals: int) -> None:
+        """Raise an error if a parameter is not valid, for this many originals."""
+        self._settings(self.seed_, originals)
 
     def _lag(self) -> int | None:
         if self.lag == "auto":
@@ -219,6 +223,10 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Load an estimator from :meth:`to_bytes`; arguments as in :meth:`load`, ``what`` names the bytes in errors."""
         stored = parse_estimator(data, cls.__name__, what, model=model, objective=objective, device=device)
-        estimator = cls(**stored.params, progress=progress)
-        estimator._adopt(stored.state, stored.seed, stored.columns)
+        try:
+            estimator = cls(**stored.params, progress=progress)
+            estimator._adopt(stored.state, stored.seed, stored.columns)
+            estimator._check(len(stored.state.tracks))
+        except (TypeError, ValueError) as error:
+            raise StateFileError(f"{what}: damaged, its parameters do not fit ({error})") from error
         return estimator

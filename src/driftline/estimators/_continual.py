@@ -127,6 +127,10 @@ class ContinualDensityRatio(RatioEstimator):
         super()._adopt(state, seed, names)
         self.info_ = Info(state.t, {})  # no diagnostics until the next step
 
+    def _check(self, originals: int) -> None:
+        super()._check(originals)
+        self._policy()
+
     def _policy(self) -> Policy:
         if self.step not in ("every", "adaptive"):
             raise ValueError(f"step={self.step!r} is unknown: choose 'every' or 'adaptive'")

@@ -80,8 +80,11 @@ def parse_estimator(
         device: device to continue on, if not the one it was saved from.
     """
     state, meta = parse(data, what, model)
-    if meta["estimator"] != estimator:
-        raise StateFileError(f"{what} holds a {meta['estimator']}, not a {estimator}")
+    if meta.get("estimator") != estimator:
+        raise StateFileError(f"{what} holds a {meta.get('estimator')}, not a {estimator}")
+    problem = _problem(meta, next(iter(state.tracks.values())).current.window.shape[1])
+    if problem:
+        raise StateFileError(f"{what}: damaged, {problem}")
     params = dict(meta["params"])
     for name, given in (("model", model), ("objective", objective)):
         if name in meta["custom"]:
@@ -94,6 +97,31 @@ def parse_estimator(
     if device is not None:
         params["device"] = device
     return Stored(_on_device(state, params.get("device", "auto")), params, meta["seed"], meta["columns"])
+
+
+def _problem(meta: Mapping[str, Any], width: int) -> str:
+    """Say what is wrong with the header of an estimator of this many columns; empty if nothing is."""
+    seed, columns, training = (meta.get(part, ...) for part in ("seed", "columns", "training"))
+    params = meta.get("params")
+    if not isinstance(params, dict) or not isinstance(params.get("hidden", []), list):
+        return "its parameters are not those of an estimator"
+    if meta.get("custom") not in ([], ["model"], ["objective"], ["model", "objective"]):
+        return "it does not say which of its parameters are functions"
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        return "its seed is not a number"
+    if columns is not None and not (isinstance(columns, list) and all(isinstance(name, str) for name in columns)):
+        return "its columns are not names"
+    if columns is not None and len(columns) != width:
+        return f"it names {len(columns)} of {width} columns"
+    if training is not None and not (isinstance(training, dict) and _is_training(training)):
+        return "its training is not that of a network"
+    return ""
+
+
+def _is_training(data: Mapping[str, Any]) -> bool:
+    """Say whether all settings of a training are there, words where words belong and numbers elsewhere."""
+    kinds = {name: str if isinstance(value, str) else int | float for name, value in Training()._asdict().items()}
+    return set(data) == set(kinds) and all(isinstance(data[name], kind) for name, kind in kinds.items())
 
 
 def _on_device(state: State, device: str) -> State:

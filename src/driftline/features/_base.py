@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -24,13 +25,13 @@ from driftline.fitting import (
     resolve_device,
     row_batches,
     run_epochs,
-    seeded,
     split_rows,
 )
 
 __all__ = ["FeatureNetwork", "apart", "check_widths"]
 
 _FORMAT, _VERSION = "driftline-features", 2
+_INPUTS = 64  # inputs for each weight of a network, at most: convolutions have many, and pooling halves them twice
 _BATCH = 4096  # rows of one forward pass outside training: bounds the memory that convolutions take
 
 
@@ -119,7 +120,9 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise NotImplementedError
 
-    def _restore(self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], device: torch.device) -> None:
+    def _restore(
+        self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], shape: tuple[int, ...], device: torch.device
+    ) -> None:
         raise NotImplementedError
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -176,10 +179,25 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 params["device"] = device
             training = None if meta["training"] is None else Training(**meta["training"])
             made = cls(**params, training=training, progress=progress)
-            place = resolve_device(made.device)
-            with seeded(0, place):  # a new network draws random weights before it gets the saved ones
-                made._restore(tensors, meta["learned"], place)
-            made._remember(tuple(meta["shape"]), meta["columns"], meta["seed"])
-        except (KeyError, IndexError, RuntimeError, TypeError, AttributeError) as error:
+        except (LookupError, TypeError, AttributeError) as error:
+            raise StateFileError(f"{what}: damaged, its parameters do not fit ({error})") from error
+        place = resolve_device(made.device)
+        try:
+            shape, columns = _checked(meta, sum(value.size for value in arrays.values()))
+            made._restore(tensors, meta["learned"], shape, place)
+            made._remember(shape, columns, meta["seed"])
+        except (LookupError, RuntimeError, TypeError, AttributeError, ValueError, StopIteration) as error:
             raise StateFileError(f"{what}: damaged, its parts do not fit together ({error})") from error
         return made
+
+
+def _checked(meta: Mapping[str, Any], size: int) -> tuple[tuple[int, ...], list[str] | None]:
+    """Return shape and columns of a row in a header, if a file of this many numbers can be about such rows."""
+    shape, columns, seed = meta["shape"], meta["columns"], meta["seed"]
+    if not isinstance(shape, list) or not all(isinstance(part, int) and part > 0 for part in [seed + 1, *shape]):
+        raise ValueError("its shape and its seed are not numbers")
+    if math.prod(shape) > _INPUTS * size:
+        raise ValueError(f"rows of {math.prod(shape)} numbers, in a file of {size}")
+    if columns is not None and not (len(columns) == math.prod(shape) and all(isinstance(n, str) for n in columns)):
+        raise ValueError(f"its columns are not {math.prod(shape)} names")
+    return tuple(shape), columns

@@ -13,12 +13,13 @@ from torch.nn.functional import cross_entropy
 
 from driftline._inputs import Floats, resolve_seed
 from driftline.features._base import FeatureNetwork, check_widths
-from driftline.features._modules import ConvNet
+from driftline.features._modules import ConvNet, filled
 from driftline.fitting import Progress, Training, resolve_device, seeded
 
 __all__ = ["ClassifierFeatures"]
 
 _CHANNELS = (64, 128)
+_LABELS = 10**7  # bytes of all labels, at most
 
 
 class ClassifierFeatures(FeatureNetwork):
@@ -135,12 +136,19 @@ class ClassifierFeatures(FeatureNetwork):
         }
         return tensors, {"net": sizes, "classes": self.classes_.tolist(), "labels": str(self.classes_.dtype)}
 
-    def _restore(self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], device: torch.device) -> None:
-        net = ConvNet(**meta["net"])
-        net.load_state_dict({key[4:]: value for key, value in tensors.items() if key.startswith("net.")})
+    def _restore(
+        self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], shape: tuple[int, ...], device: torch.device
+    ) -> None:
+        weights = {key[4:]: value for key, value in tensors.items() if key.startswith("net.")}
+        net = filled(lambda: ConvNet(**meta["net"]), weights)
         self._net, self._device = net.to(device).eval(), device
         self._center, self._scale = tensors["center"], tensors["scale"]
-        self.classes_ = np.asarray(meta["classes"], dtype=meta["labels"])
+        classes, kind = meta["classes"], np.dtype(meta["labels"])
+        if len(classes) != net.head.out_features or kind.itemsize * len(classes) > _LABELS:
+            raise ValueError(f"{len(classes)} labels of type {kind} for {net.head.out_features} classes")
+        if list(_image_shape(shape)) != meta["net"]["shape"]:
+            raise ValueError(f"images of shape {shape}, a network for {meta['net']['shape']}")
+        self.classes_ = np.asarray(classes, dtype=kind)
 
 
 def _image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import log, pi
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-__all__ = ["VAE", "ConvNet", "Encoder", "gaussian_kl", "pulled_loss"]
+__all__ = ["VAE", "ConvNet", "Encoder", "filled", "gaussian_kl", "pulled_loss"]
 
 _LOG_VARIANCE = (-15.0, 10.0)  # an almost certain encoder must not make the next one's KL term infinite
 
@@ -89,6 +89,21 @@ def pulled_loss(vae: VAE, before: Encoder | None, x: Tensor, noise: Tensor, pull
     with torch.no_grad():
         previous = before(x)
     return (loss + pull * gaussian_kl(posterior, previous)).mean()
+
+
+N = TypeVar("N", bound=nn.Module)
+
+
+def filled(make: Callable[[], N], weights: Mapping[str, Tensor]) -> N:
+    """Return a network with these weights; one of another size is refused before any memory is taken for it."""
+    with torch.device("meta"):
+        net = make()
+    known = net.state_dict()
+    for name, value in weights.items():
+        if name in known and value.dtype != known[name].dtype:
+            raise ValueError(f"{name} holds {value.dtype} instead of {known[name].dtype}")
+    net.load_state_dict(weights, assign=True)
+    return net
 
 
 class ConvNet(nn.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from torch import Tensor
 from driftline._inputs import MIN_ROWS, Floats, as_rows, resolve_seed
 from driftline.features._adapters import row_noise
 from driftline.features._base import FeatureNetwork, apart, check_widths
-from driftline.features._modules import VAE, Encoder, pulled_loss
+from driftline.features._modules import VAE, Encoder, filled, pulled_loss
 from driftline.fitting import (
     FitInfo,
     Progress,
@@ -236,18 +237,22 @@ class ContinualVAE(FeatureNetwork):
             }
         return tensors, {"net": self._net.sizes, "likelihood": self.likelihood_, "t": self.t_}
 
-    def _restore(self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], device: torch.device) -> None:
+    def _restore(
+        self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], shape: tuple[int, ...], device: torch.device
+    ) -> None:
         def part(prefix: str) -> dict[str, Tensor]:
             return {key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)}
 
         first = next(v for k, v in part("net.encoder.").items() if k.endswith("weight"))
-        net = VAE(first.shape[1], likelihood=meta["likelihood"], **meta["net"])
-        net.load_state_dict(part("net."))
+        net = filled(lambda: VAE(first.shape[1], likelihood=meta["likelihood"], **meta["net"]), part("net."))
         before = None
         if part("before."):
             before = copy.deepcopy(net.encoder)
             before.load_state_dict(part("before."))
         scales = {key: value.numpy() for key, value in part("standardizer.").items()}
+        inputs = {math.prod(shape), first.shape[1], *(value.size for value in scales.values())}
+        if len(inputs) > 1 or any(value.ndim != 1 for value in scales.values()) or meta["t"] != int(meta["t"]):
+            raise ValueError(f"rows of {' and '.join(map(str, sorted(inputs)))} numbers, at time {meta['t']!r}")
         self._standardizer = plain_standardizer(**scales) if scales else None
         self._net, self._before = net.to(device).eval(), None if before is None else before.to(device).eval()
         self._device, self.likelihood_, self.t_ = device, meta["likelihood"], meta["t"]

@@ -281,7 +281,7 @@ class _Check:
             found = self.array(full, kind, len(dims)).shape
             for dim, size in zip(dims, found, strict=True):
                 wanted = int(dim) if dim.isdecimal() else sizes.setdefault(dim, size)
-                _need(size == wanted, f"{full} has the shape {found}, where {wanted} was expected for {dim!r}")
+                _need(size == wanted, f"{full} has the shape {found}, with {size} instead of {wanted}")
             if below:
                 self.within(full, 0, int(below) if below.isdecimal() else sizes[below])
         return sizes
