@@ -18,6 +18,7 @@ from driftline.files import Array, StateFileError, read_arrays, write_arrays
 __all__ = ["Parts", "read", "write"]
 
 _FORMAT, _VERSION = "driftline-evaluation", 2
+_TEXTS = 3  # parts of a reading that are words: the other ones are numbers
 _OWN = {kind.__name__: kind for kind in (ContinualVAE, ClassifierFeatures)}
 """Features that can be restored from the file alone."""
 
@@ -51,7 +52,7 @@ def write(path: str | os.PathLike[str], parts: Parts) -> None:
                 "written to a file: hold_features=False holds none"
             )
         arrays[f"held.{tasks.index(name)}"] = _packed(features.to_bytes())
-    numbers = np.array([reading[3:] for reading in state.readings], dtype=np.float64)
+    numbers = np.array([reading[_TEXTS:] for reading in state.readings], dtype=np.float64)
     arrays["readings"] = numbers
     header = {
         "format": _FORMAT,
@@ -60,7 +61,7 @@ def write(path: str | os.PathLike[str], parts: Parts) -> None:
         "kinds": kinds,
         **state.form._asdict(),
         "floors": state.floors,
-        "readings": [list(reading[:3]) for reading in state.readings],
+        "readings": [list(reading[:_TEXTS]) for reading in state.readings],
         "tasks": tasks,
     }
     write_arrays(path, arrays, header)
@@ -74,6 +75,9 @@ def read(path: str | os.PathLike[str], given: Mapping[str, Any], device: str | N
         custom: further arguments of :meth:`driftline.ContinualDensityRatio.load`.
     """
     arrays, meta = read_arrays(path, _FORMAT, _VERSION)
+    problem = _problem(arrays, meta)
+    if problem:
+        raise StateFileError(f"{os.fspath(path)}: damaged, {problem}")
     try:
         found = {key: _features(key, meta["kinds"][key], arrays, given[key], path, device) for key in given}
         data, what = _unpacked(arrays["ratio"]), os.fspath(path)
@@ -94,6 +98,29 @@ def read(path: str | os.PathLike[str], given: Mapping[str, Any], device: str | N
         return Parts(meta["settings"], found["metric_features"], state)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise StateFileError(f"{os.fspath(path)}: damaged, its parts do not fit together ({error})") from error
+
+
+def _problem(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> str:
+    """Say what in a header does not fit the arrays, before anything is made of them; empty if nothing is wrong."""
+    tasks, texts, numbers = meta.get("tasks"), meta.get("readings"), arrays.get("readings")
+    if not isinstance(tasks, list) or not all(isinstance(task, str) for task in tasks) or len(set(tasks)) < len(tasks):
+        return "its tasks are not names"
+    parts = len(Reading._fields) - _TEXTS
+    if not isinstance(texts, list) or numbers is None or numbers.dtype != np.float64:
+        return "it has no readings"
+    if not all(isinstance(text, list) and [*map(type, text)] == [str] * _TEXTS for text in texts):
+        return "its readings are not about tasks"
+    if numbers.shape != (len(texts), parts) and not (len(texts) == numbers.size == 0):
+        return f"it has {len(texts)} readings, and numbers of the shape {numbers.shape} instead of {parts} each"
+    if not isinstance(meta.get("settings"), dict) or not isinstance(meta.get("kinds"), dict):
+        return "its settings are not an object"
+    kinds = [meta["kinds"].get(key, 0) for key in ("features", "metric_features")]
+    if not all(isinstance(kind, str | None) for kind in kinds):
+        return "its features are of no kind"
+    floors = meta.get("floors")
+    if not isinstance(floors, dict) or not all(isinstance(floor, dict) for floor in floors.values()):
+        return "its floors are not numbers of tasks"
+    return ""
 
 
 def _features(

@@ -23,6 +23,7 @@ from driftline.evaluation._samples import Form, check_samples, encoded
 from driftline.evaluation._scores import KEEPING, MEASURES, Reading
 from driftline.evaluation._state import EvaluationState, independent
 from driftline.features import as_features
+from driftline.files import StateFileError
 from driftline.fitting import Objective
 from driftline.inference import DIVERGENCES, Doubt
 
@@ -325,7 +326,10 @@ class ContinualEvaluation:
         assert ratio is not None
         estimator = ContinualDensityRatio(**ratio.get_params(deep=False))
         given |= {"features": parts.state.features, "metric_features": parts.metric_features}
-        judge = cls(**given, estimator=estimator, **parts.settings)
+        try:
+            judge = cls(**given, estimator=estimator, **parts.settings)
+        except (TypeError, ValueError) as error:
+            raise StateFileError(f"{os.fspath(path)}: its settings do not fit ({error})") from error
         judge._state = parts.state
         judge._check_features(ratio, path)
         return judge

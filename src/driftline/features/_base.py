@@ -21,6 +21,7 @@ from driftline.fitting import (
     FitInfo,
     Progress,
     Training,
+    check_device,
     check_training,
     resolve_device,
     row_batches,
@@ -179,7 +180,8 @@ class FeatureNetwork(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 params["device"] = device
             training = None if meta["training"] is None else Training(**meta["training"])
             made = cls(**params, training=training, progress=progress)
-        except (LookupError, TypeError, AttributeError) as error:
+            check_device(made.device)
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
             raise StateFileError(f"{what}: damaged, its parameters do not fit ({error})") from error
         place = resolve_device(made.device)
         try:

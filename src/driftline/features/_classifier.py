@@ -143,6 +143,8 @@ class ClassifierFeatures(FeatureNetwork):
         net = filled(lambda: ConvNet(**meta["net"]), weights)
         self._net, self._device = net.to(device).eval(), device
         self._center, self._scale = tensors["center"], tensors["scale"]
+        if {tuple(self._center.shape), tuple(self._scale.shape)} != {(net.first.in_channels, 1, 1)}:
+            raise ValueError(f"images are centred by {tuple(self._center.shape)} numbers")
         classes, kind = meta["classes"], np.dtype(meta["labels"])
         if len(classes) != net.head.out_features or kind.itemsize * len(classes) > _LABELS:
             raise ValueError(f"{len(classes)} labels of type {kind} for {net.head.out_features} classes")

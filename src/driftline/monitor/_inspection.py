@@ -21,6 +21,7 @@ import numpy.typing as npt
 from driftline.monitor._advance import digest
 from driftline.monitor._records import Run, Status
 from driftline.monitor._sqlite import connect
+from driftline.monitor._storage import encoder_of
 from driftline.monitor._tracker import Tracker
 from driftline.recursion import StoredArray, contents
 
@@ -104,6 +105,7 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
     with Tracker(path, readonly=True) as tracker:
         content = tracker.read()
     run, sizes = content.run(os.fspath(path)), content.sizes
+    encoder_of(run)  # whoever shows the run will ask for it
     stored = contents(content.state, os.fspath(path))
     log = Path(f"{os.fspath(path)}-wal")
     free, zero = _free_pages(path)

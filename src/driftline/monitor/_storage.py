@@ -18,7 +18,7 @@ from driftline.monitor._tracker import Content, Progress
 from driftline.sources import Cursor
 from driftline.tables import TableEncoder
 
-__all__ = ["progressed", "restored", "state_bytes", "with_settings"]
+__all__ = ["encoder_of", "progressed", "restored", "state_bytes", "with_settings"]
 
 _ESTIMATOR = "ContinualDensityRatio"  # by name: the class needs scikit-learn, a monitor does not
 
@@ -46,12 +46,15 @@ def restored(content: Content, run: Run) -> RunState:
     """Return the state in which a tracker file left its run."""
     stored, progress = parse_estimator(content.state, _ESTIMATOR, run.path).state, content.progress
     try:
-        encoder = TableEncoder.from_dict(dict(run.encoder))
+        encoder = encoder_of(run)
         width = next(iter(stored.tracks.values())).current.window.shape[1]
         if width != len(encoder.names):
             raise ValueError(f"a state of {width} columns, an encoder of {len(encoder.names)}")
-        if set(progress.alarms) != set(stored.tracks):
-            raise ValueError(f"alarms of {sorted(progress.alarms)}, a state of {list(stored.tracks)}")
+        originals = {original.name for original in run.originals}
+        if not set(progress.alarms) == set(stored.tracks) == originals:
+            raise ValueError(
+                f"alarms of {sorted(progress.alarms)}, a state of {list(stored.tracks)}, originals {sorted(originals)}"
+            )
         return RunState(
             settings=run.settings,
             encoder=encoder,
@@ -62,8 +65,18 @@ def restored(content: Content, run: Run) -> RunState:
             cursor=None if progress.cursor is None else Cursor.from_dict(progress.cursor),
             now=run.now,
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except TrackerError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise TrackerError(f"{run.path}: damaged, its parts do not fit together ({error})") from None
+
+
+def encoder_of(run: Run) -> TableEncoder:
+    """Return the encoder of a run."""
+    try:
+        return TableEncoder.from_dict(dict(run.encoder))
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+        raise TrackerError(f"{run.path}: damaged, its encoder is not one ({error})") from None
 
 
 def with_settings(state: RunState, given: Mapping[str, Any], path: str) -> tuple[RunState, list[str]]:
@@ -92,4 +105,7 @@ def _alarm_to_dict(alarm: AlarmMemory) -> dict[str, Any]:
 
 
 def _alarm_from_dict(data: Mapping[str, Any]) -> AlarmMemory:
+    numbers = [*data["weights"], *(value for name, value in data.items() if name not in ("signal", "weights"))]
+    if not all(isinstance(number, int | float) for number in numbers):
+        raise ValueError(f"an alarm remembers {numbers}, which are not numbers")
     return AlarmMemory(**{**data, "signal": Signal(data["signal"]), "weights": tuple(data["weights"])})

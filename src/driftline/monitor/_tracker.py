@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from driftline.monitor._checks import check_description, check_progress
 from driftline.monitor._records import Original, Record, Run
 from driftline.monitor._schema import check_kind, create, is_empty
 from driftline.monitor._settings import Settings
@@ -61,7 +62,9 @@ class Progress:
     @classmethod
     def from_json(cls, data: bytes) -> Self:
         """Read what :meth:`to_json` wrote."""
-        return cls(**json.loads(data))
+        found = json.loads(data)
+        check_progress(found)
+        return cls(**found)
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class Content:
         """Return the run that the file at this path describes."""
         run = self.description
         try:
+            check_description(run)
             return Run(
                 path=path,
                 created=run["created"],
@@ -88,7 +92,7 @@ class Content:
                 originals=tuple(Original(**original) for original in self.progress.originals),
                 now=self.progress.now,
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, RecursionError) as error:
             raise TrackerError(f"{path}: damaged, its parts do not fit together ({error})") from None
 
 
