@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from statistics import NormalDist
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,6 +23,7 @@ __all__ = [
     "day",
     "is_bound",
     "joined",
+    "json_line",
     "measure",
     "moment",
     "named",
@@ -281,3 +284,19 @@ def clean(text: str) -> str:
     'red�[31m alert'
     """
     return "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in text)
+
+
+def json_line(value: Any, *, sort_keys: bool = False, finite: bool = True) -> str:
+    r"""Write a value as one line of JSON, in which characters that steer a terminal or turn text around are escaped.
+
+    Only where we read it ourselves, numbers need not be ``finite``.
+
+    >>> print(json_line({"Größe": "\x9b31m \u202egpj"}))
+    {"Größe": "\u009b31m \u202egpj"}
+    """
+    text = json.dumps(value, sort_keys=sort_keys, ensure_ascii=False, allow_nan=not finite)
+    if text.isprintable():
+        return text
+    # such characters can only stand inside strings, where an escape means the same; wide spaces do no harm
+    plain = (c.isprintable() or unicodedata.category(c) == "Zs" for c in text)
+    return "".join(c if is_plain else json.dumps(c)[1:-1] for c, is_plain in zip(text, plain, strict=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from driftline._errors import Option, OptionError
 from driftline._extras import needs
-from driftline._wording import clean, counted
+from driftline._wording import clean, counted, json_line
 from driftline.cli._errors import about, check_original
 from driftline.monitor import Found, Inspection, Status, as_json, inspect, read_run, search
 from driftline.tables import TableEncoder
@@ -89,7 +88,7 @@ def show_inspection(
         contents: dict[str, Any] = {**as_json(inside), "columns": encoder.describe()}
         if found is not None:
             contents["against"] = {"file": against, **vars(found), "left_behind": found.left_behind}
-        console.file.write(json.dumps(contents, ensure_ascii=False) + "\n")
+        console.file.write(json_line(contents, finite=False) + "\n")
     else:
         _print(inside, encoder, arrays, console)
         if found is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from driftline._wording import json_line
 from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
 from driftline.monitor._settings import Settings
@@ -129,7 +130,7 @@ class Record:
 
     def to_json(self) -> str:
         """Return the Record as one line of JSON."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+        return json_line(self.to_dict())
 
     @classmethod
     def from_json(cls, line: str) -> Record:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from driftline._wording import json_line
 from driftline.monitor._checks import check_description, check_progress
 from driftline.monitor._records import Original, Record, Run
 from driftline.monitor._schema import check_kind, create, is_empty
@@ -275,7 +276,7 @@ def read_run(path: str | os.PathLike[str]) -> Run:
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False).encode()
+    return json_line(value, sort_keys=True, finite=False).encode()
 
 
 def _digest(*parts: bytes) -> str:

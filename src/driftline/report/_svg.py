@@ -8,7 +8,8 @@ import re
 __all__ = ["Markup", "area", "drawing", "esc", "key", "path", "px", "tag"]
 
 Markup = str  # text that is already markup; anything else goes through `esc` first
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_TURNING = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # these make text read in another order
+_UNPRINTABLE = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff{_TURNING}]")
 
 
 def esc(text: object) -> Markup:
