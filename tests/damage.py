@@ -69,7 +69,8 @@ def altered_array(arrays, rng):
     elif way == 1:
         arrays[f"{name}.more"] = value
     elif way == 2:
-        arrays[name] = value.astype(TYPES[rng.integers(len(TYPES))])
+        with np.errstate(all="ignore"):
+            arrays[name] = value.astype(TYPES[rng.integers(len(TYPES))])
     elif way == 3:
         arrays[name] = value.reshape(-1)[: rng.integers(value.size + 1)]
     elif way == 4:  # no bytes, and as large as one likes
@@ -98,7 +99,7 @@ def altered_bytes(data, rng):
         return bytes(data), "flipped"
     length = int.from_bytes(data[:8], "little")
     if way == 2:
-        return int(2 ** rng.integers(1, 64) - 1).to_bytes(8, "little") + bytes(data[8:]), "length of the header"
+        return (2 ** int(rng.integers(1, 64)) - 1).to_bytes(8, "little") + bytes(data[8:]), "length of the header"
     header, what = altered(json.loads(data[8 : 8 + length]), rng)
     text = json.dumps(header).encode()
     return len(text).to_bytes(8, "little") + text + bytes(data[8 + length :]), f"header {what}"

@@ -46,6 +46,8 @@ class StateFileError(ValueError):
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file to write to; afterwards the path holds either the old file or the whole new one, whatever happened.
 
+    A device or a pipe is written to as it is: it must not be replaced by a file.
+
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with replacing(f"{folder}/x") as file:
     ...         _ = file.write(b"hello")
@@ -55,7 +57,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(path).resolve()  # a link stays a link, now to the new file
     if target.is_dir():
         raise IsADirectoryError(f"{os.fspath(path)} is a directory: name a file")
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    if Path(path).exists() and not Path(path).is_file():
+        with open(path, "wb") as file:
+            yield file
+        return
+    # names of files have a greatest length, which a name and more would exceed
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:50]}.", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
             os.fchmod(file.fileno(), 0o666 & ~_UMASK)  # the permissions open() would have set
@@ -63,8 +70,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename in (None, temporary):  # such as a full disk
+            error.filename = os.fspath(path)
         raise
     folder = os.open(target.parent, os.O_RDONLY)
     try:

@@ -16,7 +16,7 @@ _LARGE = 1_000_000  # bytes of a state from which on pages are large: the unused
 _PIECE = 65536  # bytes of a part that are compared and written at once: they stay in the processor's cache
 _REMEDIES = {
     sqlite3.SQLITE_FULL: ": make room on the disk; the last committed window is safe, and the same command goes on",
-    sqlite3.SQLITE_IOERR: ": the disk failed; the last committed window is safe, and the same command goes on",
+    sqlite3.SQLITE_IOERR: ": the disk failed; nothing has changed since the last committed window",
     sqlite3.SQLITE_READONLY: ": a writer needs the file and its folder to be writable",
     sqlite3.SQLITE_CANTOPEN: ": check the permissions of the file and of its folder",
     sqlite3.SQLITE_AUTH: ": others have put a trigger or view into it, which is never run",

@@ -112,6 +112,8 @@ class Tracker:
         self._prepared = False  # until then the file may be anybody's
         if Path(self.path).is_dir():
             raise TrackerError(f"{self.path} is a directory: name a file")
+        if Path(self.path).exists() and not Path(self.path).is_file():
+            raise TrackerError(f"{self.path}: a device or a pipe, not a file")
         if readonly and not Path(self.path).is_file():
             raise FileNotFoundError(f"{self.path}: no such tracker file")
         if not Path(self.path).resolve().parent.is_dir():

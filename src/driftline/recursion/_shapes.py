@@ -54,6 +54,7 @@ _FEATURES = {
     "bias": "f room3",
     **dict.fromkeys(("center", "unit", "coef"), "f p"),
 }
+_COLUMNS = ("linear", "squares")
 _HALVES = ("covariance", "inverse_hessian", "meat", "meat_num", "first", "origin_spread")
 _UNCERTAINTY = {
     **dict.fromkeys(_HALVES, "f half"),
@@ -246,8 +247,11 @@ class _Check:
         used = self.arrays[f"{key}.used"].tolist()
         fits = all(0 <= count <= size for count, size in zip(used, room, strict=False))
         _need(fits, f"{key} uses {used} of {list(room[:4])} slots")
-        for part, count in zip(("linear", "squares", "pairs"), used, strict=False):
+        for part, count in zip((*_COLUMNS, "pairs"), used, strict=False):
             self.within(f"{key}.{part}", 0, sizes["d"], count)
+        linear, squares = (set(self.arrays[f"{key}.{part}"][:n].tolist()) for part, n in zip(_COLUMNS, used, strict=False))
+        once = [len(linear), len(squares)] == used[:2] and squares <= linear
+        _need(once, f"{key} has columns twice, or squares of columns that it does not have")
 
     def learned(self, key: str, kind: Any, d: int) -> int:
         """Check features that were learned; return their number."""
