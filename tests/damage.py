@@ -74,8 +74,9 @@ def altered_array(arrays, rng):
     elif way == 3:
         arrays[name] = value.reshape(-1)[: rng.integers(value.size + 1)]
     elif way == 4:  # no bytes, and as large as one likes
-        shape = [int(NUMBERS[i]) for i in rng.integers(2, 9, max(value.ndim, 1))]
-        shape[int(rng.integers(len(shape)))] = 0
+        shape = [1] * max(value.ndim, 2)
+        shape[:2] = [0, int(NUMBERS[rng.integers(2, 10)])]
+        shape = [shape[i] for i in rng.permutation(len(shape))]
         arrays[name] = np.zeros(0, value.dtype).reshape(shape)
     elif way == 5:
         arrays[name] = value[None] if rng.integers(2) else value.T

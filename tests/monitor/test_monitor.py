@@ -25,6 +25,7 @@ from driftline.alarms import AlarmMemory, Signal
 from driftline.inference import Estimate
 from driftline.monitor import Record, Settings, inspect, read_run, search
 from driftline.monitor import _judgement as judging
+from driftline.estimators import parse_estimator
 from driftline.monitor._records import RECORD_SCHEMA
 from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._tracker import Tracker
@@ -194,7 +195,18 @@ def _days_parquet(tmp_path, rng, windows):
     return tmp_path / "days", {"time_column": "ts", "every": "1d", "lateness": "1h"}
 
 
-@pytest.mark.parametrize("make", [_rows_csv, _days_parquet])
+def _joining_csv(tmp_path, rng, windows):
+    """Write rows whose drift asks ``auto`` for one feature after another: a product, then a curve."""
+    parts = []
+    for t in range(windows):
+        a, b, c = rng.normal(size=(3, 500))
+        drift = 6.0 * t / windows
+        parts.append(pl.DataFrame({"a": a, "b": b + 0.2 * drift * a, "c": c + 0.15 * drift * (a**2 - 1.0)}))
+    pl.concat(parts).write_csv(tmp_path / "rows.csv")
+    return tmp_path / "rows.csv", {"window": 500, "model": "auto"}
+
+
+@pytest.mark.parametrize("make", [_rows_csv, _days_parquet, _joining_csv])
 @pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.slow)])
 def test_kills_lose_and_repeat_nothing(make, kills, tmp_path):
     source, settings = make(tmp_path, np.random.default_rng(3), 5 * kills)
@@ -206,6 +218,9 @@ def test_kills_lose_and_repeat_nothing(make, kills, tmp_path):
     assert [r.window for r in records] == list(range(len(records)))
     with Tracker(tmp_path / "whole", readonly=True) as tracker:
         assert tracker.read().state == state
+    if make is _joining_csv:
+        features = parse_estimator(state, "ContinualDensityRatio", "state").state.tracks["original"].current.psi.features
+        assert features.size > features.base  # some have joined meanwhile
 
 
 def test_what_is_kept(tmp_path):
