@@ -6,6 +6,7 @@ import os
 import pickle
 import resource
 import signal
+from pathlib import Path
 
 import numpy as np
 
@@ -150,7 +151,7 @@ def in_a_cell(cases, attempt, *, seconds=10, room=2 * 10**9):
 
 
 def _work(cases, attempt, writing, seconds, room):
-    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + room, used + room))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)

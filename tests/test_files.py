@@ -92,7 +92,9 @@ def test_long_names_can_be_written(tmp_path):
     assert os.listdir(tmp_path) == ["x" * 255]
 
 
-@pytest.mark.parametrize("meta", ["[1]", "3", "null", '"x"', "[" * 5000, '{"format": []}', '{"format": "mine"}', "1" * 9999])
+@pytest.mark.parametrize(
+    "meta", ["[1]", "3", "null", '"x"', "[" * 5000, '{"format": []}', '{"format": "mine"}', "1" * 9999]
+)
 def test_headers_that_are_not_ours(meta):
     data = save({"x": np.zeros(2)}, metadata={"driftline": meta})
     with pytest.raises(StateFileError):

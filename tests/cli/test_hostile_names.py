@@ -2,6 +2,7 @@
 
 import json
 import unicodedata
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -41,7 +42,7 @@ def test_no_output_steers_a_terminal(source, said):
     assert "pay�31mment" in out
     assert "such as" in out  # the new value is quoted
     assert steering(out) | steering(err) == set()
-    page = open("report.html", encoding="utf-8").read()
+    page = Path("report.html").read_text(encoding="utf-8")
     assert "pay�31mment" in page
     assert steering(page) == set()
 

@@ -49,7 +49,13 @@ def attempt(case):
     except StateFileError:
         return "refused"
     except ValueError as error:
-        known = ("these features are not in the state", "was saved with", "was saved without", "samples for task", "move")
+        known = (
+            "these features are not in the state",
+            "was saved with",
+            "was saved without",
+            "samples for task",
+            "move",
+        )
         return "refused" if any(words in str(error) for words in known) else f"ValueError: {error}"
     return "loaded"
 

@@ -47,7 +47,9 @@ def test_a_full_disk_loses_nothing(tmp_path):
         database = monitor._tracker._database
         (pages,) = database.execute("PRAGMA page_count").fetchone()
         database.execute(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(TrackerError, match=r"run: cannot be used \(database or disk is full\): make room on the disk"):
+        with pytest.raises(
+            TrackerError, match=r"run: cannot be used \(database or disk is full\): make room on the disk"
+        ):
             monitor._tracker.commit({}, [], bytes(10**6), monitor._progress)
         assert len(monitor.records) == 2
     watched(path)
@@ -150,7 +152,7 @@ def test_clocks_that_jump_back(tmp_path, monkeypatch):
 
     class Jumping(datetime):
         @classmethod
-        def now(cls, tz=None):
+        def now(cls, _):
             nonlocal now
             now -= timedelta(days=400)
             return now
@@ -214,7 +216,16 @@ def test_many_processes_at_one_tracker(tmp_path):
     assert plain(read_run(path).records) == plain(watched(tmp_path / "whole"))
 
 
-NAMES = ["a b?#%41&=ü.driftline", "quote'\"\\", "line\nbreak", "-dash", ":memory:", "file:x?mode=ro", "\u202eflipped", "x" * 240]
+NAMES = [
+    "a b?#%41&=ü.driftline",
+    "quote'\"\\",
+    "line\nbreak",
+    "-dash",
+    ":memory:",
+    "file:x?mode=ro",
+    "\u202eflipped",
+    "x" * 240,
+]
 
 
 @pytest.mark.parametrize("name", [*NAMES, os.fsdecode(b"\xff\xfe")] if sys.platform == "linux" else NAMES)

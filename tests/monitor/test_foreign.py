@@ -72,7 +72,7 @@ def test_a_schema_that_is_not_exactly_ours_is_refused(plant, good, tmp_path):
     planted(path, *PLANTS[plant])
     before = path.read_bytes()
     for use in (more, read_run, inspect, lambda p: Monitor.open(p, readonly=True)):
-        with pytest.raises(TrackerError, match="altered by others, it.*take a copy from before that"):
+        with pytest.raises(TrackerError, match=r"altered by others, it.*take a copy from before that"):
             use(path)
     assert path.read_bytes() == before
 
@@ -80,7 +80,9 @@ def test_a_schema_that_is_not_exactly_ours_is_refused(plant, good, tmp_path):
 def test_what_was_added_is_named(good, tmp_path):
     shutil.copy(good, tmp_path / "run")
     planted(tmp_path / "run", *PLANTS["trigger"], "CREATE TABLE a (x)", "CREATE TABLE b (x)", "CREATE TABLE c (x)")
-    with pytest.raises(TrackerError, match=r"the table 'a', table 'b', table 'c' and 1 more \(nothing of that was run\)"):
+    with pytest.raises(
+        TrackerError, match=r"the table 'a', table 'b', table 'c' and 1 more \(nothing of that was run\)"
+    ):
         read_run(tmp_path / "run")
 
 
@@ -106,7 +108,7 @@ def test_connections_trust_nothing(tmp_path, good):
     with closing(connect(str(tmp_path / "other"), False)) as database:
         database.execute("CREATE TABLE a (x)")
         database.execute("CREATE VIEW v AS SELECT x FROM a")
-        with pytest.raises(sqlite3.DatabaseError, match="prohibited|not authorized"):
+        with pytest.raises(sqlite3.DatabaseError, match=r"prohibited|not authorized"):
             database.execute("SELECT * FROM v").fetchall()
 
 

@@ -22,10 +22,10 @@ import pytest
 
 from driftline import Monitor
 from driftline.alarms import AlarmMemory, Signal
+from driftline.estimators import parse_estimator
 from driftline.inference import Estimate
 from driftline.monitor import Record, Settings, inspect, read_run, search
 from driftline.monitor import _judgement as judging
-from driftline.estimators import parse_estimator
 from driftline.monitor._records import RECORD_SCHEMA
 from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._tracker import Tracker
@@ -219,7 +219,9 @@ def test_kills_lose_and_repeat_nothing(make, kills, tmp_path):
     with Tracker(tmp_path / "whole", readonly=True) as tracker:
         assert tracker.read().state == state
     if make is _joining_csv:
-        features = parse_estimator(state, "ContinualDensityRatio", "state").state.tracks["original"].current.psi.features
+        features = (
+            parse_estimator(state, "ContinualDensityRatio", "state").state.tracks["original"].current.psi.features
+        )
         assert features.size > features.base  # some have joined meanwhile
 
 

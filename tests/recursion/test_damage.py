@@ -1,4 +1,4 @@
-"""States that were damaged with care: their digests are right, and still nothing is built that the file does not hold."""
+"""States that were damaged with care: digests are right, and still nothing is built that the file does not hold."""
 
 import copy
 
@@ -44,7 +44,7 @@ def states():
         found.append(est.to_bytes(padded=model == "linear"))
     est = ContinualDensityRatio("logistic", "quadratic", step="adaptive", enough=10.0, too_much=20.0, random_state=0)
     est.fit(plain(0, rng)).add_original(plain(5, rng), "b")
-    for t in range(1, 3):
+    for _ in range(2):
         est.partial_fit({"original": plain(0, rng), "b": plain(5, rng)})
     found.append(est.to_bytes())
     wide = ContinualDensityRatio(random_state=0).fit(rng.normal(size=(60, 40))).partial_fit(rng.normal(size=(60, 40)))
@@ -69,7 +69,9 @@ def fuzzed(states, number, seed):
     rng = np.random.default_rng(seed)
     cases = [damaged(data, *opened(data), rng) for data in states for _ in range(number)]
     found = in_a_cell([data for data, _ in cases], attempt)
-    wrong = {said: result for (_, said), result in zip(cases, found, strict=True) if result not in ("refused", "loaded")}
+    wrong = {
+        said: result for (_, said), result in zip(cases, found, strict=True) if result not in ("refused", "loaded")
+    }
     assert wrong == {}
     return found
 
@@ -181,7 +183,9 @@ def test_networks_are_not_built_larger_than_their_weights(change):
 
 def test_static_ratios_are_checked_too():
     rng = np.random.default_rng(0)
-    data = DensityRatio(model="linear", random_state=0).fit(rng.normal(size=(40, 2)), rng.normal(size=(40, 2))).to_bytes()
+    data = (
+        DensityRatio(model="linear", random_state=0).fit(rng.normal(size=(40, 2)), rng.normal(size=(40, 2))).to_bytes()
+    )
     arrays, meta = opened(data)
     bad = copy.deepcopy(meta)
     bad["layout"]["tracks"] = {}
@@ -193,7 +197,7 @@ def test_static_ratios_are_checked_too():
 
 
 def test_trees_that_do_not_end_are_refused():
-    from driftline.recursion._shapes import _check_trees
+    from driftline.recursion._checks import _check_trees
 
     _check_trees(np.array([1, 1, 2]), np.array([0]), "trees")
     with pytest.raises(ValueError, match="do not end"):

@@ -8,8 +8,8 @@ import numpy as np
 
 from driftline.files import StateFileError, unpack
 from driftline.fitting import Features, Integers
+from driftline.recursion._checks import check_arrays
 from driftline.recursion._screening import capacity
-from driftline.recursion._shapes import check_arrays
 
 __all__ = [
     "BY_FEATURE",

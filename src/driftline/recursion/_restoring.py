@@ -28,11 +28,11 @@ from driftline.fitting import (
 )
 from driftline.inference import Doubt, DoubtCode, Forward, Gain, Quiet, Uncertainty, Wide
 from driftline.recursion._auditor import Auditor
+from driftline.recursion._checks import check_arrays
 from driftline.recursion._contrast import Contrast
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._layout import BY_FEATURE, FORMAT, PLACES, SYMMETRIC, VECTORS, VERSION, WIDE, slots
 from driftline.recursion._partitions import Partitions, Tally
-from driftline.recursion._shapes import check_arrays
 from driftline.recursion._state import Anchor, State, Track
 
 __all__ = ["parse"]
