@@ -201,6 +201,7 @@ def test_many_processes_at_one_tracker(tmp_path):
         child = os.fork()
         if child == 0:
             os.close(reading)
+            signal.alarm(60)  # a process that hangs fails the test
             os.write(writing, _one_of_many(path).encode())
             os._exit(0)
         os.close(writing)

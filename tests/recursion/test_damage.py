@@ -7,6 +7,7 @@ import pytest
 
 from driftline import ContinualDensityRatio, DensityRatio, StateFileError
 from driftline.files import pack, unpack
+from driftline.fitting import Mixture, Trees
 from driftline.recursion import VERSION, contents
 from tests.damage import altered, damaged, in_a_cell
 
@@ -51,6 +52,22 @@ def states():
     return [*found, wide.to_bytes(padded=False)]
 
 
+@pytest.fixture(scope="module")
+def learned_states():
+    """States with boosted trees, and with clusters of one shape."""
+    rng = np.random.default_rng(0)
+    board = rng.uniform(-2.0, 2.0, size=(12_000, 2))
+    black = board[(np.floor(board + 2.0).sum(1) % 2 == 0) | (rng.random(12_000) < 0.1)]
+    trees = ContinualDensityRatio(random_state=0).fit(rng.uniform(-2.0, 2.0, size=(3000, 2))).partial_fit(black[:3000])
+    alike = ContinualDensityRatio(random_state=0)
+    for _ in range(2):
+        alike.partial_fit(rng.normal(4.0 * rng.integers(0, 6, 900)[:, None], 1.0, (900, 10)))
+    found = [est._state.tracks["original"].current.psi for est in (trees, alike)]
+    assert any(isinstance(other.map, Trees) for other in found[0].features.others)
+    assert isinstance(found[1].summaries.start, Mixture)
+    return [trees.to_bytes(), alike.to_bytes()]
+
+
 def attempt(data):
     """Load a state, and use it; numbers may be anything, but nothing else may go wrong."""
     np.seterr(all="ignore")
@@ -84,8 +101,8 @@ def test_damaged_states_are_refused_or_states(states):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 8))
-def test_states_with_more_damage_are_refused_or_states(states, seed):
-    fuzzed(states, 250, seed)
+def test_states_with_more_damage_are_refused_or_states(states, learned_states, seed):
+    fuzzed([*states, *learned_states], 250, seed)
 
 
 def smallest():
@@ -204,3 +221,30 @@ def test_trees_that_do_not_end_are_refused():
         _check_trees(np.array([1, 0, 2]), np.array([0]), "trees")
     with pytest.raises(ValueError, match="more than 64 levels"):
         _check_trees(np.array([i + 1 - i % 2 for i in range(200)] + [200]), np.array([0]), "trees")  # each leads on
+
+
+def test_every_field_has_a_shape():
+    """A field that is new in a tuple must be checked, too."""
+    from driftline.fitting import Ellipsoids, Monomials, NormalScores
+    from driftline.inference import Uncertainty, Wide
+    from driftline.recursion import _shapes
+    from driftline.recursion._auditor import Auditor
+    from driftline.recursion._contrast import Contrast
+    from driftline.recursion._evidence import Evidence
+    from driftline.recursion._partitions import Partitions, Tally
+
+    tables = {
+        Auditor: _shapes.AUDITOR,
+        Ellipsoids: _shapes.DENSITIES["Ellipsoids"],
+        Evidence: _shapes.EVIDENCE,
+        Mixture: _shapes.DENSITIES["Mixture"],
+        Monomials: _shapes.MONOMIALS,
+        NormalScores: _shapes.SCORES,
+        Trees: _shapes.TREES,
+        Wide: _shapes.WIDE,
+    }
+    assert {kind: set(kind._fields) for kind in tables} == {kind: set(table) for kind, table in tables.items()}
+    assert set(Uncertainty._fields) == set(_shapes.UNCERTAINTY) == set(_shapes.NETWORK_UNCERTAINTY)
+    nested = {"contrast": Contrast, **dict.fromkeys(("merged", "original", "current"), Tally)}
+    parts = {f"{part}.{name}" for part, kind in nested.items() for name in kind._fields}
+    assert parts | set(Partitions._fields) - set(nested) == set(_shapes.PARTITIONS)
