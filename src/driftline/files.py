@@ -72,7 +72,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         os.replace(temporary, target)
     except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename in (None, temporary):  # such as a full disk
+        if isinstance(error, OSError) and error.errno and error.filename in (None, temporary):  # such as a full disk
             error.filename = os.fspath(path)
         raise
     folder = os.open(target.parent, os.O_RDONLY)
