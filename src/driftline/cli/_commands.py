@@ -204,9 +204,7 @@ def compare(
     from driftline.monitor import compare as compared
     from driftline.sources import read_whole
 
-    # the window is the whole of B
-    settings = Settings(window=10**9, **listed(given))
-    record = compared(read_whole(a, format), read_whole(b, format), settings, a)
+    record = compared(read_whole(a, format), read_whole(b, format), name=a, **listed(given))
     if json:
         typer.echo(record.to_json())
     else:

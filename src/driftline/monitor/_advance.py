@@ -228,7 +228,6 @@ def _judged(state: RunState, original: Original, arrived: State, info: Info, val
         values,
         kind=settings.divergences[0],
         run_length=settings.run_length,
-        lag=max(about.lag, about.rows / about.effective_rows - 1.0),
     )
     track, alarm = arrived.tracks[original.name], state.alarms[original.name]
     return judge(track, about, settings, alarm, state.encoder.names, grouped(state.encoder), new_values)
