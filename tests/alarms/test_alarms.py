@@ -224,7 +224,7 @@ def test_an_alarm_shows_its_policy_and_signal():
         (1.4, 0.0, 2.9, 0.1, "warning"),  # fourteen times the tolerance
         (1.4, 0.4, 2.9, 0.0, "warning"),
         (0.15, 0.11, 0.9, 0.1, "normal"),  # hardly beyond the tolerance
-        (0.5, 0.05, 0.9, 0.1, "normal"),
+        (0.4, 0.05, 0.9, 0.1, "normal"),
         (1.4, 0.4, 2.9, 0.8, "normal"),
     ],
 )

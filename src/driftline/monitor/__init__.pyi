@@ -4,6 +4,8 @@ from ._fields import Setting as Setting
 from ._fields import check_settings as check_settings
 from ._fields import setting as setting
 from ._fields import settings_of as settings_of
+from ._guess import Guess as Guess
+from ._guess import guess_window as guess_window
 from ._inspection import Array as Array
 from ._inspection import Found as Found
 from ._inspection import Held as Held

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from driftline.monitor._advance import digest
 from driftline.monitor._records import Run, Status
+from driftline.monitor._skips import skipped_in_a_row
 from driftline.monitor._tracker import Tracker
 from driftline.recursion import StoredArray, contents
 
@@ -72,6 +73,11 @@ class Inspection:
     held: tuple[Held, ...]
     free_pages: int
     free_is_zero: bool
+
+    @property
+    def skipped_in_a_row(self) -> int:
+        """Number of windows at the end of the run that were skipped: held rows have stayed for as long."""
+        return skipped_in_a_row(self.run.records)
 
     @property
     def originals_held(self) -> tuple[str, ...]:
@@ -218,6 +224,7 @@ def as_json(inspection: Inspection) -> dict[str, Any]:
         "arrays": [{**vars(array), "shape": list(array.shape)} for array in inspection.arrays],
         "held": [vars(held) for held in inspection.held],
         "originals_held": list(inspection.originals_held),
+        "skipped_in_a_row": inspection.skipped_in_a_row,
         "free_pages": inspection.free_pages,
         "free_is_zero": inspection.free_is_zero,
     }

@@ -14,15 +14,17 @@ import numpy.typing as npt
 from driftline.alarms import Signal
 from driftline.estimators import warn_of
 from driftline.inference import Doubt
-from driftline.monitor._advance import RunState, TooFewRowsError, add_original, advance, begin, rows_of
+from driftline.monitor._advance import RunState, add_original, advance, begin, rows_of
+from driftline.monitor._given import begin_from, check_same
 from driftline.monitor._records import Original, Record, Run
 from driftline.monitor._settings import Settings
+from driftline.monitor._sizes import TooFewRowsError
 from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._storage import progressed, restored, state_bytes, with_settings
 from driftline.monitor._tracker import Progress, Tracker
 from driftline.recursion import Track, log_ratio, moderated, track_of, weights
 from driftline.sources import Rest, Window, Windows, open_source, rows_of_frame
-from driftline.tables import TableEncoder, TableError
+from driftline.tables import Rows, TableEncoder, TableError
 
 __all__ = ["Monitor", "Scores"]
 
@@ -47,6 +49,8 @@ class Monitor:
     Arguments:
         tracker: path of the run's tracker file, created if it does not exist; an existing run goes on where it
             stopped. None keeps everything in memory.
+        original: frame to measure drift from, such as the training data; None for the first window. A run that goes on
+            checks, by a digest, that it is the same.
         on_record: function called with every Record once it is committed.
         on_alarm: function called with each Record whose signal has just become an alarm.
         settings: settings of the run, as in :class:`~driftline.monitor.Settings`, such as ``window=5000`` or
@@ -54,6 +58,7 @@ class Monitor:
 
     Attributes:
         settings: settings of the run.
+        too_few: error about the last window that had too few rows to begin with; None if there was none.
 
     >>> import numpy as np, polars as pl
     >>> rng = np.random.default_rng(0)
@@ -77,11 +82,13 @@ class Monitor:
         self,
         tracker: str | os.PathLike[str] | None = None,
         *,
+        original: Any = None,
         on_record: Callback | None = None,
         on_alarm: Callback | None = None,
         **settings: Any,
     ) -> None:
-        self._setup(None if tracker is None else Tracker(tracker), on_record, on_alarm, settings)
+        given = None if original is None else rows_of_frame(original)
+        self._setup(None if tracker is None else Tracker(tracker), on_record, on_alarm, settings, given)
 
     @classmethod
     def open(
@@ -105,6 +112,7 @@ class Monitor:
         on_record: Callback | None,
         on_alarm: Callback | None,
         given: Mapping[str, Any] | None,
+        original: Rows | None = None,
     ) -> None:
         self._tracker, self._on_record, self._on_alarm = tracker, on_record, on_alarm
         self._created, self._source = datetime.now(UTC).isoformat(timespec="seconds"), ""
@@ -113,6 +121,9 @@ class Monitor:
         self._records: list[Record] = []  # kept here only without a tracker file
         self._remarks: list[str] = []  # for the next Record
         self._rest = Rest()  # of the last source
+        self._original = original  # until the run has begun from it
+        self._passed_over = 0  # windows before the first
+        self.too_few: TooFewRowsError | None = None
         try:
             if tracker is None or tracker.empty:
                 if given is None:
@@ -130,6 +141,9 @@ class Monitor:
         self._created, self._source, self._progress = run.created, run.source, content.progress
         self._state, self._remarks = with_settings(restored(content, run), given, tracker.path)
         self.settings = self._state.settings
+        if self._original is not None:
+            check_same(self._state, self._original, run.records[0], tracker.path)
+            self._original = None
 
     def __enter__(self) -> Self:
         return self
@@ -211,6 +225,9 @@ class Monitor:
         windows = Windows(opened, self.settings.window_rule(), cursor, flush, before=self._rest)
         self._source, self._rest = opened.name, Rest()
         try:
+            for record in self._begin_from_original():
+                self._call_back(record, became_alarm=False)
+                yield record
             for window in windows:
                 for record, became_alarm in self._take_or_put_back(window, windows):
                     self._call_back(record, became_alarm)
@@ -219,6 +236,15 @@ class Monitor:
             self._rest = windows.rest()  # the next frames may belong to the same window
         if self.waiting:
             _log.info("%d rows wait for their window to be complete", self.waiting)
+
+    def _begin_from_original(self) -> list[Record]:
+        """Begin the run from the original that was given, if it was and the run has not begun."""
+        if self._state is not None or self._original is None:
+            return []
+        state, record = begin_from(self._original, self.settings, self._remarks)
+        self._commit(state, [record])
+        self._remarks, self._original = [], None
+        return [record]
 
     def _take_or_put_back(self, window: Window, windows: Windows) -> list[tuple[Record, bool]]:
         """Commit a window as :meth:`_take` does; if that fails, leave it for the next call."""
@@ -242,10 +268,10 @@ class Monitor:
         if self._state is None:
             try:
                 state, record = begin(window, self.settings, remarks)
-            except TooFewRowsError:
+            except TooFewRowsError as error:
                 if self.settings.window is not None:  # the next one would be as short
                     raise
-                return self._pass_over(window)  # such as a first day that began near midnight
+                return self._pass_over(window, error)  # such as a first day that began near midnight
             records, raised = [record], [False]
         else:
             before = self._state.alarms
@@ -256,9 +282,14 @@ class Monitor:
         self._remarks = []
         return list(zip(records, raised, strict=True))
 
-    def _pass_over(self, window: Window) -> list[tuple[Record, bool]]:
-        self._remarks.append(f"a window of {window.table.num_rows} rows before this one was left out: too few")
-        _log.warning("the first window has %d rows, too few: left out", window.table.num_rows)
+    def _pass_over(self, window: Window, error: TooFewRowsError) -> list[tuple[Record, bool]]:
+        rows, self._passed_over = window.table.num_rows, self._passed_over + 1
+        if self.too_few is None:
+            _log.warning("the first window has %d rows, too few: left out", rows)
+            self._remarks.append(f"a window of {rows} rows before this one was left out: too few")
+        else:  # one remark for all
+            self._remarks[-1] = f"{self._passed_over} windows before this one were left out: too few rows"
+        self.too_few = error
         return []
 
     def add_original(self, name: str, frame: Any = None) -> Record:
