@@ -37,7 +37,8 @@ def caution(divergence: Estimate, tolerance: float) -> Cause | None:
 def _is_large(divergence: Estimate, tolerance: float) -> bool:
     """Say whether a drift is too large to be called normal, however wide its interval.
 
-    It is if it is twice the tolerance and all of its interval lies beyond that, or five times the tolerance anyway. A stream that stays at the tolerance shows the former in one window of forty at most, and only where windows are so
+    It is if it is twice the tolerance and all of its interval lies beyond that, or five times the tolerance anyway. A
+    stream that stays at the tolerance shows the former in one window of forty at most, and only where windows are so
     small that noise is as large as that.
     """
     beyond = divergence.value > max(2.0 * tolerance, _LARGE) and divergence.low > tolerance
