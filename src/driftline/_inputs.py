@@ -23,8 +23,8 @@ Floats = npt.NDArray[np.float64]
 
 MIN_ROWS = 10
 _ENCODE = (  # runs as it is, with the frames original and current
-    "encode it as numbers first, or let driftline do it: driftline.compare(original, current), Monitor, or, with driftline[monitor], "
-    "`from driftline.sources import as_table; from driftline.tables import TableEncoder; "
+    "encode it as numbers first, or let driftline do it: driftline.compare(original, current), Monitor, or, with "
+    "driftline[monitor], `from driftline.sources import as_table; from driftline.tables import TableEncoder; "
     "encoder = TableEncoder.fit(as_table(original)); numbers = encoder.transform(as_table(current)).values`"
 )
 _LARGEST = 1e100  # squares and their sums must stay finite in double precision

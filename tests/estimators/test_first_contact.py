@@ -32,8 +32,10 @@ def test_the_score_is_the_held_out_logistic_objective():
 
 def test_cross_validation_chooses_a_model():
     original, current = samples(300)
-    scores = {m: cross_val_score(DensityRatio(model=m), original, current, cv=3).mean() for m in ("linear", "quadratic")}
-    assert scores["quadratic"] > scores["linear"] + 0.1
+    linear, quadratic = (
+        cross_val_score(DensityRatio(model=m), original, current, cv=3).mean() for m in ("linear", "quadratic")
+    )
+    assert quadratic > linear + 0.1
 
 
 def test_the_score_of_a_stream():
@@ -49,7 +51,7 @@ def test_a_divergence_before_any_window_is_an_error_that_says_so():
     original, current = samples(100)
     est = ContinualDensityRatio(random_state=0).fit(original)
     for ask in (est.divergence, est.step_divergence, lambda: est.divergence(X=current)):
-        with pytest.raises(ValueError, match="no step has been taken yet.*: call partial_fit with a window first"):
+        with pytest.raises(ValueError, match=r"no step has been taken yet.*: call partial_fit with a window first"):
             ask()
     est.partial_fit(current).add_original(original, name="late")
     assert est.divergence(original="original") > 0.1

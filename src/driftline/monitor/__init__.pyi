@@ -14,7 +14,6 @@ from ._inspection import as_json as as_json
 from ._inspection import inspect as inspect
 from ._inspection import search as search
 from ._monitor import Monitor as Monitor
-from ._monitor import Scores as Scores
 from ._records import FIRST as FIRST
 from ._records import RECORD_SCHEMA as RECORD_SCHEMA
 from ._records import Moved as Moved
@@ -23,6 +22,7 @@ from ._records import Record as Record
 from ._records import RecordError as RecordError
 from ._records import Run as Run
 from ._records import Status as Status
+from ._scores import Scores as Scores
 from ._settings import DATETIME_PARTS as DATETIME_PARTS
 from ._settings import MODELS as MODELS
 from ._settings import Settings as Settings

@@ -6,41 +6,34 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from driftline._wording import counted
 from driftline.alarms import Signal
 from driftline.estimators import warn_of
 from driftline.inference import Doubt
-from driftline.monitor._advance import RunState, add_original, advance, begin, rows_of
+from driftline.monitor._advance import RunState, add_original, advance, begin
+from driftline.monitor._frames import frame_of
 from driftline.monitor._given import begin_from, check_same
 from driftline.monitor._records import Original, Record, Run
+from driftline.monitor._scores import Scores, log_ratios, score
 from driftline.monitor._settings import Settings
 from driftline.monitor._sizes import TooFewRowsError
 from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._storage import progressed, restored, state_bytes, with_settings
 from driftline.monitor._tracker import Progress, Tracker
-from driftline.recursion import Track, log_ratio, moderated, track_of, weights
 from driftline.sources import Rest, Window, Windows, open_source, rows_of_frame
 from driftline.tables import Rows, TableEncoder, TableError
 
-__all__ = ["Monitor", "Scores"]
+__all__ = ["Monitor"]
 
 Floats = npt.NDArray[np.float64]
 Callback = Callable[[Record], object]
 
 _log = logging.getLogger("driftline.monitor")
-
-
-class Scores(NamedTuple):
-    """Log-ratios and weights of rows, (n,), the original they lead back to, and reasons not to trust them."""
-
-    original: str
-    log_ratio: Floats
-    weights: Floats
-    doubts: tuple[Doubt, ...]
 
 
 class Monitor:
@@ -144,6 +137,14 @@ class Monitor:
         if self._original is not None:
             check_same(self._state, self._original, run.records[0], tracker.path)
             self._original = None
+
+    def __repr__(self) -> str:
+        kept = "in memory" if self._tracker is None else repr(self._tracker.path)
+        state = self._state
+        if state is None:
+            return f"<Monitor {kept}: no window yet>"
+        stands = ", ".join(f"{alarm.signal} from {name!r}" for name, alarm in state.alarms.items())
+        return f"<Monitor {kept}: {counted(state.windows, 'window')}, {stands}>"
 
     def __enter__(self) -> Self:
         return self
@@ -306,7 +307,7 @@ class Monitor:
 
     def log_ratio(self, frame: Any, original: str | None = None) -> Floats:
         """Return log original/current of the rows of a frame or of :class:`~driftline.tables.Rows`, (n,)."""
-        found = log_ratio(*self._asked(frame, original))
+        found = log_ratios(self._started(), rows_of_frame(frame), original)
         self._warn(found.doubts, original)
         return found.values
 
@@ -322,18 +323,18 @@ class Monitor:
 
     def score(self, frame: Any, original: str | None = None) -> Scores:
         """Return log-ratios and weights of a frame's rows together, with doubts as values: nothing is warned of."""
-        name = self._started().originals[0].name if original is None else original
-        track, rows = self._asked(frame, name)
-        found = weights(track, rows)
-        return Scores(name, log_ratio(track, rows).values, found.values, found.doubts)
+        return score(self._started(), rows_of_frame(frame), original)
 
-    def _asked(self, frame: Any, original: str | None) -> tuple[Track, Floats]:
-        state = self._started()
-        encoded = state.encoder.transform(rows_of_frame(frame))
-        track = track_of(state.recursion, state.originals[0].name if original is None else original)
-        if state.settings.model == "auto":
-            track = track._replace(current=moderated(track.current))
-        return track, rows_of(state.encoder, encoded.values, "X", min_rows=0, copy=False)
+    def to_frame(self, backend: str | None = None) -> Any:
+        """Return all Records as a frame, one row for each window and original.
+
+        Columns are fields of the :class:`Record`; ``drift``, ``std_error``, ``low``, ``high`` and ``floor`` are those
+        of the first divergence, the others have their value, and ``moved_most`` is the column with the largest share.
+
+        Arguments:
+            backend: pandas, polars or pyarrow; None for the first of these that is installed.
+        """
+        return frame_of(self.records, backend)
 
     def _started(self) -> RunState:
         if self._state is None:
