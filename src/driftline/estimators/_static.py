@@ -100,7 +100,8 @@ class DensityRatio(RatioEstimator):
         """Return how well the ratio tells held-out rows of the two samples apart, for model selection.
 
         Higher is better. It is the held-out objective of the logistic loss, in nats, whatever the estimator's own
-        objective is: 0 for a ratio of 1, and at most the Jensen-Shannon divergence on average, which the true ratio reaches.
+        objective is: 0 for a ratio of 1, and at most the Jensen-Shannon divergence on average, which the true ratio
+        reaches.
 
         scikit-learn's cross-validation takes the current sample for ``y``, and so needs samples of the same size:
 
