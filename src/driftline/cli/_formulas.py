@@ -40,4 +40,4 @@ def _marked(text: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, pa.Array, pa.Ar
 def _is_text(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

@@ -110,11 +110,14 @@ def guessed(rows: int, least: int, windows: int = 2) -> int | None:
         return None
     good = min(max(rows // _ENOUGH, 500, 4 * least), max(_USUAL, 4 * least))
     size = max(min(good, rows // 5), least)
-    digits = 10 ** max(len(str(size)) - 2, 0)
-    return max(size // digits * digits, least)
+    return max(size - size % _digits(size), least)
 
 
 def _rounded_up(rows: int) -> int:
     """Round up to two digits."""
-    digits = 10 ** max(len(str(rows)) - 2, 0)
-    return math.ceil(rows / digits) * digits
+    return rows + -rows % _digits(rows)
+
+
+def _digits(rows: int) -> int:
+    """Return the unit of the second digit of a number: 100 for 4,711."""
+    return int(10 ** max(len(str(rows)) - 2, 0))
