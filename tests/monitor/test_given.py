@@ -35,6 +35,19 @@ def test_drift_is_measured_from_the_original_that_is_given(tmp_path):
         Monitor(file, original=frame(800, seed=5))
 
 
+def test_a_run_that_was_stopped_before_its_first_window_goes_on_from_the_original(tmp_path):
+    stopped, whole = tmp_path / "stopped.driftline", tmp_path / "whole.driftline"
+    frame(800, shift=1.0, seed=1).to_parquet(tmp_path / "rows.parquet")
+    with Monitor(stopped, original=frame(800), window=400) as monitor:
+        assert next(monitor.watch(tmp_path / "rows.parquet")).window == 0
+    with Monitor(stopped) as monitor:
+        assert list(monitor.watch(tmp_path / "rows.parquet")) == list(monitor.records[1:])
+        found = monitor.to_frame()
+    with Monitor(whole, original=frame(800), window=400) as monitor:
+        list(monitor.watch(tmp_path / "rows.parquet"))
+        pd.testing.assert_frame_equal(found.drop(columns="seconds"), monitor.to_frame().drop(columns="seconds"))
+
+
 def test_an_original_may_lack_the_times_of_the_stream():
     times = pd.date_range("2025-01-01", periods=900, freq="h")
     with Monitor(original=frame(500), time_column="ts", every="12d") as monitor:

@@ -15,12 +15,12 @@ from driftline._wording import is_bound
 from driftline.alarms import Cause, Signal, is_withheld
 from driftline.inference import Estimate
 from driftline.monitor._advance import fit_encoder, grouped, rows_of, step_settings
+from driftline.monitor._given import given_rows
 from driftline.monitor._judgement import moved, plain, sentences
 from driftline.monitor._novelty import Novelty, constants, novelty
 from driftline.monitor._records import FIRST, Record, Status
 from driftline.monitor._settings import Settings
 from driftline.recursion import Policy
-from driftline.sources import rows_of_frame
 from driftline.tables import Rows
 
 __all__ = ["compare"]
@@ -35,7 +35,8 @@ def compare(original: Any, current: Any, *, name: str = "original", **settings: 
     of the original has; it is a warning if a part of the interval does.
 
     Arguments:
-        original, current: frames (pandas, polars, pyarrow), arrays (n, D), or :class:`~driftline.tables.Rows`.
+        original, current: frames (pandas, polars, pyarrow), arrays (n, D), paths of files, or
+            :class:`~driftline.tables.Rows`.
         name: name of the original in the Record.
         settings: settings as in :class:`~driftline.monitor.Settings`, such as ``tolerance=0.05`` or ``drop=["id"]``.
 
@@ -94,7 +95,7 @@ def _compared(original: Rows, current: Rows, settings: Settings, name: str = "or
 def _rows(data: Any, what: str) -> Rows:
     """Return the rows of a frame, or of an array, whose columns are named by their number."""
     if isinstance(data, Rows) or not hasattr(data, "__array__") or hasattr(data, "columns"):
-        return rows_of_frame(data)
+        return given_rows(data)
     values = np.asarray(data.detach().cpu() if hasattr(data, "detach") else data)
     if values.ndim != 2:
         raise ValueError(f"{what} must have two dimensions (rows, columns), got shape {values.shape}")

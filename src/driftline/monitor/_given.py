@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,10 +17,15 @@ from driftline.alarms import Cause
 from driftline.monitor._advance import RunState, begin, digest
 from driftline.monitor._records import Record
 from driftline.monitor._settings import Settings
-from driftline.sources import Cursor, Window
+from driftline.sources import Cursor, Window, read_whole, rows_of_frame
 from driftline.tables import Rows
 
-__all__ = ["begin_from", "check_same"]
+__all__ = ["begin_from", "check_same", "given_rows"]
+
+
+def given_rows(data: Any) -> Rows:
+    """Return the rows of a frame, or all rows of a file that is named."""
+    return read_whole(os.fspath(data)) if isinstance(data, str | os.PathLike) else rows_of_frame(data)
 
 
 def begin_from(rows: Rows, settings: Settings, notes: Sequence[str] = ()) -> tuple[RunState, Record]:

@@ -17,7 +17,7 @@ from driftline.estimators import warn_of
 from driftline.inference import Doubt
 from driftline.monitor._advance import RunState, add_original, advance, begin
 from driftline.monitor._frames import frame_of
-from driftline.monitor._given import begin_from, check_same
+from driftline.monitor._given import begin_from, check_same, given_rows
 from driftline.monitor._records import Original, Record, Run
 from driftline.monitor._scores import Scores, log_ratios, score
 from driftline.monitor._settings import Settings
@@ -42,8 +42,8 @@ class Monitor:
     Arguments:
         tracker: path of the run's tracker file, created if it does not exist; an existing run goes on where it
             stopped. None keeps everything in memory.
-        original: frame to measure drift from, such as the training data; None for the first window. A run that goes on
-            checks, by a digest, that it is the same.
+        original: frame or file to measure drift from, such as the training data; None for the first window. A run that
+            goes on checks, by a digest, that it is the same.
         on_record: function called with every Record once it is committed.
         on_alarm: function called with each Record whose signal has just become an alarm.
         settings: settings of the run, as in :class:`~driftline.monitor.Settings`, such as ``window=5000`` or
@@ -80,7 +80,7 @@ class Monitor:
         on_alarm: Callback | None = None,
         **settings: Any,
     ) -> None:
-        given = None if original is None else rows_of_frame(original)
+        given = None if original is None else given_rows(original)
         self._setup(None if tracker is None else Tracker(tracker), on_record, on_alarm, settings, given)
 
     @classmethod
