@@ -9,10 +9,10 @@ def test_windows_are_guessed_from_a_file_and_the_first_lines_say_so(copy, said):
     assert run(["watch", "people.csv", "--tracker", "begun.driftline"]) == 0
     out, _ = said()
     lines = out.splitlines()
-    assert lines[0].startswith("windows of ")
-    assert "a guess from" in lines[0]
-    assert "--window sets it" in lines[0]
-    assert lines[1].endswith("tracker begun.driftline; the first window is the original")
+    assert lines[0].endswith("tracker begun.driftline; the first window is the original")
+    assert lines[1].startswith("  windows of ")
+    assert "a guess from" in lines[1]
+    assert "--window sets it" in lines[1]
     assert run(["watch", "people.csv", "--tracker", "begun.driftline"]) == 0  # the guess is kept
     assert "guess" not in said()[0]
 

@@ -46,7 +46,8 @@ def beginning(plan: Plan) -> Beginning:
     settings, remark = dict(plan.settings), ""
     if new and plan.unsized:
         source = open_source(plan.source, format=plan.format)
-        guess = guess_window(source, plan.settings, windows=2 if original is None else 1)
+        with about(plan.source):
+            guess = guess_window(source, plan.settings, windows=2 if original is None else 1)
         settings["window"], remark = guess.window, f"{guess.sentence}; --window sets it, or --time-column with --every"
     if not new:
         where = ""

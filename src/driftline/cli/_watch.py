@@ -38,10 +38,10 @@ def watch(plan: Plan, console: Console) -> int:
         check_original(plan.original, [original.name for original in monitor.originals] or [FIRST])
         source = open_source(plan.source, follow=plan.follow, poll=plan.poll, format=plan.format, replay=plan.replay)
         view, reading = _view(plan, monitor, source, console, past, begun.heading), _Reading(plan, monitor, source)
-        if begun.remark:
-            complain(begun.remark) if plan.json else say(console, begun.remark)
         try:
             with view, _logged(view):
+                if begun.remark:
+                    (complain if plan.json else view.note)(begun.remark)
                 show(monitor, view, reading)
         except KeyboardInterrupt as interrupt:
             stopped = code_of(interrupt)
