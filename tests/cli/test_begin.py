@@ -20,6 +20,8 @@ def test_windows_are_guessed_from_a_file_and_the_first_lines_say_so(copy, said):
 def test_what_cannot_be_guessed_is_asked_for(copy, said, monkeypatch):
     assert run(["watch", "-"]) == 2
     assert "say how long a window is: --window 5000" in said()[1]
+    assert run(["watch", "people.csv", "--original-file", "-"]) == 2
+    assert "--original-file -: name a file" in said()[1]
     assert run(["watch", "people.csv", "--time-column", "day"]) == 2
     assert "--every 1d" in said()[1]
 

@@ -37,6 +37,8 @@ def test_advice_where_many_columns_are_to_blame_and_where_none_is_left():
     hours = Settings(time_column="ts", every="6h")
     assert "choose every='18h' or longer, or" in str(many.error("it", 50, hours))
     assert many.missed(100) == ""
+    two = Need(10, {"a": 1, "b": 1})
+    assert "columns: 1 or so of the 2 that vary" in str(two.error("it", 15, Settings(window=15)))  # either of them
 
 
 def test_windows_by_time_that_are_all_too_short_leave_the_error():

@@ -58,6 +58,11 @@ def _check_report(name: str, value: str) -> None:
         raise OptionError("{option}: the folder {folder} cannot be written to", option=given, folder=path.parent)
 
 
+def _check_file(name: str, value: str) -> None:
+    if value == "-":
+        raise OptionError("{option}: name a file, standard input is read once", option=Option(name, value))
+
+
 @dataclass(frozen=True)
 class Plan:
     """Task of ``driftline watch``: its own options, and the given settings of the run.
@@ -121,6 +126,7 @@ class Plan:
         help="File with the original, such as the training data.",
         panel=Panel.READING,
         metavar="FILE",
+        check=_check_file,
         if_missing="the first window is the original",
     )
     original: str | None = setting(

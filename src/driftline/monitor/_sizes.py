@@ -16,6 +16,7 @@ __all__ = ["Need", "TooFewRowsError", "guessed", "need"]
 
 _NAMED = 3  # the most columns that advice names
 _USUAL = 5000  # rows of a window, where there are enough
+_AUDITED = 200  # rows of a first window with which the auditor can look
 _ENOUGH = 20  # windows: more of them are not worth smaller ones
 
 
@@ -74,7 +75,7 @@ class Need(NamedTuple):
             left -= size
         if left <= 0:
             return None  # not even one column
-        if len(out) <= _NAMED:
+        if len(out) <= _NAMED and all(self.varying[name] > 1 for name in out):
             takes = ", ".join(f"{self.varying[name]} of them" for name in out)
             return Message("leave columns out: {drop} ({takes})", drop=Option("drop", tuple(out)), takes=takes)
         most = len(self.varying) - len(out)
@@ -101,15 +102,16 @@ def need(settings: Settings, encoder: TableEncoder, constant: Mapping[str, float
 def guessed(rows: int, least: int, windows: int = 2) -> int | None:
     """Guess how many rows a window should have; None if the rows do not make so many ``windows``.
 
-    Few thousand rows are good, four times the least if that is more, and five windows or more to see anything in.
+    A few thousand rows are good, four times the least if that is more, and five windows or more to see anything in;
+    but not fewer than 200 rows, if there are twice as many.
 
-    >>> guessed(45_312, 80), guessed(1_000_000, 80), guessed(3_000, 80), guessed(100, 80)
-    (2200, 5000, 500, None)
+    >>> guessed(45_312, 80), guessed(1_000_000, 80), guessed(3_000, 80), guessed(600, 80), guessed(100, 80)
+    (2200, 5000, 500, 200, None)
     """
     if rows < windows * least:
         return None
     good = min(max(rows // _ENOUGH, 500, 4 * least), max(_USUAL, 4 * least))
-    size = max(min(good, rows // 5), least)
+    size = max(min(good, rows // 5), least, _AUDITED if rows >= windows * _AUDITED else 0)
     return max(size - size % _digits(size), least)
 
 
