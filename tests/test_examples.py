@@ -1,5 +1,6 @@
 """The examples run and print what they should; code in the README runs as typed."""
 
+import codeop
 import re
 import runpy
 from pathlib import Path
@@ -63,6 +64,38 @@ def test_page_on_judging_runs_as_typed(tmp_path, monkeypatch):
         exec(compile(code, "docs/evaluation.md", "exec"), names)
     assert len(found) == 3
     assert {path.name for path in tmp_path.iterdir()} == {"measures.png", "matrix.pdf", "judge.safetensors"}
+
+
+def typed(code):
+    """Return the error of a block typed line by line at Python's prompt, which needs an empty line after a loop."""
+    lines = []
+    for line in [*code.splitlines(), ""]:
+        lines.append(line)
+        try:
+            if codeop.compile_command("\n".join(lines), symbol="single") is not None:
+                lines = []
+        except SyntaxError as error:
+            return f"{error.msg}: {line}"
+    return ""
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/monitor.md", "docs/trust.md"])
+def test_blocks_can_be_typed_at_the_prompt(page):
+    found = [typed(code) for code, _ in blocks((ROOT / page).read_text(encoding="utf-8"))]
+    assert found == [""] * len(found)
+
+
+def test_readme_on_python_runs_as_typed(tmp_path, monkeypatch, capsys):
+    """All blocks in order, in one session, with fewer rows."""
+    monkeypatch.chdir(tmp_path)
+    page, names = (ROOT / "README.md").read_text(encoding="utf-8"), {}
+    found = blocks(page.split("## In Python\n")[1].split("\n## ")[0])
+    assert len(found) == 5
+    for code, _ in found:
+        exec(compile(code.replace("5000", "400"), "README.md", "exec"), names)
+    said = capsys.readouterr().out
+    assert "6 alarm - drift of" in said
+    assert "column 2: " in said
 
 
 def test_readme_on_watching_runs_as_typed(tmp_path, monkeypatch, capsys):

@@ -66,7 +66,7 @@ def test_reading_and_help_load_nothing_heavy(place, arguments):
         "nonsense",
         "watch",
         "watch --nope",
-        "watch rows.csv",
+        "watch rows.csv --time-column x",
         "watch rows.csv --window 1",
         "watch rows.csv --window many",
         "watch rows.csv --window 100 --model none",

@@ -15,6 +15,7 @@ from .inference import Estimate as Estimate
 from .inference import divergence as divergence
 from .monitor import Monitor as Monitor
 from .monitor import Record as Record
+from .monitor import compare as compare
 from .recursion import Info as Info
 from .recursion import OriginalInfo as OriginalInfo
 

@@ -40,6 +40,7 @@ class Cause(StrEnum):
     NO_ERROR_BAR = "no_error_bar"  # nothing was decided for lack of a standard error
     UNSURE = "unsure"  # the drift is beyond the tolerance, but has no standard error
     DOUBTED = "doubted"  # the drift is beyond the tolerance, and its standard error is not to be trusted
+    WIDE_INTERVAL = "wide_interval"  # the drift is far beyond the tolerance, but noise could make it as large
     LOWER_BOUND = "lower_bound"  # the drift may be larger than what was measured, by an unknown amount
     NO_ROWS = "no_rows"  # nothing was measured: the window is empty
     TOO_FEW_ROWS = "too_few_rows"  # nothing was measured: too few rows for the columns
@@ -68,6 +69,8 @@ _SENTENCES = {  # causes not listed say nothing of their own
     Cause.NO_ERROR_BAR: "no error bar for this window, so nothing was decided",
     Cause.UNSURE: "drift of {drift:.3g} nats has no error bar, too few rows for that: enlarge the window",
     Cause.DOUBTED: "drift of {drift:.3g} nats is beyond the tolerance; its error bar is doubted, see the doubts",
+    Cause.WIDE_INTERVAL: "drift of {drift:.3g} nats, interval {low:.3g} to {high:.3g}, is far beyond {tolerance:.3g}; "
+    "noise alone could reach {bound:.3g}: enlarge the window to be sure",
     Cause.LOWER_BOUND: "drift is at least {drift:.3g} nats, perhaps more: the model does not hold all of it",
     Cause.NO_ROWS: _UNMEASURED,
     Cause.TOO_FEW_ROWS: _UNMEASURED,

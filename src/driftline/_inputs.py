@@ -8,11 +8,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MIN_ROWS", "Floats", "as_rows", "column_names", "columns_differ", "resolve_seed"]
+__all__ = [
+    "MIN_ROWS",
+    "Floats",
+    "as_rows",
+    "check_numbers",
+    "column_names",
+    "column_numbers",
+    "columns_differ",
+    "resolve_seed",
+]
 
 Floats = npt.NDArray[np.float64]
 
 MIN_ROWS = 10
+_ENCODE = (  # runs as it is, with the frames original and current
+    "encode it as numbers first, or let driftline do it: driftline.compare(original, current), Monitor, or, with "
+    "driftline[monitor], `from driftline.sources import as_table; from driftline.tables import TableEncoder; "
+    "encoder = TableEncoder.fit(as_table(original)); numbers = encoder.transform(as_table(current)).values`"
+)
 _LARGEST = 1e100  # squares and their sums must stay finite in double precision
 
 
@@ -23,6 +37,33 @@ def column_names(data: Any) -> list[str] | None:
         return None
     names = list(columns)
     return names if names and all(isinstance(n, str) for n in names) else None
+
+
+def column_numbers(data: Any) -> list[int] | None:
+    """Return the column labels of a frame if all of them are integers, as pandas gives them; None for other data."""
+    columns = getattr(data, "columns", None)
+    if columns is None or not hasattr(data, "to_numpy"):
+        return None
+    labels = list(columns)
+    numbers = labels and all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in labels)
+    return [int(n) for n in labels] if numbers else None
+
+
+def check_numbers(data: Any, wanted: Sequence[int] | None, what: str) -> None:
+    """Raise if a frame has integer labels in another order than the original's, which had ``wanted``.
+
+    If the original had none, labels from 0 on stand for the places of the columns.
+    """
+    present = column_numbers(data)
+    if present is None:
+        return
+    if wanted is None:
+        wanted = sorted(present)
+        if wanted != list(range(len(present))):
+            return
+    different = columns_differ(present, wanted)
+    if different:
+        raise ValueError(f"{what} does not have the columns of the original: {different}")
 
 
 def resolve_seed(random_state: Any) -> int:
@@ -90,7 +131,7 @@ def _check_names(present: list[str] | None, wanted: Sequence[str] | None, what: 
         raise ValueError(f"{what} does not have the columns of the original: {different}")
 
 
-def columns_differ(present: Sequence[str] | None, wanted: Sequence[str] | None) -> str:
+def columns_differ(present: Sequence[str | int] | None, wanted: Sequence[str | int] | None) -> str:
     """Describe how named columns differ from those wanted; empty if they do not.
 
     >>> columns_differ(["a", "c"], ["a", "b"])
@@ -146,12 +187,12 @@ def _per_column(array: np.ndarray[Any, Any], what: str, names: list[str] | None)
         column = array[:, j]
         text = next((v for v in column if isinstance(v, str | bytes)), None)
         if text is not None:
-            raise ValueError(f"{what}: column {label} holds text ({text!r}): encode it as numbers first")
+            raise ValueError(f"{what}: column {label} holds text ({text!r}): {_ENCODE}")
         try:
             out[:, j] = [np.nan if v is None or type(v).__name__ == "NAType" else float(v) for v in column]
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError  # a subclass may take other arguments
-            raise kind(f"{what}: column {label} cannot be read as numbers ({error})") from None
+            raise kind(f"{what}: column {label} cannot be read as numbers ({error}): {_ENCODE}") from None
     return out
 
 

@@ -215,3 +215,30 @@ def test_an_alarm_shows_its_policy_and_signal():
     assert repr(alarm) == (
         "<DriftAlarm(tolerance=0.02, run_length=500, warning=None, persistence=1, warm_up=0): alarm after 1 window>"
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "tolerance", "signal"),
+    [
+        (1.4, 0.4, 2.9, 0.1, "warning"),  # within the limit, since noise is so large
+        (1.4, 0.0, 2.9, 0.1, "warning"),  # fourteen times the tolerance
+        (1.4, 0.4, 2.9, 0.0, "warning"),
+        (0.15, 0.11, 0.9, 0.1, "normal"),  # hardly beyond the tolerance
+        (0.4, 0.05, 0.9, 0.1, "normal"),
+        (1.4, 0.4, 2.9, 0.8, "normal"),
+    ],
+)
+def test_a_large_drift_with_a_wide_interval_is_not_normal(value, low, high, tolerance, signal):
+    wide = Estimate(value, 0.6, low, high, 0.95, noise=0.8, noise_std=0.7, shared=0.3, slope=1.0)
+    decision = DriftAlarm(tolerance=tolerance).update(wide)
+    assert decision.drift.warning > value
+    assert decision.signal == signal
+    assert (decision.causes == (Cause.WIDE_INTERVAL,)) == (signal == "warning")
+    if signal == "warning":
+        assert f"drift of 1.4 nats, interval {low:.3g} to 2.9, is far beyond {tolerance:.3g}" in decision.reason
+    assert DriftAlarm(tolerance=tolerance, warm_up=1).update(wide).signal == "normal"
+
+
+def test_a_bare_number_is_refused_with_a_way_to_give_it():
+    with pytest.raises(TypeError, match=r"must be an Estimate, not float: .* driftline.Estimate\(value, std_error"):
+        DriftAlarm().update(0.5)

@@ -4,6 +4,7 @@ import json
 
 import jsonschema
 
+import driftline
 from driftline.cli import run
 from driftline.monitor._records import RECORD_SCHEMA
 
@@ -13,6 +14,8 @@ def test_compare(copy, said):
     found = json.loads(said()[0])
     jsonschema.validate(found, RECORD_SCHEMA)
     assert found["columns"][0]["column"] == "age"
+    same = driftline.compare("first.csv", "last.csv", name="first.csv").to_dict()
+    assert {**same, "seconds": 0.0} == {**found, "seconds": 0.0}
     truth = 0.5  # ages moved by one standard deviation
     assert (
         abs(found["divergences"]["reverse_kl"]["value"] - truth) < 4 * found["divergences"]["reverse_kl"]["std_error"]

@@ -16,7 +16,7 @@ from driftline.monitor import Monitor, Record, Settings, settings_of
     ("arguments", "message"),
     [
         (["watch"], "say what to watch"),
-        (["watch", "people.csv"], "--window 5000 (rows), or --time-column ts --every 1d"),
+        (["watch", "-"], "--window 5000 (rows), or --time-column ts --every 1d"),
         (["watch", "people.csv", "--time-column", "ts"], "--time-column ts --every 1d"),
         (["watch", "people.csv", "--every", "1d"], "need both --time-column and --every: --time-column is missing"),
         (["watch", "people.csv", "--window", "300", "--every", "1d"], "exclude each other"),

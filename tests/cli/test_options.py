@@ -80,7 +80,7 @@ def test_any_config_is_a_plan_or_a_clear_error(tmp_path_factory, values):
     except ValueError:
         return
     assert isinstance(plan, Plan)
-    assert "window" in plan.settings or "every" in plan.settings
+    assert "every" in plan.settings or "time_column" not in plan.settings
 
 
 def test_a_report_that_cannot_be_written_is_refused_at_once(copy, said, monkeypatch):

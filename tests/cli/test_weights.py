@@ -1,5 +1,6 @@
 """``driftline weights``: rows of any format, weighted as the monitor would, in any format."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -86,3 +87,44 @@ def test_an_error_names_the_file_and_the_originals(copy, said, people):
 def test_a_report_has_the_suffix_of_its_format(copy, said, option, suffix):
     assert run(["report", "run.driftline", option, "page.pdf"]) == 2
     assert said()[1] == f"driftline: {option} page.pdf: its name must end in {suffix}\n"
+
+
+def test_columns_that_the_run_does_not_know_are_passed_on_and_said(copy, said, people):
+    rows = people(1007).assign(label=range(300), **{"=sum": "x"})
+    rows.to_csv("rows.csv", index=False)
+    assert run(["weights", "run.driftline", "rows.csv", "--out", "w.csv"]) == 0
+    assert "driftline: not in the first window, and not counted: 'label', '=sum'\n" in said()[1]
+    found = pd.read_csv("w.csv")
+    assert found["label"].tolist() == list(range(300))
+    rows.drop(columns=["label", "=sum"]).to_csv("plain.csv", index=False)
+    assert run(["weights", "run.driftline", "plain.csv", "--out", "v.csv"]) == 0
+    assert found["weight"].tolist() == pd.read_csv("v.csv")["weight"].tolist()
+
+
+def test_warnings_of_python_become_lines(copy, said, people, monkeypatch, recwarn):
+    score = Monitor.score
+
+    def noisy(self, frame, original=None):
+        warnings.warn("overflow somewhere", RuntimeWarning, stacklevel=1)
+        return score(self, frame, original)
+
+    monkeypatch.setattr(Monitor, "score", noisy)
+    people(1008).to_csv("rows.csv", index=False)
+    assert run(["weights", "run.driftline", "rows.csv", "--out", "w.csv"]) == 0
+    assert "driftline: overflow somewhere\n" in said()[1]
+    assert not recwarn.list
+
+
+def test_formulas_are_neutralised_if_asked(copy, said, people):
+    names = ["=1+1", "-5", "+x", "@cmd", "-1e5", "plain", "\t=1", None]
+    rows = people(1009).assign(**{"=name": [names[k % 8] for k in range(300)]})
+    rows.to_csv("rows.csv", index=False)
+    assert run(["weights", "run.driftline", "rows.csv", "--out", "w.csv", "--escape-formulas"]) == 0
+    found = pd.read_csv("w.csv")
+    assert found["'=name"].fillna("").tolist()[:8] == ["'=1+1", "-5", "'+x", "'@cmd", "-1e5", "plain", "'\t=1", ""]
+    assert found["age"].tolist() == rows["age"].tolist()  # numbers below 0, too, stay numbers
+    assert run(["weights", "run.driftline", "rows.csv", "--out", "w.csv"]) == 0
+    assert pd.read_csv("w.csv")["=name"][0] == "=1+1"  # off by default
+    said()
+    assert run(["weights", "run.driftline", "rows.csv", "--out", "w.parquet", "--escape-formulas"]) == 2
+    assert "--escape-formulas is for CSV files" in said()[1]

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import chi2, ncx2
 
-from driftline.inference import Law, law_of, quantiles, tail
+from driftline.inference import Doubt, DoubtCode, Estimate, Law, law_of, quantiles, tail
 
 
 @pytest.mark.parametrize("dof", [1.0, 4.0, 15.0, 130.0, 2000.0])
@@ -75,3 +75,25 @@ def test_truths_are_found_where_the_tail_turns_from_exact_to_approximate(dof):
             wanted = law.above(reading, 0.0) < chances
             assert ((found > 0.0) == wanted).all(), reading
             assert (np.abs(law.above(reading, found) - chances)[wanted] < 0.01).all(), reading
+
+
+def test_an_estimate_is_ordered_and_formatted_as_its_value():
+    small, large = Estimate(0.05, 0.01, 0.03, 0.07, 0.95), Estimate(0.42, 0.02, 0.38, 0.46, 0.95)
+    assert small < 0.1 < large
+    assert large > small
+    assert large >= np.float64(0.42)
+    assert 0.42 <= large <= 0.42
+    assert sorted([large, small]) == [small, large]
+    assert (f"{large:.3f}", f"{large:>8.1%}", f"{large}", round(large, 1)) == ("0.420", "   42.0%", str(large), 0.4)
+    assert np.array([small, large], dtype=float).tolist() == [0.05, 0.42]
+    unknown = Estimate(float("nan"), 0.1, 0.0, 1.0, 0.95)
+    assert not unknown > 0.1
+    assert not unknown < 0.1
+    assert large != 0.42  # equal only if the interval is, too
+    with pytest.raises(TypeError, match="'>' not supported"):
+        large > "0.1"  # noqa: B015
+
+
+def test_the_representation_of_an_estimate_is_short_and_names_its_doubts():
+    doubted = Estimate(0.42, float("nan"), 0, 1, 0.95, doubts=(Doubt(DoubtCode.FEW_ROWS, "few rows"),))
+    assert repr(doubted) == "<Estimate 0.42 (no interval); doubts: few_rows>"

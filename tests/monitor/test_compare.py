@@ -2,11 +2,15 @@
 
 import math
 
+import numpy as np
+import pandas as pd
 import pytest
 
+import driftline
 from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
-from driftline.monitor._compare import _judged
+from driftline.monitor import compare
+from driftline.monitor._compare import _signal
 
 
 @pytest.mark.parametrize(
@@ -19,4 +23,27 @@ from driftline.monitor._compare import _judged
     ],
 )
 def test_nothing_but_an_interval_within_the_tolerance_is_normal(low, high, signal, cause):
-    assert _judged(Estimate(0.03, 0.01, low, high, 0.95), 0.1, math.isnan(low)) == (signal, cause)
+    assert _signal(Estimate(0.03, 0.01, low, high, 0.95), 0.1, math.isnan(low)) == (signal, cause)
+
+
+def test_frames_and_arrays_are_compared_as_files_are():
+    rng = np.random.default_rng(0)
+    then = pd.DataFrame({"x": rng.normal(size=1000), "kind": rng.choice(["a", "b"], 1000)})
+    now = then.assign(x=rng.normal(1.0, 1.0, 1000))
+    record = compare(then, now, name="train", tolerance=0.05, drop=["kind"])
+    assert (record.signal, record.original, record.columns[0].column) == (Signal.ALARM, "train", "x")
+    assert driftline.compare(then[["x"]].to_numpy(), now[["x"]].to_numpy(), tolerance=5.0).signal == Signal.NORMAL
+    with pytest.raises(ValueError, match=r"current must have two dimensions \(rows, columns\), got shape \(1000,\)"):
+        compare(then[["x"]].to_numpy(), now["x"].to_numpy())
+    with pytest.raises(ValueError, match="'toleranze' is not a setting"):
+        compare(then, now, toleranze=1)
+
+
+def test_values_that_no_row_had_are_an_alarm_in_a_single_look_too():
+    rng = np.random.default_rng(0)
+    then = pd.DataFrame({"x": rng.normal(size=1000), "kind": rng.choice(["a", "b"], 1000)})
+    now = then.copy()
+    now.loc[800:, "kind"] = "c"  # a block at the end: there is no interval
+    record = compare(then, now)
+    assert record.signal == Signal.ALARM
+    assert record.causes[-1] == Cause.NEW_VALUES

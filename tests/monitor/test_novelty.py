@@ -7,15 +7,15 @@ import pyarrow as pa
 import pytest
 
 from driftline import Monitor
-from driftline.alarms import Signal
+from driftline.alarms import Cause, Signal
 from driftline.inference import terms
 from driftline.monitor._novelty import constants, novelty
 
 
-def asked(share, rows=1000, kind="reverse_kl", lag=0, now=1000):
+def asked(share, rows=1000, kind="reverse_kl", now=1000):
     then, values = np.zeros((rows, 1)), np.zeros((now, 1))
     values[: round(share * now)] = 1.0
-    return novelty(constants(["x"], then), rows, ["x"], values, kind=kind, run_length=1000, lag=lag)
+    return novelty(constants(["x"], then), rows, ["x"], values, kind=kind, run_length=1000)
 
 
 def test_no_values_no_novelty():
@@ -49,8 +49,31 @@ def test_the_bound_is_below_the_truth(kind):
     assert above <= 5
 
 
-def test_dependent_rows_say_less():
-    assert asked(1.0, lag=16).least < asked(1.0).least
+def test_copies_say_less_and_the_order_of_rows_says_nothing():
+    rng = np.random.default_rng(0)
+    values = np.column_stack([rng.normal(size=1000), np.arange(1000) >= 700])
+
+    def least(now):
+        return novelty({"y": 0.0}, 1000, ["x", "y"], now, kind="reverse_kl", run_length=1000).least
+
+    assert least(values) == least(rng.permutation(values)) == asked(0.3).least
+    assert least(np.repeat(values[::10], 10, axis=0)) < least(values)
+
+
+def test_a_block_of_new_values_is_an_alarm_as_the_same_rows_shuffled_are():
+    """900 of 5000 rows at the end: sorted, they are worth six effective rows, which hid them."""
+    rng = np.random.default_rng(0)
+
+    def window(new, shuffled):
+        kinds = np.array(["a", "b", "c"])[np.where(np.arange(5000) >= 5000 - new, 2, rng.integers(0, 2, 5000))]
+        order = rng.permutation(5000) if shuffled else np.arange(5000)
+        return pa.table({"x": rng.normal(size=5000), "kind": kinds[order]})
+
+    for shuffled in (False, True):
+        with Monitor(window=5000) as monitor:
+            records = list(monitor.watch(window(new, shuffled) for new in (0, 0, 900)))
+        assert [r.signal for r in records] == [Signal.NORMAL, Signal.NORMAL, Signal.ALARM]
+        assert Cause.NEW_VALUES in records[-1].causes
 
 
 def _table(rng, rows, share, constant=0.0):

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -87,3 +88,6 @@ def test_places_are_times_where_all_windows_have_them(runs):
     odd = [runs.original(), runs.record(1, 0.1, start="some day")]
     assert timeline(odd, runs.WEEKLY).places == (0.0, 1.0)
     assert timeline([runs.original(runs.ROWS)], runs.ROWS).label == "window, 5,000 rows each"
+    own = timeline([replace(records[0], start=None, end=None), records[1]], runs.WEEKLY)  # a table of its own
+    assert own.by_time
+    assert own.places[0] < own.spans[1][0]

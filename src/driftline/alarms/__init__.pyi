@@ -1,3 +1,4 @@
+from ._caution import is_withheld as is_withheld
 from ._decisions import AlarmMemory as AlarmMemory
 from ._decisions import AlarmPolicy as AlarmPolicy
 from ._decisions import Cause as Cause
@@ -6,5 +7,4 @@ from ._decisions import DriftAlarm as DriftAlarm
 from ._decisions import Look as Look
 from ._decisions import Signal as Signal
 from ._decisions import decide as decide
-from ._decisions import is_withheld as is_withheld
 from ._limits import limit as limit

@@ -17,8 +17,9 @@ import numpy as np
 
 from driftline._causes import Cause, Signal, reason
 from driftline._errors import Option, OptionError
+from driftline.alarms._caution import caution, is_withheld
 from driftline.alarms._limits import has_law, limit, quiet_law
-from driftline.inference import WITHHOLDING, DoubtCode, Estimate
+from driftline.inference import Estimate
 
 __all__ = [
     "AlarmMemory",
@@ -29,10 +30,8 @@ __all__ = [
     "Look",
     "Signal",
     "decide",
-    "is_withheld",
 ]
 
-_ROUGH = (DoubtCode.OUTLIER, DoubtCode.NOISE_UNKNOWN, DoubtCode.EXTRAPOLATED)  # an error bar is rough with these
 _TOGETHER = 1.7  # factor on the run length of each of two looks: 2 if they were independent, but they share a window
 
 
@@ -137,13 +136,9 @@ def _estimate(given: object, name: str) -> None:
     if not isinstance(given, Estimate):
         raise TypeError(
             f"{name} must be an Estimate, not {type(given).__name__}: pass what est.divergence() and "
-            "est.step_divergence() return, since limits need their error bars"
+            "est.step_divergence() return, since limits need their error bars; a number of your own needs its standard "
+            "error and interval: driftline.Estimate(value, std_error, low, high, 0.95)"
         )
-
-
-def is_withheld(estimate: Estimate) -> bool:
-    """Say whether an interval was withheld: rows are too few, repeat or depend on each other, or nothing varies."""
-    return math.isnan(estimate.std_error) and any(doubt.code in WITHHOLDING for doubt in estimate.doubts)
 
 
 def _look(
@@ -216,18 +211,19 @@ def decide(
 
 
 def _cautious(decision: Decision, divergence: Estimate, policy: AlarmPolicy) -> Decision:
-    """Return a warning where nobody knows whether the drift is within the tolerance, though no limit is exceeded.
-
-    A lower bound may be of any drift, and an error bar that one row or one assumption makes is no reason for calm.
-    """
-    if decision.signal != Signal.NORMAL:
+    """Return a warning where nobody knows whether the drift is within the tolerance, though no limit is exceeded."""
+    cause = caution(divergence, policy.tolerance) if decision.signal == Signal.NORMAL else None
+    if cause is None:
         return decision
-    rough = divergence.value > policy.tolerance and any(doubt.code in _ROUGH for doubt in divergence.doubts)
-    if not (divergence.lower_bound or rough):
-        return decision
-    causes = (Cause.LOWER_BOUND if divergence.lower_bound else Cause.DOUBTED,)
-    why = reason(causes, drift=max(divergence.value, 0.0))
-    return decision._replace(signal=Signal.WARNING, causes=causes, reason=why)
+    why = reason(
+        (cause,),
+        drift=max(divergence.value, 0.0),
+        low=divergence.low,
+        high=divergence.high,
+        tolerance=policy.tolerance,
+        bound=decision.drift.bound,
+    )
+    return decision._replace(signal=Signal.WARNING, causes=(cause,), reason=why)
 
 
 def _exceeded(drift: Look, change: Look | None, policy: AlarmPolicy) -> tuple[Cause, ...]:

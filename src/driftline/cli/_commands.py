@@ -145,6 +145,13 @@ def weights(
     ],
     original: OneOriginal = None,
     format: OfFormat = None,
+    escape_formulas: Annotated[
+        bool,
+        typer.Option(
+            "--escape-formulas",
+            help="In a CSV file, put ' before text that begins with = + - or @, so that spreadsheets do not run it.",
+        ),
+    ] = False,
 ) -> int:
     """Append log_ratio and weight to the rows of a file: with these weights, current rows stand in for the original.
 
@@ -153,10 +160,12 @@ def weights(
     from driftline._wording import clean
     from driftline.cli._weights import write_weights
 
-    written, doubts = write_weights(tracker, file, out, original, format)
-    typer.echo(clean(written))
-    for doubt in doubts:
+    written = write_weights(tracker, file, out, original, format, escape_formulas)
+    typer.echo(clean(written.sentence))
+    for doubt in written.doubts:
         complain(f"these weights are not to be trusted: {doubt}")
+    for remark in written.remarks:
+        complain(remark)
     return 0
 
 
@@ -204,9 +213,7 @@ def compare(
     from driftline.monitor import compare as compared
     from driftline.sources import read_whole
 
-    # the window is the whole of B
-    settings = Settings(window=10**9, **listed(given))
-    record = compared(read_whole(a, format), read_whole(b, format), settings, a)
+    record = compared(read_whole(a, format), read_whole(b, format), name=a, **listed(given))
     if json:
         typer.echo(record.to_json())
     else:

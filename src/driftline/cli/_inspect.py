@@ -140,8 +140,11 @@ def _print(inside: Inspection, encoder: TableEncoder, arrays: bool, console: Con
     console.print()
     for held in inside.held:
         known = f"the {held.rows:,} rows of window {held.window}"
-        own = f"the {held.rows:,} rows it joined with; they go with the next window"
+        own = f"the {held.rows:,} rows it joined with; they go with the next window that is measured"
         say(console, f"rows held for {held.original}: {own if held.is_original else known}")
+    if inside.skipped_in_a_row:
+        were = "was" if inside.skipped_in_a_row == 1 else "were"
+        say(console, f"the last {counted(inside.skipped_in_a_row, 'window')} {were} skipped: these rows stay meanwhile")
     zero = "all zero" if inside.free_is_zero else "NOT all zero"
     say(console, f"unused pages of the file: {inside.free_pages}, {zero}; log beside it: {inside.log_bytes:,} bytes")
 

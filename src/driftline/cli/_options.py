@@ -58,6 +58,11 @@ def _check_report(name: str, value: str) -> None:
         raise OptionError("{option}: the folder {folder} cannot be written to", option=given, folder=path.parent)
 
 
+def _check_file(name: str, value: str) -> None:
+    if value == "-":
+        raise OptionError("{option}: name a file, standard input is read once", option=Option(name, value))
+
+
 @dataclass(frozen=True)
 class Plan:
     """Task of ``driftline watch``: its own options, and the given settings of the run.
@@ -116,6 +121,14 @@ class Plan:
     )
     json: bool = setting(False, help="Print one JSON Record per line, and nothing else.", panel=Panel.RESULTS)
     fail_on: FailOn = setting(FailOn.NEVER, help=FAIL_ON, panel=Panel.RESULTS)
+    original_file: str | None = setting(
+        None,
+        help="File with the original, such as the training data.",
+        panel=Panel.READING,
+        metavar="FILE",
+        check=_check_file,
+        if_missing="the first window is the original",
+    )
     original: str | None = setting(
         None,
         help="Original whose signal counts for --fail-on.",
@@ -127,9 +140,15 @@ class Plan:
     def __post_init__(self) -> None:
         check_settings(self)
 
+    @property
+    def unsized(self) -> bool:
+        """Whether nothing was said about the length of windows."""
+        return "window" not in self.settings and "every" not in self.settings
+
 
 OPTIONS: Mapping[str, Setting] = {**settings_of(Settings), **settings_of(Plan)}
 _WINDOWS = "say how long a window is: --window 5000 (rows), or --time-column ts --every 1d"
+_NO_GUESS = "; it is guessed for files only, whose rows can be counted"
 
 
 def names(values: Iterable[str] | None) -> tuple[str, ...] | None:
@@ -171,10 +190,19 @@ def plan_of(given: Mapping[str, Any], config: str | None = None) -> Plan:
     with spelt(config, keys):
         plan = Plan(**own, settings=settings, keys=keys)
         if plan.tracker is None or not Path(plan.tracker).exists():
-            if "window" not in settings and "every" not in settings:
-                raise ValueError(_WINDOWS)
-            Settings(**settings)  # before anything is read
+            if plan.unsized:
+                if "time_column" in settings or is_pipe(plan.source):
+                    raise ValueError(_WINDOWS + (_NO_GUESS if is_pipe(plan.source) else ""))
+                Settings(**settings, window=10**9)  # checked before anything is read; the window is guessed later
+            else:
+                Settings(**settings)
     return plan
+
+
+def is_pipe(source: str) -> bool:
+    """Say whether rows of a source can be read only once."""
+    path = Path(source)
+    return source == "-" or path.is_fifo() or path.is_char_device()
 
 
 def configured(path: Path, options: Mapping[str, Setting] = OPTIONS) -> dict[str, Any]:

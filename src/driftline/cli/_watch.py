@@ -13,6 +13,7 @@ from rich.console import Console
 from driftline._errors import Option
 from driftline._extras import needs
 from driftline._wording import counted
+from driftline.cli._begin import beginning
 from driftline.cli._errors import check_original, code_of, complain
 from driftline.cli._options import Plan
 from driftline.monitor import FIRST, Monitor, Record
@@ -30,21 +31,28 @@ def watch(plan: Plan, console: Console) -> int:
         needs("matplotlib", Option("report", plan.report))
     if plan.tracker is None or not Path(plan.tracker).exists():  # before a file is created
         check_original(plan.original, [FIRST])
-    with Monitor(plan.tracker, **plan.settings) as monitor:
+    begun = beginning(plan)
+    with Monitor(plan.tracker, original=begun.original, **begun.settings) as monitor:
+        begun.check(plan, monitor)
         past, stopped = monitor.records, 0
         check_original(plan.original, [original.name for original in monitor.originals] or [FIRST])
         source = open_source(plan.source, follow=plan.follow, poll=plan.poll, format=plan.format, replay=plan.replay)
-        view, reading = _view(plan, monitor, source, console, past), _Reading(plan, monitor, source)
+        view, reading = _view(plan, monitor, source, console, past, begun.heading), _Reading(plan, monitor, source)
         try:
             with view, _logged(view):
+                if begun.remark:
+                    (complain if plan.json else view.note)(begun.remark)
                 show(monitor, view, reading)
         except KeyboardInterrupt as interrupt:
             stopped = code_of(interrupt)
         except TableError as error:
             window = max((record.window + 1 for record in view.records), default=0)
-            where, said = view.heading.source, error.message
+            where = plan.original_file if monitor.encoder is None and begun.original else view.heading.source
+            said = error.message
             raise TableError("{source}, window {window}: {said}", source=where, window=window, said=said) from None
         records, new = view.records, view.records[len(past) :]
+        if not records and not stopped and monitor.too_few is not None:
+            raise monitor.too_few
         found = _findings(plan, monitor) if records else None
         for line in _last_words(plan, monitor, records, found, bool(new), reading.ended):
             complain(line) if plan.json else say(console, line)
@@ -76,10 +84,12 @@ class _Reading:
         self.ended = True
 
 
-def _view(plan: Plan, monitor: Monitor, source: Source, console: Console, past: tuple[Record, ...]) -> View:
+def _view(
+    plan: Plan, monitor: Monitor, source: Source, console: Console, past: tuple[Record, ...], original: str
+) -> View:
     kind = JsonLines if plan.json else Screen if console.is_terminal else Lines
     total = source.rows if kind is Screen else None  # for its progress bar; the files' metadata are read for that
-    return kind(heading(monitor.settings, source.name, plan.tracker, total), console, past)
+    return kind(heading(monitor.settings, source.name, plan.tracker, total, original), console, past)
 
 
 def _findings(plan: Plan, monitor: Monitor) -> Findings | None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from driftline._errors import Option, OptionError
 from driftline._wording import bounds, clean, counted, precise, whole
 from driftline.alarms import Signal
 from driftline.cli._errors import about, check_original
+from driftline.cli._formulas import neutralised
 from driftline.inference import Estimate
 from driftline.monitor import Monitor, Record
 from driftline.sources import SourceError, Writer, open_source, open_writer
@@ -23,35 +27,55 @@ __all__ = ["print_comparison", "write_weights"]
 _ADDED = ("log_ratio", "weight")
 
 
+class Written(NamedTuple):
+    """What was written: a sentence that names the original, doubts about the weights, and other remarks."""
+
+    sentence: str
+    doubts: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
 def write_weights(
-    tracker: str, path: str, out: str, original: str | None, format: str | None
-) -> tuple[str, tuple[str, ...]]:
+    tracker: str, path: str, out: str, original: str | None, format: str | None, escape_formulas: bool = False
+) -> Written:
     """Write the rows of a file with ``log_ratio`` and ``weight`` appended, batch by batch.
 
-    Returns:
-        a sentence about them that names the original, and the reasons not to trust the weights
+    Warnings of other libraries become remarks: a command says everything in lines of its own.
     """
     if Path(out).exists() and Path(path).exists() and os.path.samefile(out, path):
         raise ValueError(f"{out} is the file that is read: write to another one")
-    rows, doubts = 0, dict[str, None]()  # each batch has the same doubts
-    with Monitor.open(tracker, readonly=True) as monitor:
+    if escape_formulas and Path(out.removesuffix(".gz")).suffix.lower() not in (".csv", ".tsv"):
+        raise OptionError("{option} is for CSV files, which spreadsheets open", option=Option("escape_formulas"))
+    rows, doubts, remarks = 0, dict[str, None](), dict[str, None]()  # each batch has the same ones
+    with Monitor.open(tracker, readonly=True) as monitor, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         names = [each.name for each in monitor.originals]
         check_original(original, names)
         with _writer(out) as writer, about(path):
             for batch in open_source(path, format=format).batches():
-                taken = [name for name in _ADDED if name in batch.table.column_names]
+                table, further = batch.table, _further(batch.table, monitor)
+                taken = [name for name in _ADDED if name in table.column_names]
                 if taken:
                     raise ValueError(f"{path} has a column {taken[0]!r} already")
-                scores = monitor.score(batch.rows, original)
+                scores = monitor.score(batch.rows.holding(table.drop_columns(further)), original)
                 doubts |= dict.fromkeys(map(str, scores.doubts))
-                table = batch.table
+                if further:
+                    remarks[f"not in the first window, and not counted: {', '.join(map(repr, further))}"] = None
                 for name, values in zip(_ADDED, (scores.log_ratio, scores.weights), strict=True):
                     table = table.append_column(name, pa.array(values))
-                writer.write(table)
+                writer.write(neutralised(table) if escape_formulas else table)
                 rows += table.num_rows
-    return f"{counted(rows, 'row')} in {out}, weighted to stand in for the original {original or names[0]!r}", tuple(
-        doubts
-    )
+    remarks |= dict.fromkeys(str(each.message) for each in caught)
+    sentence = f"{counted(rows, 'row')} in {out}, weighted to stand in for the original {original or names[0]!r}"
+    return Written(sentence, tuple(doubts), tuple(remarks))
+
+
+def _further(table: pa.Table, monitor: Monitor) -> list[str]:
+    """Return columns that the run does not know: they are passed on, and say nothing about the drift."""
+    encoder = monitor.encoder
+    assert encoder is not None  # a tracker without a window is refused
+    known = {column.name for column in encoder.columns} | set(encoder.skipped)
+    return [name for name in table.column_names if name not in known and name not in _ADDED]
 
 
 def _writer(out: str) -> Writer:

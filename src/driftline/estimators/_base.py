@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from driftline import recursion
-from driftline._inputs import MIN_ROWS, Floats, as_rows, resolve_seed
+from driftline._inputs import MIN_ROWS, Floats, as_rows, check_numbers, resolve_seed
 from driftline.estimators._files import dump_estimator, parse_estimator
 from driftline.estimators._warnings import warn_of
 from driftline.files import StateFileError, replacing
@@ -52,6 +52,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
     random_state: int | None
     progress: Progress | None
     _state: State
+    _numbers: list[int] | None = None  # labels of the original's columns, if they are integers; not in a saved file
 
     def _settings(self, seed: int, originals: int = 1) -> StepSettings:
         """Return the parameters, checked and resolved."""
@@ -108,6 +109,7 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
             del self.feature_names_in_
 
     def _rows(self, data: Any, what: str, *, min_rows: int = MIN_ROWS, copy: bool = True) -> Floats:
+        check_numbers(data, self._numbers, what)
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         return as_rows(
             data,
@@ -154,11 +156,19 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         self, kind: str | Generator, X: Any, original: str | None, level: float, *, of_step: bool
     ) -> Estimate:
         track = self._track(original)
+        if track.step_log_ratio.size == 0 and not recursion.has_past(track.current):
+            raise ValueError("no step has been taken yet, so nothing is known: call partial_fit with a window first")
         rows = None if X is None else self._rows(X, "X", min_rows=2, copy=False)
         settings = None if X is None else self._settings(self.seed_)
         estimate = recursion.divergence(track, kind, level, of_step=of_step, rows=rows, settings=settings)
         warn_of(estimate.doubts)
         return estimate
+
+    def _score(self, samples: Any, current: Any, original: str | None) -> float:
+        track = self._read(original)
+        then = recursion.log_ratio(track, self._rows(samples, "original", min_rows=1, copy=False)).values
+        now = recursion.log_ratio(track, self._rows(current, "current", min_rows=1, copy=False)).values
+        return float(np.log(2.0) - 0.5 * (np.logaddexp(0.0, -then).mean() + np.logaddexp(0.0, now).mean()))
 
     def _attribution(
         self, original: str | None, level: float, groups: Mapping[str, Sequence[str | int]] | None

@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from driftline._inputs import Floats, as_rows, column_names
+from driftline._inputs import Floats, as_rows, column_names, column_numbers
 from driftline.estimators._base import RatioEstimator, at_least_zero
 from driftline.fitting import ModuleFactory, Objective, Progress, Stacked, Training
 from driftline.inference import Attribution, Estimate, Generator
@@ -170,6 +170,7 @@ class ContinualDensityRatio(RatioEstimator):
         self._policy()
         state = start(as_rows(original, "original"), settings, name)
         self._adopt(state, seed, names)
+        self._numbers = column_numbers(original)
         return self
 
     def partial_fit(self, window: Any, y: object = None, *, before: Any = None) -> Self:
@@ -244,6 +245,7 @@ class ContinualDensityRatio(RatioEstimator):
                 )
         state = restart(self._state, rows, self._settings(self.seed_, len(tracks)))
         self._adopt(state, self.seed_, names)
+        self._numbers = column_numbers(next(iter(given.values())))
         self.n_features_in_ = cast(int, width)
         return self
 
@@ -284,7 +286,7 @@ class ContinualDensityRatio(RatioEstimator):
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         twin = type(self)(**self.get_params(deep=False))
         twin._adopt(self._state, self.seed_, names)
-        twin.n_features_in_, twin.info_ = self.n_features_in_, self.info_
+        twin.n_features_in_, twin.info_, twin._numbers = self.n_features_in_, self.info_, self._numbers
         return twin
 
     def widen(self, hidden: Sequence[int]) -> Self:
@@ -317,6 +319,22 @@ class ContinualDensityRatio(RatioEstimator):
     ) -> Estimate:
         """Estimate an f-divergence between the anchor window of the last step and the current window."""
         return self._divergence(kind, None, original, level, of_step=True)
+
+    def score(self, samples: Any, current: Any, original: str | None = None) -> float:
+        """Return how well the ratio tells held-out rows apart, those of the original and those of the last window.
+
+        Higher is better: see :meth:`DensityRatio.score`. Cross-validation cannot know a stream. To choose a model, keep
+        aside some rows of the original and of each window, and compare the scores of estimators that have followed the
+        same windows without them.
+
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> est = ContinualDensityRatio(random_state=0).fit(rng.normal(0, 1, (1000, 2)))
+        >>> est = est.partial_fit(rng.normal(1, 1, (1000, 2)))
+        >>> round(est.score(rng.normal(0, 1, (500, 2)), rng.normal(1, 1, (500, 2))), 1)  # Jensen-Shannon: 0.20
+        0.2
+        """
+        return self._score(samples, current, original)
 
     def attribution(
         self,

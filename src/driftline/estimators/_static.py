@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from driftline._inputs import Floats, as_rows, column_names
+from driftline._inputs import Floats, as_rows, check_numbers, column_names, column_numbers
 from driftline.estimators._base import RatioEstimator
 from driftline.fitting import ModuleFactory, Objective, Progress, Training
 from driftline.inference import Attribution, Estimate, Generator
@@ -74,11 +74,13 @@ class DensityRatio(RatioEstimator):
         seed = self._seed()
         names = column_names(original)
         settings = replace(self._settings(seed), names=None if names is None else tuple(names))
-        rows = as_rows(original, "original")
+        numbers, rows = column_numbers(original), as_rows(original, "original")
+        check_numbers(current, numbers, "current")
         window = as_rows(current, "current", names=names, width=rows.shape[1])
         state, info = step(start(rows, settings), {"original": window}, settings, Policy())
         self._warn(info, several=False)
         self._adopt(state, seed, names)
+        self._numbers = numbers
         self.info_: OriginalInfo = info.originals["original"]
         return self
 
@@ -93,6 +95,25 @@ class DensityRatio(RatioEstimator):
     def divergence(self, kind: str | Generator = "reverse_kl", X: Any = None, *, level: float = 0.95) -> Estimate:
         """Estimate an f-divergence over the current sample, or over further rows ``X`` of the current distribution."""
         return self._divergence(kind, X, None, level, of_step=False)
+
+    def score(self, original: Any, current: Any) -> float:
+        """Return how well the ratio tells held-out rows of the two samples apart, for model selection.
+
+        Higher is better. It is the held-out objective of the logistic loss, in nats, whatever the estimator's own
+        objective is: 0 for a ratio of 1, and at most the Jensen-Shannon divergence on average, which the true ratio
+        reaches.
+
+        scikit-learn's cross-validation takes the current sample for ``y``, and so needs samples of the same size:
+
+        >>> import numpy as np
+        >>> from sklearn.model_selection import GridSearchCV
+        >>> rng = np.random.default_rng(0)
+        >>> original, current = rng.normal(0, 1, (600, 2)), rng.normal(0, 2, (600, 2))
+        >>> search = GridSearchCV(DensityRatio(random_state=0), {"model": ["linear", "quadratic"]}, cv=3)
+        >>> search.fit(original, current).best_params_
+        {'model': 'quadratic'}
+        """
+        return self._score(original, current, None)
 
     def attribution(
         self, *, level: float = 0.95, groups: Mapping[str, Sequence[str | int]] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from numbers import Real
 
 from driftline.inference._doubts import Doubt
 
@@ -13,6 +14,9 @@ __all__ = ["Estimate", "opened", "withheld"]
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """A value with its standard error and the interval ``[low, high]`` of the stated level.
+
+    It is ordered and formatted as its value is, ``est > 0.1``, ``f"{est:.3f}"``, ``float(est)``; two are equal only if
+    everything about them is.
 
     Attributes:
         noise: mean reading of the same rows with no drift at all; it is subtracted, so that without drift ``value``
@@ -32,6 +36,11 @@ class Estimate:
     1.25 ± 0.1 (95% interval 1.054 to 1.446; at least 0.62 whatever the model)
     >>> print(opened(Estimate(0.25, 0.1, 0.054, 0.446, 0.95), most=1.0))
     at least 0.25 ± 0.1 (95% interval from 0.054)
+    >>> estimate = Estimate(1.25, 0.1, 1.054, 1.446, 0.95)
+    >>> estimate
+    <Estimate 1.25 ± 0.1 (95% interval 1.054 to 1.446)>
+    >>> f"{estimate:.3f}", estimate > 0.1, max(estimate, 0.0) is estimate, round(estimate, 1)
+    ('1.250', True, True, 1.2)
     """
 
     value: float
@@ -55,6 +64,33 @@ class Estimate:
     def __float__(self) -> float:
         return self.value
 
+    def __round__(self, digits: int | None = None) -> float:
+        return round(self.value, digits)
+
+    def __lt__(self, other: object) -> bool:
+        number = _number(other)
+        return NotImplemented if number is None else self.value < number
+
+    def __le__(self, other: object) -> bool:
+        number = _number(other)
+        return NotImplemented if number is None else self.value <= number
+
+    def __gt__(self, other: object) -> bool:
+        number = _number(other)
+        return NotImplemented if number is None else self.value > number
+
+    def __ge__(self, other: object) -> bool:
+        number = _number(other)
+        return NotImplemented if number is None else self.value >= number
+
+    def __format__(self, spec: str) -> str:
+        """Format the value; without a specification, everything that :func:`str` says."""
+        return format(self.value, spec) if spec else str(self)
+
+    def __repr__(self) -> str:
+        doubts = ", ".join(str(doubt.code) for doubt in self.doubts)
+        return f"<Estimate {self}{'; doubts: ' + doubts if doubts else ''}>"
+
     def __str__(self) -> str:
         least = f"; at least {self.floor:.4g} whatever the model" if self.has_floor else ""
         if not math.isfinite(self.std_error):
@@ -63,6 +99,13 @@ class Estimate:
         if self.lower_bound or not math.isfinite(self.high):  # Records keep no upper end of a lower bound
             return f"at least {self.value:.4g} ± {self.std_error:.2g} ({level} interval from {self.low:.4g}{least})"
         return f"{self.value:.4g} ± {self.std_error:.2g} ({level} interval {self.low:.4g} to {self.high:.4g}{least})"
+
+
+def _number(other: object) -> float | None:
+    """Return the number that an estimate is compared with; None if it is not one."""
+    if isinstance(other, Estimate):
+        return other.value
+    return float(other) if isinstance(other, Real) else None
 
 
 def opened(estimate: Estimate, most: float = math.inf) -> Estimate:

@@ -4,6 +4,8 @@ from ._fields import Setting as Setting
 from ._fields import check_settings as check_settings
 from ._fields import setting as setting
 from ._fields import settings_of as settings_of
+from ._guess import Guess as Guess
+from ._guess import guess_window as guess_window
 from ._inspection import Array as Array
 from ._inspection import Found as Found
 from ._inspection import Held as Held
@@ -12,7 +14,6 @@ from ._inspection import as_json as as_json
 from ._inspection import inspect as inspect
 from ._inspection import search as search
 from ._monitor import Monitor as Monitor
-from ._monitor import Scores as Scores
 from ._records import FIRST as FIRST
 from ._records import RECORD_SCHEMA as RECORD_SCHEMA
 from ._records import Moved as Moved
@@ -21,6 +22,7 @@ from ._records import Record as Record
 from ._records import RecordError as RecordError
 from ._records import Run as Run
 from ._records import Status as Status
+from ._scores import Scores as Scores
 from ._settings import DATETIME_PARTS as DATETIME_PARTS
 from ._settings import MODELS as MODELS
 from ._settings import Settings as Settings

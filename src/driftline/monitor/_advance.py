@@ -22,13 +22,14 @@ from driftline.monitor._judgement import Judgement, judge
 from driftline.monitor._novelty import constants, novelty
 from driftline.monitor._records import FIRST, Original, Record, Status, Summaries
 from driftline.monitor._settings import Settings
+from driftline.monitor._sizes import TooFewRowsError, need
+from driftline.monitor._skips import after_skips, while_skipped
 from driftline.recursion import Info, Policy, State, StepSettings
 from driftline.sources import Cursor, Window
 from driftline.tables import Rows, TableEncoder
 
 __all__ = [
     "RunState",
-    "TooFewRowsError",
     "add_original",
     "advance",
     "begin",
@@ -37,14 +38,9 @@ __all__ = [
     "grouped",
     "rows_of",
     "step_settings",
-    "too_few",
 ]
 
 Floats = npt.NDArray[np.float64]
-
-
-class TooFewRowsError(ValueError):
-    """The first window has too few rows for its columns to be watched."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +56,7 @@ class RunState:
         windows: number of windows so far, including skipped ones.
         cursor: cursor of the first unread row.
         now: histograms of the last measured window.
+        skipped: number of windows since then, which were skipped.
     """
 
     settings: Settings
@@ -70,6 +67,7 @@ class RunState:
     windows: int = 1
     cursor: Cursor | None = None
     now: Summaries = field(default_factory=dict)
+    skipped: int = 0
 
 
 class _Named(NamedTuple):
@@ -108,17 +106,6 @@ def digest(values: Floats) -> str:
     return hashlib.blake2b(np.ascontiguousarray(values).data, digest_size=16).hexdigest()
 
 
-def too_few(rows: int, settings: Settings, encoder: TableEncoder, constant: Mapping[str, float]) -> str:
-    """Say why this many rows cannot make a window; empty if they can.
-
-    A step through a window with fewer than five rows per parameter would spoil all steps after it.
-    """
-    columns = sum(name not in constant for name in encoder.names)
-    least = max(MIN_ROWS, 5 * columns * (2 if settings.model in ("auto", "quadratic") else 1))
-    reason = f"{rows} rows are too few, at least {least} are needed for {columns} encoded columns that vary"
-    return reason if rows < least else ""
-
-
 def fit_encoder(rows: Rows, settings: Settings, time_column: str | None = None) -> TableEncoder:
     """Decide from the first rows, and from the settings, how columns are encoded from now on."""
     return TableEncoder.fit(
@@ -133,17 +120,19 @@ def fit_encoder(rows: Rows, settings: Settings, time_column: str | None = None) 
     )
 
 
-def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tuple[RunState, Record]:
+def begin(
+    window: Window, settings: Settings, notes: Sequence[str] = (), what: str = "the first window"
+) -> tuple[RunState, Record]:
     """Begin a run: the first window decides how columns are encoded, and drift is measured from it."""
     began = time.perf_counter()
     if window.table.num_rows < MIN_ROWS:  # so few rows do not even show what kind a column is
-        raise TooFewRowsError(f"the first window has {window.table.num_rows} rows, at least {MIN_ROWS} are needed")
+        raise TooFewRowsError(f"{what} has {window.table.num_rows} rows, at least {MIN_ROWS} are needed")
     encoder = fit_encoder(window.rows, settings, settings.time_column)
     encoded = encoder.transform(window.rows, summaries=settings.summaries)
     constant = constants(encoder.names, encoded.values)
-    reason = too_few(len(encoded.values), settings, encoder, constant)
-    if reason:
-        raise TooFewRowsError(f"the first window: {reason}")
+    least = need(settings, encoder, constant)
+    if len(encoded.values) < least.rows:
+        raise least.error(what, len(encoded.values), settings)
     rows = rows_of(encoder, encoded.values, "original")
     start = recursion.start(rows, step_settings(settings, encoder), FIRST)
     then = encoded.summaries
@@ -166,14 +155,14 @@ def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tupl
 def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple[RunState, list[Record]]:
     """Take the next window, and measure how far it is from every original."""
     began, remarks = time.perf_counter(), [*notes, *_remarks(window)]
-    after = replace(state, windows=state.windows + 1, cursor=window.cursor)
+    after = replace(state, windows=state.windows + 1, cursor=window.cursor, skipped=state.skipped + 1)
     if window.table.num_rows == 0:
         return after, _skipped(state, window, Cause.NO_ROWS, remarks or ["no rows"], began)
     encoded = state.encoder.transform(window.rows, summaries=state.settings.summaries)
     remarks += [*_absent(window.rows, state.encoder), *encoded.notes]
-    reason = too_few(len(encoded.values), state.settings, state.encoder, state.originals[0].constant)
-    if reason:
-        remarks.append(f"{reason}: the next window is compared with the one before")
+    missed = need(state.settings, state.encoder, state.originals[0].constant).missed(len(encoded.values))
+    if missed:
+        remarks.append(f"{missed}: the next window is compared with the one before")
         return after, _skipped(state, window, Cause.TOO_FEW_ROWS, remarks, began)
     try:
         arrived, info = _stepped(state, encoded.values)
@@ -182,7 +171,7 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
         return after, _skipped(state, window, Cause.FIT_FAILED, remarks, began)
     judged = {original.name: _judged(state, original, arrived, info, encoded.values) for original in state.originals}
     common: dict[str, Any] = {
-        "notes": remarks,
+        "notes": [*remarks, *after_skips(state.skipped)],
         "seconds": time.perf_counter() - began,
         "digest": digest(encoded.values),
     }
@@ -190,13 +179,14 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
         _record(window, state.windows, name, Status.MEASURED, **common, **found.parts) for name, found in judged.items()
     ]
     alarms = {name: found.alarm for name, found in judged.items()}
-    return replace(after, recursion=arrived, alarms=alarms, now=encoded.summaries), records
+    return replace(after, recursion=arrived, alarms=alarms, now=encoded.summaries, skipped=0), records
 
 
 def _skipped(state: RunState, window: Window, cause: Cause, notes: Sequence[str], began: float) -> list[Record]:
     causes = (cause, Cause.SIGNAL_STANDS)
     seconds = time.perf_counter() - began
     signals = {original.name: state.alarms[original.name].signal for original in state.originals}
+    notes = [*while_skipped(state.skipped), *notes]
     return [
         _record(
             window,
@@ -228,7 +218,6 @@ def _judged(state: RunState, original: Original, arrived: State, info: Info, val
         values,
         kind=settings.divergences[0],
         run_length=settings.run_length,
-        lag=max(about.lag, about.rows / about.effective_rows - 1.0),
     )
     track, alarm = arrived.tracks[original.name], state.alarms[original.name]
     return judge(track, about, settings, alarm, state.encoder.names, grouped(state.encoder), new_values)
@@ -247,9 +236,9 @@ def add_original(state: RunState, name: str, given: Rows | None) -> tuple[RunSta
     else:
         values, notes, then = state.encoder.transform(given, summaries=state.settings.summaries)
     constant = constants(state.encoder.names, values)
-    reason = too_few(len(values), state.settings, state.encoder, constant)
-    if reason:
-        raise ValueError(f"original {name!r}: {reason}")
+    missed = need(state.settings, state.encoder, constant).missed(len(values))
+    if missed:
+        raise ValueError(f"original {name!r}: {missed}")
     rows = rows_of(state.encoder, values, f"original {name!r}")
     joined = recursion.add_original(state.recursion, name, rows, step_settings(state.settings, state.encoder))
     index = state.windows - 1

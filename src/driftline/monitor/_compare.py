@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from driftline import recursion
 from driftline._causes import reason
@@ -11,7 +15,9 @@ from driftline._wording import is_bound
 from driftline.alarms import Cause, Signal, is_withheld
 from driftline.inference import Estimate
 from driftline.monitor._advance import fit_encoder, grouped, rows_of, step_settings
+from driftline.monitor._given import given_rows
 from driftline.monitor._judgement import moved, plain, sentences
+from driftline.monitor._novelty import Novelty, constants, novelty
 from driftline.monitor._records import FIRST, Record, Status
 from driftline.monitor._settings import Settings
 from driftline.recursion import Policy
@@ -19,9 +25,33 @@ from driftline.tables import Rows
 
 __all__ = ["compare"]
 
+_WHOLE = 10**9  # rows of a window: it is all that there is
 
-def compare(original: Rows, current: Rows, settings: Settings, name: str = "original") -> Record:
-    """Measure how far current rows are from original ones; alarm if the whole interval lies beyond the tolerance."""
+
+def compare(original: Any, current: Any, *, name: str = "original", **settings: Any) -> Record:
+    """Measure how far current rows are from original ones, as ``driftline compare`` does; nothing is kept.
+
+    The signal is an alarm if the whole interval lies beyond the tolerance, or if so many rows hold values that no row
+    of the original has; it is a warning if a part of the interval does.
+
+    Arguments:
+        original, current: frames (pandas, polars, pyarrow), arrays (n, D), paths of files, or
+            :class:`~driftline.tables.Rows`.
+        name: name of the original in the Record.
+        settings: settings as in :class:`~driftline.monitor.Settings`, such as ``tolerance=0.05`` or ``drop=["id"]``.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> record = compare(rng.normal(0, 1, (2000, 2)), rng.normal([0, 1], 1, (2000, 2)))  # the truth is 0.5
+    >>> str(record.signal), f"{record.drift:.1f}", record.columns[0].column
+    ('alarm', '0.5', '1')
+    """
+    chosen = Settings.from_dict({"window": _WHOLE, **settings})
+    return _compared(_rows(original, "original"), _rows(current, "current"), chosen, name)
+
+
+def _compared(original: Rows, current: Rows, settings: Settings, name: str = "original") -> Record:
+    """Measure how far current rows are from original ones, by these settings."""
     began = time.perf_counter()
     encoder = fit_encoder(original, settings)
     then, now = encoder.transform(original), encoder.transform(current)
@@ -31,23 +61,27 @@ def compare(original: Rows, current: Rows, settings: Settings, name: str = "orig
     state, info = recursion.step(start, {FIRST: window}, how, Policy())
     track, about = state.tracks[FIRST], info.originals[FIRST]
     found = {kind: recursion.divergence(track, kind, settings.level, of_step=False) for kind in settings.divergences}
-    kept = {kind: plain(estimate) for kind, estimate in found.items()}
     moves = moved(track, encoder.names, settings, grouped(encoder))
-    drift = kept[settings.divergences[0]]
-    signal, cause = _judged(drift, settings.tolerance, is_withheld(found[settings.divergences[0]]))
-    percent = 100.0 * drift.level
+    first = settings.divergences[0]
+    new_values = novelty(
+        constants(encoder.names, then.values),
+        len(then.values),
+        encoder.names,
+        now.values,
+        kind=first,
+        run_length=settings.run_length,
+    )
+    signal, causes, why = _judged(found[first], settings.tolerance, new_values)
     return Record(
         window=1,
         original=name,
         status=Status.MEASURED,
         rows=len(now.values),
         first_row=len(then.values),
-        divergences=kept,
+        divergences={kind: plain(estimate) for kind, estimate in found.items()},
         signal=signal,
-        causes=(cause,),
-        reason=reason(
-            (cause,), drift=drift.value, low=drift.low, high=drift.high, percent=percent, tolerance=settings.tolerance
-        ),
+        causes=causes,
+        reason=why,
         warning_limit=settings.tolerance,
         alarm_limit=settings.tolerance,
         columns=moves.columns,
@@ -58,8 +92,29 @@ def compare(original: Rows, current: Rows, settings: Settings, name: str = "orig
     )
 
 
-def _judged(drift: Estimate, tolerance: float, withheld: bool) -> tuple[Signal, Cause]:
+def _rows(data: Any, what: str) -> Rows:
+    """Return the rows of a frame, or of an array, whose columns are named by their number."""
+    if isinstance(data, Rows) or not hasattr(data, "__array__") or hasattr(data, "columns"):
+        return given_rows(data)
+    values = np.asarray(data.detach().cpu() if hasattr(data, "detach") else data)
+    if values.ndim != 2:
+        raise ValueError(f"{what} must have two dimensions (rows, columns), got shape {values.shape}")
+    return Rows(pa.table({str(j): values[:, j] for j in range(values.shape[1])}))
+
+
+def _judged(estimate: Estimate, tolerance: float, new_values: Novelty | None) -> tuple[Signal, tuple[Cause, ...], str]:
     """Compare the interval with the tolerance: this is a single look, not a stream."""
+    drift = plain(estimate)
+    signal, cause = _signal(drift, tolerance, is_withheld(estimate))
+    numbers = {"drift": drift.value, "low": drift.low, "high": drift.high, "tolerance": tolerance}
+    why = reason((cause,), **numbers, percent=100.0 * drift.level)
+    if new_values is None or new_values.least <= tolerance:
+        return signal, (cause,), why
+    new = reason((Cause.NEW_VALUES,), **new_values._asdict())
+    return Signal.ALARM, (cause, Cause.NEW_VALUES), f"{why}; {new}"
+
+
+def _signal(drift: Estimate, tolerance: float, withheld: bool) -> tuple[Signal, Cause]:
     if is_bound(drift):  # nobody knows whether it is within the tolerance
         return (Signal.ALARM if drift.low > tolerance else Signal.WARNING), Cause.LOWER_BOUND
     if not math.isfinite(drift.low + drift.high):

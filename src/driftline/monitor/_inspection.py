@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from driftline.monitor._advance import digest
 from driftline.monitor._records import Run, Status
+from driftline.monitor._skips import skipped_in_a_row
 from driftline.monitor._sqlite import connect
 from driftline.monitor._storage import encoder_of
 from driftline.monitor._tracker import Tracker
@@ -73,6 +74,11 @@ class Inspection:
     held: tuple[Held, ...]
     free_pages: int
     free_is_zero: bool
+
+    @property
+    def skipped_in_a_row(self) -> int:
+        """Number of windows at the end of the run that were skipped: held rows have stayed for as long."""
+        return skipped_in_a_row(self.run.records)
 
     @property
     def originals_held(self) -> tuple[str, ...]:
@@ -223,6 +229,7 @@ def as_json(inspection: Inspection) -> dict[str, Any]:
         "arrays": [{**vars(array), "shape": list(array.shape)} for array in inspection.arrays],
         "held": [vars(held) for held in inspection.held],
         "originals_held": list(inspection.originals_held),
+        "skipped_in_a_row": inspection.skipped_in_a_row,
         "free_pages": inspection.free_pages,
         "free_is_zero": inspection.free_is_zero,
     }

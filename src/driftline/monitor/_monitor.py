@@ -6,39 +6,34 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from driftline._wording import counted
 from driftline.alarms import Signal
 from driftline.estimators import warn_of
 from driftline.inference import Doubt
-from driftline.monitor._advance import RunState, TooFewRowsError, add_original, advance, begin, rows_of
+from driftline.monitor._advance import RunState, add_original, advance, begin
+from driftline.monitor._frames import frame_of
+from driftline.monitor._given import begin_from, check_same, given_rows
 from driftline.monitor._records import Original, Record, Run
+from driftline.monitor._scores import Scores, log_ratios, score
 from driftline.monitor._settings import Settings
+from driftline.monitor._sizes import TooFewRowsError
 from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._storage import progressed, restored, state_bytes, with_settings
 from driftline.monitor._tracker import Progress, Tracker
-from driftline.recursion import Track, log_ratio, moderated, track_of, weights
 from driftline.sources import Rest, Window, Windows, open_source, rows_of_frame
-from driftline.tables import TableEncoder, TableError
+from driftline.tables import Rows, TableEncoder, TableError
 
-__all__ = ["Monitor", "Scores"]
+__all__ = ["Monitor"]
 
 Floats = npt.NDArray[np.float64]
 Callback = Callable[[Record], object]
 
 _log = logging.getLogger("driftline.monitor")
-
-
-class Scores(NamedTuple):
-    """Log-ratios and weights of rows, (n,), the original they lead back to, and reasons not to trust them."""
-
-    original: str
-    log_ratio: Floats
-    weights: Floats
-    doubts: tuple[Doubt, ...]
 
 
 class Monitor:
@@ -47,6 +42,8 @@ class Monitor:
     Arguments:
         tracker: path of the run's tracker file, created if it does not exist; an existing run goes on where it
             stopped. None keeps everything in memory.
+        original: frame or file to measure drift from, such as the training data; None for the first window. A run that
+            goes on checks, by a digest, that it is the same.
         on_record: function called with every Record once it is committed.
         on_alarm: function called with each Record whose signal has just become an alarm.
         settings: settings of the run, as in :class:`~driftline.monitor.Settings`, such as ``window=5000`` or
@@ -54,6 +51,7 @@ class Monitor:
 
     Attributes:
         settings: settings of the run.
+        too_few: error about the last window that had too few rows to begin with; None if there was none.
 
     >>> import numpy as np, polars as pl
     >>> rng = np.random.default_rng(0)
@@ -77,11 +75,13 @@ class Monitor:
         self,
         tracker: str | os.PathLike[str] | None = None,
         *,
+        original: Any = None,
         on_record: Callback | None = None,
         on_alarm: Callback | None = None,
         **settings: Any,
     ) -> None:
-        self._setup(None if tracker is None else Tracker(tracker), on_record, on_alarm, settings)
+        given = None if original is None else given_rows(original)
+        self._setup(None if tracker is None else Tracker(tracker), on_record, on_alarm, settings, given)
 
     @classmethod
     def open(
@@ -105,6 +105,7 @@ class Monitor:
         on_record: Callback | None,
         on_alarm: Callback | None,
         given: Mapping[str, Any] | None,
+        original: Rows | None = None,
     ) -> None:
         self._tracker, self._on_record, self._on_alarm = tracker, on_record, on_alarm
         self._created, self._source = datetime.now(UTC).isoformat(timespec="seconds"), ""
@@ -113,6 +114,9 @@ class Monitor:
         self._records: list[Record] = []  # kept here only without a tracker file
         self._remarks: list[str] = []  # for the next Record
         self._rest = Rest()  # of the last source
+        self._original = original  # until the run has begun from it
+        self._passed_over = 0  # windows before the first
+        self.too_few: TooFewRowsError | None = None
         try:
             if tracker is None or tracker.empty:
                 if given is None:
@@ -130,6 +134,17 @@ class Monitor:
         self._created, self._source, self._progress = run.created, run.source, content.progress
         self._state, self._remarks = with_settings(restored(content, run), given, tracker.path)
         self.settings = self._state.settings
+        if self._original is not None:
+            check_same(self._state, self._original, run.records[0], tracker.path)
+            self._original = None
+
+    def __repr__(self) -> str:
+        kept = "in memory" if self._tracker is None else repr(self._tracker.path)
+        state = self._state
+        if state is None:
+            return f"<Monitor {kept}: no window yet>"
+        stands = ", ".join(f"{alarm.signal} from {name!r}" for name, alarm in state.alarms.items())
+        return f"<Monitor {kept}: {counted(state.windows, 'window')}, {stands}>"
 
     def __enter__(self) -> Self:
         return self
@@ -211,6 +226,9 @@ class Monitor:
         windows = Windows(opened, self.settings.window_rule(), cursor, flush, before=self._rest)
         self._source, self._rest = opened.name, Rest()
         try:
+            for record in self._begin_from_original():
+                self._call_back(record, became_alarm=False)
+                yield record
             for window in windows:
                 for record, became_alarm in self._take_or_put_back(window, windows):
                     self._call_back(record, became_alarm)
@@ -219,6 +237,15 @@ class Monitor:
             self._rest = windows.rest()  # the next frames may belong to the same window
         if self.waiting:
             _log.info("%d rows wait for their window to be complete", self.waiting)
+
+    def _begin_from_original(self) -> list[Record]:
+        """Begin the run from the original that was given, if it was and the run has not begun."""
+        if self._state is not None or self._original is None:
+            return []
+        state, record = begin_from(self._original, self.settings, self._remarks)
+        self._commit(state, [record])
+        self._remarks, self._original = [], None
+        return [record]
 
     def _take_or_put_back(self, window: Window, windows: Windows) -> list[tuple[Record, bool]]:
         """Commit a window as :meth:`_take` does; if that fails, leave it for the next call."""
@@ -242,10 +269,10 @@ class Monitor:
         if self._state is None:
             try:
                 state, record = begin(window, self.settings, remarks)
-            except TooFewRowsError:
+            except TooFewRowsError as error:
                 if self.settings.window is not None:  # the next one would be as short
                     raise
-                return self._pass_over(window)  # such as a first day that began near midnight
+                return self._pass_over(window, error)  # such as a first day that began near midnight
             records, raised = [record], [False]
         else:
             before = self._state.alarms
@@ -256,9 +283,14 @@ class Monitor:
         self._remarks = []
         return list(zip(records, raised, strict=True))
 
-    def _pass_over(self, window: Window) -> list[tuple[Record, bool]]:
-        self._remarks.append(f"a window of {window.table.num_rows} rows before this one was left out: too few")
-        _log.warning("the first window has %d rows, too few: left out", window.table.num_rows)
+    def _pass_over(self, window: Window, error: TooFewRowsError) -> list[tuple[Record, bool]]:
+        rows, self._passed_over = window.table.num_rows, self._passed_over + 1
+        if self.too_few is None:
+            _log.warning("the first window has %d rows, too few: left out", rows)
+            self._remarks.append(f"a window of {rows} rows before this one was left out: too few")
+        else:  # one remark for all
+            self._remarks[-1] = f"{self._passed_over} windows before this one were left out: too few rows"
+        self.too_few = error
         return []
 
     def add_original(self, name: str, frame: Any = None) -> Record:
@@ -275,7 +307,7 @@ class Monitor:
 
     def log_ratio(self, frame: Any, original: str | None = None) -> Floats:
         """Return log original/current of the rows of a frame or of :class:`~driftline.tables.Rows`, (n,)."""
-        found = log_ratio(*self._asked(frame, original))
+        found = log_ratios(self._started(), rows_of_frame(frame), original)
         self._warn(found.doubts, original)
         return found.values
 
@@ -291,18 +323,18 @@ class Monitor:
 
     def score(self, frame: Any, original: str | None = None) -> Scores:
         """Return log-ratios and weights of a frame's rows together, with doubts as values: nothing is warned of."""
-        name = self._started().originals[0].name if original is None else original
-        track, rows = self._asked(frame, name)
-        found = weights(track, rows)
-        return Scores(name, log_ratio(track, rows).values, found.values, found.doubts)
+        return score(self._started(), rows_of_frame(frame), original)
 
-    def _asked(self, frame: Any, original: str | None) -> tuple[Track, Floats]:
-        state = self._started()
-        encoded = state.encoder.transform(rows_of_frame(frame))
-        track = track_of(state.recursion, state.originals[0].name if original is None else original)
-        if state.settings.model == "auto":
-            track = track._replace(current=moderated(track.current))
-        return track, rows_of(state.encoder, encoded.values, "X", min_rows=0, copy=False)
+    def to_frame(self, backend: str | None = None) -> Any:
+        """Return all Records as a frame, one row for each window and original.
+
+        Columns are fields of the :class:`Record`; ``drift``, ``std_error``, ``low``, ``high`` and ``floor`` are those
+        of the first divergence, the others have their value, and ``moved_most`` is the column with the largest share.
+
+        Arguments:
+            backend: pandas, polars or pyarrow; None for the first of these that is installed.
+        """
+        return frame_of(self.records, backend)
 
     def _started(self) -> RunState:
         if self._state is None:

@@ -5,6 +5,9 @@ only) had other values with a probability of at most :math:`u`, where :math:`e^{
 If a share s of the current rows has other values, no divergence can be less than that between the two probabilities s
 and u: processing the rows, such as looking at one column, cannot increase it. The lower end of s counts, because s may
 rest on few rows.
+
+The order of rows does not matter: a block of new values at the end of a window is as new as the same rows shuffled, so
+nothing is taken off for rows that depend on their neighbours. Only copies count for what they are worth.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from driftline.fitting import find_repeats
 from driftline.inference import terms
 
 __all__ = ["Novelty", "constants", "novelty"]
@@ -45,7 +49,6 @@ def novelty(
     *,
     kind: str,
     run_length: float,
-    lag: float = 0.0,
 ) -> Novelty | None:
     """Return the constant column with the most rows of other values; None if these are too few to be sure.
 
@@ -55,9 +58,8 @@ def novelty(
         names, values: encoded columns of the current window, (m, D).
         kind: divergence to bound.
         run_length: windows between false alarms.
-        lag: number of rows over which neighbours depend on each other; 1 + lag rows count as one.
 
-    >>> then, now = np.zeros((500, 2)), np.eye(2)[np.zeros(500, int)]
+    >>> then, now = np.zeros((500, 2)), np.random.default_rng(0).normal(size=(500, 2)) * [1, 0]
     >>> found = novelty(constants("ab", then), 500, "ab", now, kind="reverse_kl", run_length=1000)
     >>> found.column, found.share, round(found.least, 1)
     ('a', 1.0, 4.2)
@@ -67,10 +69,14 @@ def novelty(
         return None
     shares = (values[:, at] != [constant[names[j]] for j in at]).mean(0)
     best = int(shares.argmax())
-    share, worth = float(shares[best]), len(values) / (1.0 + lag)
+    share = float(shares[best])
+    if share == 0.0:
+        return None
+    repeats = find_repeats(values)
+    copies = 1.0 if repeats is None else repeats.worth  # the original's rows, which are gone, repeat as these do
     # upper end of the probability before, at the alarm's rate for all columns together; lower end of the one now
-    before = min(math.log(run_length * len(at)) * (1.0 + lag) / rows, 1.0)
-    now = share - 3.0 * math.sqrt(share * (1.0 - share) / worth)
+    before = min(math.log(run_length * len(at)) * copies / rows, 1.0)
+    now = share - 3.0 * math.sqrt(share * (1.0 - share) * copies / len(values))
     if now <= before:
         return None
     now = min(now, 1.0 - 1e-12)

@@ -96,6 +96,11 @@ class Record:
     digest: str = ""
     seconds: float = 0.0
 
+    def __repr__(self) -> str:
+        drift = "" if self.drift is None else f", drift {self.drift}"
+        which = f"window {self.window} from {self.original!r}"
+        return f"<Record of {which}: {self.status}, {self.rows} rows{drift}; {self.signal}: {self.reason}>"
+
     @property
     def drift(self) -> Estimate | None:
         """Divergence the alarm looks at, the first one; None if nothing was estimated."""

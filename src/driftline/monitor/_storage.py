@@ -13,6 +13,7 @@ from driftline.monitor._advance import RunState
 from driftline.monitor._fields import settings_of
 from driftline.monitor._records import Run
 from driftline.monitor._settings import Settings
+from driftline.monitor._skips import skipped_in_a_row
 from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._tracker import Content, Progress
 from driftline.sources import Cursor
@@ -64,6 +65,7 @@ def restored(content: Content, run: Run) -> RunState:
             windows=progress.windows,
             cursor=None if progress.cursor is None else Cursor.from_dict(progress.cursor),
             now=run.now,
+            skipped=skipped_in_a_row(run.records),
         )
     except TrackerError:
         raise

@@ -59,18 +59,25 @@ def cadence(settings: Settings) -> str:
 
 
 def timeline(records: Sequence[Record], settings: Settings) -> Timeline:
-    """Place windows by time if every one has its times, by number otherwise; at least one window is needed."""
-    spans = []
-    for record in records:
-        start, end = moment(record.start), moment(record.end)
-        if start is None or end is None or end < start:
-            break
-        spans.append((start.timestamp(), end.timestamp()))
+    """Place windows by time if every one has its times, by number otherwise; at least one window is needed.
+
+    An original that is a table of its own has no time: it stands before the first window.
+    """
+    spans = [span for record in records if (span := _span(record)) is not None]
+    if spans and len(spans) == len(records) - 1 and _span(records[0]) is None:
+        first, second = spans[0]
+        spans.insert(0, (2.0 * first - second, first))
     if len(spans) == len(records) and max(b for _, b in spans) > min(a for a, _ in spans):
         places = tuple(0.5 * (a + b) for a, b in spans)
         return Timeline(True, places, tuple(spans), f"time in UTC, windows of {cadence(settings)}")
     places = tuple(float(record.window) for record in records)
     return Timeline(False, places, tuple((p - 0.5, p + 0.5) for p in places), f"window, {cadence(settings)} each")
+
+
+def _span(record: Record) -> tuple[float, float] | None:
+    """Return the times between which a window lies, in seconds since 1970; None if they are not known."""
+    start, end = moment(record.start), moment(record.end)
+    return None if start is None or end is None or end < start else (start.timestamp(), end.timestamp())
 
 
 def segments(records: Sequence[Record], values: Sequence[float]) -> list[list[int]]:

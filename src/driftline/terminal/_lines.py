@@ -40,6 +40,7 @@ class Heading:
         measure: name of the divergence the alarm looks at.
         tolerance: drift that does not matter, in nats.
         total: number of rows of the source, if known.
+        original: where drift is measured from, in words; empty if the run has begun before.
     """
 
     source: str
@@ -48,9 +49,12 @@ class Heading:
     measure: str = "reverse_kl"
     tolerance: float = 0.0
     total: int | None = None
+    original: str = ""
 
 
-def heading(settings: Settings, source: str, tracker: str | None, total: int | None = None) -> Heading:
+def heading(
+    settings: Settings, source: str, tracker: str | None, total: int | None = None, original: str = ""
+) -> Heading:
     """Return the heading of a run with these settings.
 
     >>> heading(Settings(window=5000), "orders.csv", None).windows
@@ -59,7 +63,7 @@ def heading(settings: Settings, source: str, tracker: str | None, total: int | N
     by_rows = f"windows of {counted(settings.window or 0, 'row')}"
     windows = by_rows if settings.window else f"windows of {settings.every} by {settings.time_column}"
     kind = settings.divergences[0]
-    return Heading(clean(source), clean(windows), tracker, measure(kind), settings.tolerance, total)
+    return Heading(clean(source), clean(windows), tracker, measure(kind), settings.tolerance, total, original)
 
 
 def reading(estimate: Estimate | None) -> str:

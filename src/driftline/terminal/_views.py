@@ -86,7 +86,8 @@ class Lines(View):
     def __enter__(self) -> Self:
         head = self.heading
         kept = f"tracker {clean(head.tracker)}" if head.tracker else "no tracker file"
-        self._say(f"watching {clean(head.source)}, {head.windows}, {kept}")
+        original = f"; {clean(head.original)}" if head.original else ""
+        self._say(f"watching {clean(head.source)}, {head.windows}, {kept}{original}")
         return self
 
     def columns(self, watched: Sequence[str], left_out: Mapping[str, str]) -> None:
@@ -191,6 +192,7 @@ class Screen(View):
         first = Text("driftline ", style="bold cyan") + Text(clean(head.source), style="bold")
         first.append(f"  {head.windows}")
         kept = f"tracker {clean(head.tracker)}" if head.tracker else "nothing is kept (no --tracker)"
+        kept += f" · {clean(head.original)}" if head.original else ""
         lines = [first, Text(f"drift: {head.measure}, {head.tolerance:g} nats tolerated · {kept}", style="dim")]
         lines += [Text(line, style="dim") for line in self._about[: max(1, min(4, self.console.height // 8))]]
         for line in lines:

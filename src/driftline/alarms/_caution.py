@@ -1,0 +1,45 @@
+"""Caution: estimates that are not to be called normal, though no limit is exceeded."""
+
+from __future__ import annotations
+
+import math
+
+from driftline._causes import Cause
+from driftline.inference import WITHHOLDING, DoubtCode, Estimate
+
+__all__ = ["caution", "is_withheld"]
+
+_ROUGH = (DoubtCode.OUTLIER, DoubtCode.NOISE_UNKNOWN, DoubtCode.EXTRAPOLATED)  # an error bar is rough with these
+_LARGE = 0.1  # nats that are large whatever the tolerance: a column has moved by nearly half a standard deviation
+
+
+def is_withheld(estimate: Estimate) -> bool:
+    """Say whether an interval was withheld: rows are too few, repeat or depend on each other, or nothing varies."""
+    return math.isnan(estimate.std_error) and any(doubt.code in WITHHOLDING for doubt in estimate.doubts)
+
+
+def caution(divergence: Estimate, tolerance: float) -> Cause | None:
+    """Return why nobody knows whether a drift with an error bar is within the tolerance; None if there is no reason.
+
+    A lower bound may be of any drift, and an error bar that one row or one assumption makes is no reason for calm. Nor
+    is one so wide that a large drift stays below the limit.
+
+    >>> caution(Estimate(1.4, 0.6, 0.4, 2.9, 0.95), tolerance=0.1)
+    <Cause.WIDE_INTERVAL: 'wide_interval'>
+    """
+    if divergence.lower_bound:
+        return Cause.LOWER_BOUND
+    if divergence.value > tolerance and any(doubt.code in _ROUGH for doubt in divergence.doubts):
+        return Cause.DOUBTED
+    return Cause.WIDE_INTERVAL if _is_large(divergence, tolerance) else None
+
+
+def _is_large(divergence: Estimate, tolerance: float) -> bool:
+    """Say whether a drift is too large to be called normal, however wide its interval.
+
+    It is if it is twice the tolerance and all of its interval lies beyond that, or five times the tolerance anyway. A
+    stream that stays at the tolerance shows the former in one window of forty at most, and only where windows are so
+    small that noise is as large as that.
+    """
+    beyond = divergence.value > max(2.0 * tolerance, _LARGE) and divergence.low > tolerance
+    return beyond or divergence.value > 5.0 * max(tolerance, _LARGE)

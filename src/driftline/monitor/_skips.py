@@ -1,0 +1,33 @@
+"""Windows skipped in a row: how many, and what is said about them, since the rows before them stay meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from driftline.monitor._records import Record, Status
+
+__all__ = ["after_skips", "skipped_in_a_row", "while_skipped"]
+
+
+def skipped_in_a_row(records: Iterable[Record]) -> int:
+    """Return the number of windows at the end of a run that were skipped."""
+    skipped: set[int] = set()
+    for record in records:
+        if record.status == Status.SKIPPED:
+            skipped.add(record.window)
+        elif record.status == Status.MEASURED or record.window == 0:
+            skipped.clear()
+    return len(skipped)
+
+
+def while_skipped(before: int) -> list[str]:
+    """Note, once, that windows are being skipped one after another; ``before`` were before this one."""
+    if before != 1:
+        return []
+    stay = "the rows that the next step starts from stay until a window is measured, if none has been the original's"
+    return [f"2 windows in a row have been skipped, and nothing is measured meanwhile: {stay}"]
+
+
+def after_skips(before: int) -> list[str]:
+    """Count the windows that were skipped before one that could be measured."""
+    return [f"{before} windows in a row before this one were skipped"] if before > 1 else []
