@@ -14,14 +14,15 @@ import numpy.typing as npt
 from driftline.alarms import Signal
 from driftline.estimators import warn_of
 from driftline.inference import Doubt
-from driftline.monitor._advance import RunState, TooFewRowsError, add_original, advance, begin, rows_of
+from driftline.monitor._advance import RunState, TooFewRowsError, add_original, advance, begin, remarks_on, rows_of
+from driftline.monitor._coverage import Coverage
 from driftline.monitor._records import Original, Record, Run
 from driftline.monitor._settings import Settings
 from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._storage import progressed, restored, state_bytes, with_settings
 from driftline.monitor._tracker import Progress, Tracker
 from driftline.recursion import Track, log_ratio, moderated, track_of, weights
-from driftline.sources import Rest, Window, Windows, open_source, rows_of_frame
+from driftline.sources import LeftOut, Rest, Window, Windows, open_source, rows_of_frame
 from driftline.tables import TableEncoder, TableError
 
 __all__ = ["Monitor", "Scores"]
@@ -113,6 +114,7 @@ class Monitor:
         self._records: list[Record] = []  # kept here only without a tracker file
         self._remarks: list[str] = []  # for the next Record
         self._rest = Rest()  # of the last source
+        self._coverage = Coverage()  # likewise
         try:
             if tracker is None or tracker.empty:
                 if given is None:
@@ -163,9 +165,14 @@ class Monitor:
         return self._rest.waiting
 
     @property
-    def late(self) -> int:
-        """Number of rows of the last source that came too late or had no time, and are not in a Record yet."""
-        return self._rest.late
+    def left_out(self) -> LeftOut:
+        """Rows of the last source that came late, or had no time or a wild one, and are not in a Record yet."""
+        return self._rest.left_out
+
+    @property
+    def coverage(self) -> Coverage:
+        """What became of the rows of the last source; :attr:`~Coverage.blind` if most were not measured."""
+        return self._coverage.at_end(self._rest)
 
     @property
     def run(self) -> Run:
@@ -209,16 +216,20 @@ class Monitor:
         opened = open_source(source, follow=follow, poll=poll, format=format, replay=replay)
         cursor = None if self._state is None else self._state.cursor
         windows = Windows(opened, self.settings.window_rule(), cursor, flush, before=self._rest)
-        self._source, self._rest = opened.name, Rest()
+        self._source, self._rest, self._coverage = opened.name, Rest(), Coverage()
         try:
             for window in windows:
-                for record, became_alarm in self._take_or_put_back(window, windows):
+                taken = self._take_or_put_back(window, windows)
+                self._coverage = self._coverage.after(window, [record for record, _ in taken])
+                for record, became_alarm in taken:
                     self._call_back(record, became_alarm)
                     yield record
         finally:
             self._rest = windows.rest()  # the next frames may belong to the same window
         if self.waiting:
             _log.info("%d rows wait for their window to be complete", self.waiting)
+        if self.coverage.blind:
+            _log.info("most rows were not measured: %s", self.coverage)
 
     def _take_or_put_back(self, window: Window, windows: Windows) -> list[tuple[Record, bool]]:
         """Commit a window as :meth:`_take` does; if that fails, leave it for the next call."""
@@ -258,6 +269,7 @@ class Monitor:
 
     def _pass_over(self, window: Window) -> list[tuple[Record, bool]]:
         self._remarks.append(f"a window of {window.table.num_rows} rows before this one was left out: too few")
+        self._remarks += remarks_on(window)
         _log.warning("the first window has %d rows, too few: left out", window.table.num_rows)
         return []
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain, islice
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from driftline.sources._batches import Batch, Cursor, Source, Window
+from driftline.sources._batches import Batch, Cursor, LeftOut, Source, Window
 from driftline.sources._clock import Clock
 from driftline.sources._concat import concat
 from driftline.sources._frames import Frames
+from driftline.sources._times import Every, iso
 from driftline.sources._window_rule import WindowRule
 
 __all__ = ["Rest", "Window", "Windows"]
@@ -22,12 +24,14 @@ class Rest(NamedTuple):
 
     Attributes:
         waiting: number of rows in unfinished windows, after the last batch.
-        late: number of rows that came after their window was closed, or without a time.
+        left_out: rows that came after their window was closed, or had no time or a wild one; in no window yet.
+        remark: what people should know of the rows that wait; usually empty.
         tables: rows of frames, which do not come again, the oldest first; they come before the next frames.
     """
 
     waiting: int = 0
-    late: int = 0
+    left_out: LeftOut = LeftOut()
+    remark: str = ""
     tables: tuple[pa.Table, ...] = ()
 
 
@@ -41,8 +45,11 @@ class Windows:
         flush: whether to yield unfinished windows too, at the end of the input.
         before: rest of the frames before these; other sources do not need it.
 
+    A call that leaves rows out but completes no window yields one without rows for them, so that they are not passed
+    over in silence; its cursor remembers that they are accounted for.
+
     Attributes:
-        late: number of rows that came after their window was closed, or without a time, and count in no window yet.
+        left_out: rows that came after their window was closed, without a time or with a wild one, in no window yet.
 
     >>> import pyarrow as pa
     >>> from driftline.sources import open_source
@@ -67,7 +74,8 @@ class Windows:
         self._flush = flush
         self._returned: list[pa.Table] = []
         self._unfinished: list[pa.Table] = []
-        self.late = 0
+        self._remark = ""
+        self.left_out = LeftOut()
 
     def __iter__(self) -> Iterator[Window]:
         return self._by_rows(self._rule.window) if self._rule.window is not None else self._by_time()
@@ -84,8 +92,10 @@ class Windows:
     def rest(self) -> Rest:
         """Return the rows that were read but are in no window yielded so far."""
         if not isinstance(self._source, Frames):
-            return Rest(self.waiting, self.late)
-        return Rest(self.waiting, self.late, (*self._returned, *self._unfinished, *self._source.unread()))
+            return Rest(self.waiting, self.left_out, self._remark)
+        return Rest(
+            self.waiting, self.left_out, self._remark, (*self._returned, *self._unfinished, *self._source.unread())
+        )
 
     def _by_rows(self, size: int) -> Iterator[Window]:
         pieces: list[Batch] = []
@@ -110,21 +120,37 @@ class Windows:
     def _window(self, pieces: list[Batch], first: int, rows: int) -> Window:
         joined, note = concat(pieces, strict=self._rule.schema == "strict")
         last = pieces[-1]
-        cursor = Cursor(last.file, last.row + last.table.num_rows, first + rows, last.head)
+        cursor = Cursor(last.file, last.row + last.table.num_rows, first + rows, last.head, mark=last.mark)
         return Window(joined, first, cursor, note=note)
 
     def _by_time(self) -> Iterator[Window]:
         cursor, batches = self._cursor, iter(self._source.batches(self._cursor))
         first = list(islice(batches, 1))  # a source that has begun need not be opened again to say whether it resumes
-        clock = Clock(self._rule, cursor, new=cursor is not None and not self._source.resumes(cursor))
+        again = cursor is not None and self._source.resumes(cursor)
+        clock = Clock(self._rule, cursor, new=cursor is not None and not again)
+        some = False
         for batch in chain(first, batches):
-            yield from self._passed_on(list(clock.add(batch)), clock)
+            for window in self._passed_on(list(clock.add(batch)), clock):
+                some = True
+                yield window
         if self._flush:
-            yield from self._passed_on(list(clock.flush()), clock)
+            for window in self._passed_on(list(clock.flush()), clock):
+                some = True
+                yield window
+        if cursor is not None and not some and self.left_out:
+            yield self._only_left_out(cursor, clock, again)
+
+    def _only_left_out(self, cursor: Cursor, clock: Clock, again: bool) -> Window:
+        """Return a window without rows that accounts for rows left out."""
+        left, self.left_out = self.left_out, LeftOut()
+        after = replace(cursor, noted=cursor.noted + left) if again else cursor
+        at = iso(Every(self._rule.every or "").start(cursor.next_window or 0))
+        note = "; ".join(filter(None, ("no window was complete", clock.note)))
+        return Window(clock.empty, cursor.total, after, at, at, left.late, note, left)
 
     def _passed_on(self, windows: list[Window], clock: Clock) -> Iterator[Window]:
         open_now = clock.rest()
         for i, window in enumerate(windows):
             self._unfinished = [later.table for later in windows[i + 1 :]] + open_now
             yield window
-        self._unfinished, self.late = open_now, clock.late
+        self._unfinished, self.left_out, self._remark = open_now, clock.left_out, clock.remark
