@@ -22,12 +22,14 @@ __all__ = [
     "SourceError",
     "Window",
     "begins_as",
+    "check_width",
     "checked_table",
     "fingerprint",
     "numbered",
 ]
 
 HEAD = 4096  # bytes of a file that its fingerprint is made from
+WIDEST = 100_000  # columns
 
 
 class SourceError(DriftlineError):
@@ -170,6 +172,8 @@ class Cursor:
         plain = _checked(cls, data, "a cursor")
         if plain["mark"] is not None:
             plain["mark"] = Mark(**_checked(Mark, plain["mark"], "a cursor: its mark is"))
+            if not plain["mark"].before.partition(":")[0].isdecimal():
+                raise SourceError(f"not a cursor: its mark has {plain['mark'].before!r}")
         plain["noted"] = LeftOut(**_checked(LeftOut, plain["noted"], "a cursor: its rows left out are"))
         return cls(**plain)
 
@@ -281,6 +285,14 @@ def begins_as(start: bytes, head: str) -> bool:
     return len(start) == int(length) and hashlib.sha256(start).hexdigest() == digest
 
 
+def check_width(columns: int, name: str) -> None:
+    """Raise if there are no columns, or so many that this cannot be meant."""
+    if columns == 0:
+        raise SourceError(f"{name} has rows without columns: there is nothing to watch")
+    if columns > WIDEST:
+        raise SourceError(f"{name} has {columns:,} columns, more than {WIDEST:,}: are rows and columns interchanged?")
+
+
 def checked_table(table: pa.Table, name: str) -> pa.Table:
     """Return a table whose memory is valid and whose columns have different names; anything else is an error."""
     try:
@@ -288,6 +300,7 @@ def checked_table(table: pa.Table, name: str) -> pa.Table:
         table.validate(full=True)  # altered bytes can leave offsets that point beyond the data, or invalid text
     except (pa.ArrowException, ValueError, OSError) as error:
         raise SourceError(f"{name} is damaged: {error}") from None
+    check_width(len(names), name)
     seen: set[str] = set()
     for column in names:
         if column in seen:

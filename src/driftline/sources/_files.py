@@ -128,6 +128,8 @@ class Files:
             names[0] if renamed else name, cursor.row, self._opened(names[0] if renamed else name, cursor.row)
         )
         if not cursor.head or begins_as(place.reader.start, cursor.head):
+            if cursor.mark is not None and isinstance(place.reader, TextFile):
+                place.reader.go_on(cursor.mark, cursor.row)
             return place
         place.reader.close()
         if renamed:  # a single file, but not the same
@@ -158,7 +160,7 @@ class Files:
             if isinstance(reader, TextFile):
                 self._check(name, reader)
             for rows in self._rows(name, reader):
-                yield Batch(rows, name, row, reader.head)
+                yield Batch(rows, name, row, reader.head, reader.mark)
                 row += rows.table.num_rows
         except OSError as error:
             raise _unread(name, error) from None

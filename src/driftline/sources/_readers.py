@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from driftline._errors import Message, Option
-from driftline.sources._batches import HEAD, SourceError, begins_as, checked_table, fingerprint
+from driftline.sources._batches import HEAD, Mark, SourceError, begins_as, checked_table, fingerprint
 from driftline.sources._text import CsvParser, JsonParser, TextReader
 from driftline.tables import Rows
 
@@ -118,6 +118,27 @@ class TextFile:
         """Close the file; :meth:`read` opens it again."""
         self._file.close()
 
+    @property
+    def mark(self) -> Mark | None:
+        """Place in the file of the rows yielded last, from which they can be read again; None if it is gzipped."""
+        return None if self.packed else self._reader.mark
+
+    def go_on(self, mark: Mark, row: int) -> None:
+        """Read on from a mark in place of the start, up to a row there; an error if other bytes are before it."""
+        self._file.seek(0)
+        while (block := self._file.read(BLOCK)) and not self._reader.begin(block):
+            pass
+        length = int(mark.before.partition(":")[0] or 0)
+        self._file.seek(max(0, mark.byte - length))
+        before = self._file.read(length).replace(b"\r", b"\n")
+        if len(before) != length or not begins_as(before, mark.before) or row < mark.row:
+            raise SourceError(
+                f"{self._name} is not the file that was being read: the bytes before byte {mark.byte:,} (line "
+                f"{mark.line:,}) are not those that were there; a file may only grow at its end"
+            )
+        self._reader.go_on(mark, before, row - mark.row)
+        self._offset = mark.byte
+
     def read(self) -> Iterator[Rows]:
         """Yield rows that are whole by now and were not read before."""
         size = os.stat(self._path).st_size
@@ -173,7 +194,10 @@ class ColumnarFile:
     Attributes:
         start: first bytes of the file.
         head: fingerprint of the file.
+        mark: None: places in the file are found by its own metadata.
     """
+
+    mark = None
 
     def __init__(self, path: Path, name: str, format: str, skip: int, *, marked: bool = False) -> None:
         self._path = path

@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NoReturn, Protocol
 
@@ -13,8 +14,10 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from driftline._errors import Message, Option
-from driftline.sources._batches import SourceError
-from driftline.sources._lines import Cutter
+from driftline.sources._arrays import ArrayCutter
+from driftline.sources._batches import Mark, SourceError, check_width, fingerprint
+from driftline.sources._encodings import Recoder
+from driftline.sources._lines import BEFORE, Cutter
 from driftline.tables import Rows
 
 __all__ = ["NULLS", "CsvParser", "JsonParser", "TextReader"]
@@ -50,39 +53,85 @@ class TextReader:
     def __init__(self, name: str, parser: _Parser, skip: int = 0) -> None:
         self._name = name
         self._parser = parser
-        self._cutter = Cutter(name, parser.delimiter)
+        self._recoder = Recoder(name)
+        self._cutter: Cutter | ArrayCutter = Cutter(name, parser.delimiter)
+        self._chosen = parser.delimiter is not None  # whether it is known that the text is, or is not, a JSON array
+        self._blanks = b""  # before that is known
         self._begun = False
         self._skip = skip
+        self._row = 0
+        self._mark: Mark | None = None
+
+    @property
+    def mark(self) -> Mark | None:
+        """Place of the rows yielded last, or one before them, in the bytes of the file; None if it cannot be told."""
+        return self._mark
 
     def feed(self, block: bytes, *, final: bool = False) -> Iterator[Rows]:
         """Take a block; yield the rows that are whole by now, or all that remain if the text ends here."""
-        yield from self._rows(self._cutter.push(block))
+        yield from self._rows(self._cut(block, final))
         if final:
             yield from self._rows(self._cutter.finish())
             if self._skip:
                 raise SourceError(f"{self._name} is not the file that was being read: it has {self._skip} rows too few")
 
+    def begin(self, block: bytes) -> bool:
+        """Take a block for its header alone; say whether that was whole, so that reading may go on from a mark."""
+        self._begin(self._cut(block, final=False), self._cutter.line)
+        return self._begun or self._parser.delimiter is None
+
+    def go_on(self, mark: Mark, before: bytes, skip: int) -> None:
+        """Go on from a mark, after :meth:`begin`; the first ``skip`` rows from there on are left out."""
+        self._cutter = Cutter(self._name, self._parser.delimiter, mark.byte, mark.line, before)
+        self._begun, self._row, self._skip = True, mark.row, skip
+
+    def _cut(self, block: bytes, final: bool) -> bytes:
+        text = self._blanks + self._recoder.push(block, final=final)
+        self._blanks = b""
+        if not self._chosen:
+            first = text.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+            if not first and not final:
+                self._blanks = text
+                return b""
+            self._chosen = True
+            if first == b"[":
+                self._cutter = ArrayCutter(self._name)
+        return self._cutter.push(text)
+
+    def _begin(self, records: bytes, line: int) -> int:
+        """Take the header, if it has not been; return the number of bytes that hold no rows."""
+        blank = _blank(records)
+        if self._begun or blank == len(records):
+            return 0
+        self._begun = True
+        return blank + self._parser.begin(records[blank:], line + records.count(b"\n", 0, blank))
+
     def _rows(self, records: bytes) -> Iterator[Rows]:
-        line = self._cutter.line
-        if not self._begun:
-            line += records.count(b"\n", 0, _blank(records))
-            records = records[_blank(records) :]
-            if records:
-                header = self._parser.begin(records, line)
-                self._begun = True
-                line += records.count(b"\n", 0, header)
-                records = records[header:]
+        line, header = self._cutter.line, self._begin(records, self._cutter.line)
+        mark = self._marked(records, header)
+        line += records.count(b"\n", 0, header)
+        records = records[header:]
         if _blank(records) == len(records):
             return
         if self._skip:
             count = self._parser.count(records, line)
             if count <= self._skip:
                 self._skip -= count
+                self._row += count
                 return
-        rows = self._parser.parse(records, line).part(self._skip)
-        self._skip = 0
+        rows = self._parser.parse(records, line)
+        self._row += rows.table.num_rows
+        rows, self._skip, self._mark = rows.part(self._skip), 0, mark
         if rows.table.num_rows:
             yield rows
+
+    def _marked(self, records: bytes, header: int) -> Mark | None:
+        """Return the place where the rows of these records begin."""
+        if isinstance(self._cutter, ArrayCutter) or self._recoder.encoding is not None:
+            return None
+        before = (self._cutter.before + records[:header])[-BEFORE:].replace(b"\r", b"\n")
+        line = self._cutter.line + records.count(b"\n", 0, header)
+        return Mark(self._cutter.byte + header, self._row, line, fingerprint(before))
 
 
 class CsvParser:
@@ -104,8 +153,14 @@ class CsvParser:
             raise SourceError(f"{self._name}: line {line} is not a header: {error}") from None
         if self._separator == "," and len(names) == 1:
             self._refuse_other(text)
+        if "\0" in text:
+            raise SourceError(
+                f"{self._name}: the header in line {line} holds NUL bytes: this is not text in UTF-8 (or it is UTF-16 "
+                "without a byte order mark: convert it with iconv -f utf-16 -t utf-8)"
+            )
         names = [name or f"column {i + 1}" for i, name in enumerate(names)]
-        twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+        check_width(len(names), self._name)
+        twice = next((name for name, count in Counter(names).items() if count > 1), None)
         if twice is not None:
             raise SourceError(f"{self._name} has more than one column {twice!r}: rename one of them")
         self._columns = names
@@ -167,6 +222,8 @@ class CsvParser:
 class JsonParser:
     """Parser of JSON lines: one object per line, with numbers, text, true, false or null; an absent key means null.
 
+    The elements of an array of objects have become lines.
+
     A column of arrays or objects becomes their JSON as bytes, which cannot be mistaken for text: it can be left out.
     """
 
@@ -176,9 +233,7 @@ class JsonParser:
         self._name = name
 
     def begin(self, records: bytes, line: int) -> int:
-        """Refuse a JSON array; there is no header."""
-        if records.lstrip()[:1] == b"[":
-            raise SourceError(f"{self._name} begins with a JSON array: write one object per line (JSON lines)")
+        """Return 0: there is no header."""
         return 0
 
     def count(self, records: bytes, line: int) -> int:
@@ -190,6 +245,7 @@ class JsonParser:
         lines = [(line + i, t) for i, t in enumerate(_decoded(records, self._name, line).split("\n")) if t.strip()]
         rows = [self._object(text, number) for number, text in lines]
         columns = dict.fromkeys(key for row in rows for key in row)
+        check_width(len(columns) if rows else 1, self._name)
         numbers = [number for number, _ in lines]
         arrays = [self._array(name, [row.get(name) for row in rows], numbers) for name in columns]
         return Rows(pa.table(arrays, names=list(columns)), sparse=True)
@@ -198,7 +254,9 @@ class JsonParser:
         try:
             row = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise SourceError(f"{self._name}: line {line} is not JSON: {error}") from None
+            raise SourceError(
+                f"{self._name}: line {line} is not JSON ({error}): write one object per line, or an array of objects"
+            ) from None
         if not isinstance(row, dict):
             raise SourceError(f'{self._name}: line {line} is not a JSON object such as {{"a": 1}}')
         return row
@@ -267,8 +325,6 @@ def _decoded(records: bytes, name: str, line: int) -> str:
     try:
         return records.decode()
     except UnicodeDecodeError as error:
-        if line == 1 and records.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise SourceError(f"{name} is UTF-16; convert it first: iconv -f utf-16 -t utf-8") from None
         at = line + records.count(b"\n", 0, error.start)
         byte = records[error.start]
         raise SourceError(
