@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from driftline.sources import Batch, Cursor, LeftOut, Window, WindowRule, Windows, open_source
 from driftline.sources import _leaps as leaps_module
+from driftline.sources import _windows as windows_module
 from driftline.sources._clock import Clock
 from driftline.sources._times import iso
 from driftline.tables import Rows
@@ -174,20 +175,22 @@ def test_windows_by_time_are_as_defined_and_survive_any_interruption(
     table = pa.table({"row": range(len(times)), "t": pa.array(times, pa.int64())})
     rule = WindowRule(time_column="t", every=f"{length}s", lateness=f"{lateness}s", schema="lenient")
     with patch.multiple(leaps_module, **SMALL):
-        windows = Windows(open_source(cut(table, sizes), replay=True), rule, flush=flush)
+        windows = Windows(open_source(iter(cut(table, sizes)), replay=True), rule, flush=flush)
         found = list(windows)
         assert [seen(w) for w in found] == expected(times, length, lateness, flush)
         if flush:
             assert windows.waiting == 0
         for k, window in enumerate(found):
-            rest = Windows(open_source(cut(table, again), replay=True), rule, through_json(window.cursor), flush)
+            rest = Windows(open_source(iter(cut(table, again)), replay=True), rule, through_json(window.cursor), flush)
             later = list(rest)
             if later and later[-1].start == later[-1].end:  # a call that completed no window accounts for rows left out
                 assert len(later) == 1
                 last = later.pop()
                 assert last.left_out == windows.left_out
                 cursor = through_json(last.cursor)
-                assert not list(Windows(open_source(cut(table, again), replay=True), rule, cursor, flush))  # only once
+                assert not list(
+                    Windows(open_source(iter(cut(table, again)), replay=True), rule, cursor, flush)
+                )  # only once
             assert [seen(w) for w in later] == [seen(w) for w in found[k + 1 :]]
             assert rest.waiting == windows.waiting
 
@@ -205,7 +208,7 @@ def test_windows_by_time_over_growing_files_continue_from_the_cursor(
     for start, end in zip([0, *ends], [*ends, len(rows)], strict=True):
         with open(folder / "a.csv", "a") as file:
             file.write(("row,t\n" if not file.tell() else "") + "".join(rows[start:end]))
-        with patch.multiple(leaps_module, **SMALL):
+        with patch.multiple(leaps_module, **SMALL), patch.object(windows_module, "disorder", return_value=""):
             for window in Windows(open_source(folder / "a.csv"), rule, cursor):
                 found.append(window)
                 cursor = through_json(window.cursor)
@@ -256,7 +259,7 @@ def test_rows_that_are_all_late_after_a_time_far_ahead_cause_a_warning(caplog: p
         pd.DataFrame({"t": ["2024-01-02"] * 700}),
     )
     with caplog.at_level(logging.WARNING):
-        assert len(list(Windows(open_source([first, late, late]), rule))) == 2  # one, and a very long gap
+        assert len(list(Windows(open_source(iter([first, late, late])), rule))) == 2  # one, and a very long gap
     assert caplog.text.count("the last 1400 rows up to row 1471 are all late") == 1
     assert "2026-01-01" in caplog.text
 

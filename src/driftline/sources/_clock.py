@@ -53,12 +53,15 @@ class Clock:
         rule: length of the windows, their lateness, and the time column.
         cursor: cursor to continue from.
         new: whether the rows after the cursor do not come again; rows of windows before it are then late.
+        quiet: whether not to warn of many late rows.
 
     Attributes:
         empty: a table without rows, with the columns of those that came last.
     """
 
-    def __init__(self, rule: WindowRule, cursor: Cursor | None = None, *, new: bool = False) -> None:
+    def __init__(
+        self, rule: WindowRule, cursor: Cursor | None = None, *, new: bool = False, quiet: bool = False
+    ) -> None:
         if rule.every is None or rule.time_column is None:
             raise ValueError("windows by time need time_column and every")
         self._rule = rule
@@ -76,9 +79,10 @@ class Clock:
         self._open: dict[int, _Open] = {}
         self._indices: list[int] = []  # heap of the open windows
         self._firsts: list[tuple[int, int]] = []  # heap of (rows before its first, index); closed ones are skipped
-        self._tally = Tally(LeftOut() if new else self._end.noted)
+        self._tally = Tally(self._end.noted)
         self.empty = Rows(pa.table({}))
         self._late_run = 0
+        self._quiet = quiet
 
     @property
     def note(self) -> str:
@@ -108,9 +112,13 @@ class Clock:
             self._held.append((batch, times_of(batch, self._rule)))
             yield from self._decide(final=False)
 
+    def settle(self) -> Iterator[Window]:
+        """Decide on the rows held back as if no more came; yield the windows that they finish."""
+        yield from self._decide(final=True)
+
     def flush(self) -> Iterator[Window]:
         """Close all windows, as if time had moved on."""
-        yield from self._decide(final=True)
+        yield from self.settle()
         yield from self._close(_LAST)
 
     def rest(self) -> list[pa.Table]:
@@ -253,7 +261,7 @@ class Clock:
         before = self._late_run
         on_time = np.flatnonzero(~late)
         self._late_run = before + late.size if not on_time.size else late.size - 1 - int(on_time[-1])
-        if before < _SUSPECT <= self._late_run:
+        if before < _SUSPECT <= self._late_run and not self._quiet:
             row = batch.place(late.size - 1)
             message = "the last %d rows up to %s are all late: a row before them is from %s"
             logger.warning(message, self._late_run, row, iso(newest))

@@ -88,6 +88,15 @@ class Files:
             )
         return names
 
+    @property
+    def follows(self) -> bool:
+        """Whether more rows are waited for at the end."""
+        return self._follow
+
+    def look(self) -> Iterator[Batch]:
+        """Yield rows from the start, ahead of reading them; none if more are waited for."""
+        return iter(()) if self._follow else self.batches(None)
+
     def resumes(self, cursor: Cursor) -> bool:
         """Say whether the rows after this cursor come again; otherwise all rows that come are new."""
         if self._began is None or self._began[0] != cursor:

@@ -103,6 +103,12 @@ class Frames:
         """Return rows taken from the frames but not yet passed on."""
         return list(self._unread)
 
+    def look(self) -> Iterator[Batch]:
+        """Yield rows from the start, ahead of reading them; none if the frames come only once."""
+        frames = self._frames if isinstance(self._frames, Sequence) else ()
+        tables = [*self._unread, *(as_table(frame, self.name) for frame in frames)]
+        return numbered((Rows(table) for table in tables), None, True, self.name)
+
     def resumes(self, cursor: Cursor) -> bool:
         """Say whether the rows after this cursor come again; otherwise all rows that come are new."""
         return self._replay

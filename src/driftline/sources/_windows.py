@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, islice
@@ -9,10 +10,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from driftline.sources._batches import Batch, Cursor, LeftOut, Source, Window
+from driftline.sources._batches import Batch, Cursor, LeftOut, Source, SourceError, Window
 from driftline.sources._clock import Clock
 from driftline.sources._concat import concat
+from driftline.sources._files import Files
 from driftline.sources._frames import Frames
+from driftline.sources._order import disorder, in_order
 from driftline.sources._times import Every, iso
 from driftline.sources._window_rule import WindowRule
 
@@ -45,6 +48,9 @@ class Windows:
         flush: whether to yield unfinished windows too, at the end of the input.
         before: rest of the frames before these; other sources do not need it.
 
+    Windows by time need rows in the order of time. Files and frames of which most rows would be late, such as those
+    with the newest row first, are sorted, if they fit in memory.
+
     A call that leaves rows out but completes no window yields one without rows for them, so that they are not passed
     over in silence; its cursor remembers that they are accounted for.
 
@@ -74,6 +80,8 @@ class Windows:
         self._flush = flush
         self._returned: list[pa.Table] = []
         self._unfinished: list[pa.Table] = []
+        self._coming: deque[Batch] = deque()  # sorted, and not passed on yet
+        self._order = ""
         self._remark = ""
         self.left_out = LeftOut()
 
@@ -124,17 +132,63 @@ class Windows:
         return Window(joined, first, cursor, note=note)
 
     def _by_time(self) -> Iterator[Window]:
+        if self._unordered():
+            yield from self._sorted()
+            return
         cursor, batches = self._cursor, iter(self._source.batches(self._cursor))
         first = list(islice(batches, 1))  # a source that has begun need not be opened again to say whether it resumes
         again = cursor is not None and self._source.resumes(cursor)
-        clock = Clock(self._rule, cursor, new=cursor is not None and not again)
+        yield from self._clocked(chain(first, batches), cursor, again)
+
+    def _unordered(self) -> bool:
+        """Say whether the rows are not in the order of time; a source that can only be read once is taken to be."""
+        if self._cursor is not None:
+            return not self._cursor.in_order
+        look = getattr(self._source, "look", None)
+        self._order = "" if look is None else disorder(look(), self._rule)
+        return bool(self._order)
+
+    def _sorted(self) -> Iterator[Window]:
+        """Yield the windows of rows that are sorted first; those of windows before the cursor are passed over."""
+        cursor, name = self._cursor, self._source.name
+        if getattr(self._source, "follows", False):
+            raise SourceError(f"{name} is not in the order of {self._rule.time_column!r}: it cannot be followed")
+        again = cursor is not None and (isinstance(self._source, Files) or self._source.resumes(cursor))
+        passed = None if cursor is None or not again else cursor.next_window
+        batches = in_order(self._source.batches(None), self._rule, name, passed)
+        if cursor is not None and not again:
+            batches = (replace(batch, row=batch.row + cursor.total) for batch in batches)
+        self._coming = deque(batches)
+        if again and cursor is not None and self._coming:
+            cursor = replace(cursor, row=self._coming[0].row, total=self._coming[0].row)
+        note = f"rows were not in the order of {self._rule.time_column!r} ({self._order}): they were sorted"
+        for window in self._clocked(self._popped(), cursor, again, whole=True):
+            said = "; ".join(filter(None, (note, window.note))) if self._order else window.note
+            self._order = ""
+            yield replace(window, cursor=replace(window.cursor, in_order=False), note=said)
+
+    def _popped(self) -> Iterator[Batch]:
+        while self._coming:
+            yield self._coming.popleft()
+
+    def _clocked(
+        self, batches: Iterator[Batch], cursor: Cursor | None, again: bool, *, whole: bool = False
+    ) -> Iterator[Window]:
+        """Yield windows by time from a cursor on.
+
+        Arguments:
+            batches: the rows.
+            cursor: cursor to continue from.
+            again: whether rows left out after the cursor come again.
+            whole: whether the rows are all there are, sorted, without those of windows before the cursor.
+        """
+        if cursor is not None and not again:
+            cursor = replace(cursor, noted=LeftOut())
+        clock = Clock(self._rule, cursor, new=cursor is not None and (whole or not again))
+        end = clock.flush if self._flush else clock.settle if whole else None
         some = False
-        for batch in chain(first, batches):
-            for window in self._passed_on(list(clock.add(batch)), clock):
-                some = True
-                yield window
-        if self._flush:
-            for window in self._passed_on(list(clock.flush()), clock):
+        for found in chain((clock.add(batch) for batch in batches), (finish() for finish in [end] if finish)):
+            for window in self._passed_on(list(found), clock):
                 some = True
                 yield window
         if cursor is not None and not some and self.left_out:
