@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from driftline._errors import Message, Option
 from driftline.sources._batches import HEAD, Mark, SourceError, begins_as, checked_table, fingerprint
+from driftline.sources._parquet import BATCH_ROWS, parquet_tables
 from driftline.sources._text import CsvParser, JsonParser, TextReader
 from driftline.tables import Rows
 
@@ -30,7 +31,6 @@ __all__ = [
     "unknown_format",
 ]
 
-BATCH_ROWS = 1 << 16
 BLOCK = 1 << 22  # bytes of text parsed at once
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 _SUFFIXES = {
@@ -227,7 +227,7 @@ class ColumnarFile:
         if self._file.closed:  # it may have been replaced since
             self._open()
         try:
-            yield from self._checked(self._parquet() if self._format == "parquet" else self._ipc())
+            yield from self._checked(self._tables())
         finally:
             self.close()
 
@@ -250,22 +250,8 @@ class ColumnarFile:
         """Yield nothing: the file was complete."""
         yield from ()
 
-    def _parquet(self) -> Iterator[pa.Table]:
-        # read only as needed: pre_buffer would end with the whole file in memory, and without a buffer_size whole row
-        # groups would be read at once
-        file = pq.ParquetFile(self._file, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
-        with file:
-            groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
-            first, skip = 0, self._done
-            while first < len(groups) and groups[first] <= skip:
-                skip -= groups[first]
-                first += 1
-            if skip and first == len(groups):
-                raise self._too_short(skip)
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=list(range(first, len(groups)))):
-                if skip < batch.num_rows:
-                    yield pa.Table.from_batches([batch.slice(skip)])
-                skip = max(0, skip - batch.num_rows)
+    def _tables(self) -> Iterator[pa.Table]:
+        return parquet_tables(self._file, self._name, self._done) if self._format == "parquet" else self._ipc()
 
     def _ipc(self) -> Iterator[pa.Table]:
         skip, file, whole = self._done, self._file, self.start[:6] == b"ARROW1"
