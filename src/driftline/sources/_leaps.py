@@ -15,7 +15,7 @@ BEGUN = 10  # the same for the first time of all, which has nothing before it
 AT_END = 9  # the same if no more rows are waited for: ten, together with the row itself
 MOST = 2000  # rows that are asked
 _LAST = np.iinfo(np.int64).max
-_STRETCH = 4096  # rows looked through at once, so that many wrong times do not take the square of their number
+_STRETCH = 64, 1 << 16  # rows looked through at once, after a leap and at most: leaps may be rare or in every row
 
 
 class Leaps:
@@ -50,13 +50,15 @@ class Leaps:
             final: whether to decide on what is there, since no more rows are waited for.
         """
         wild = np.zeros(len(times), bool)
-        start = 0
+        start, stretch = 0, _STRETCH[1]
         while start < len(times):
-            part = times[start : start + _STRETCH]
+            part = times[start : start + stretch]
             row, newest = self._next(part, newest)
             start += row
             if row == len(part):
+                stretch = min(2 * stretch, _STRETCH[1])
                 continue
+            stretch = _STRETCH[0]
             right = self._right(times, start, first=newest == MISSING, final=final)
             if right is None:
                 return wild, start
@@ -86,15 +88,16 @@ class Leaps:
 
     def _right(self, times: NDArray[np.int64], row: int, *, first: bool, final: bool) -> bool | None:
         """Say whether the time of a row is right, by the rows after it; None if too few have come."""
-        asked = times[row + 1 : row + 1 + MOST]
         time = max(int(times[row]), MISSING + 1 + self._lateness) - self._lateness
         index = int(self._every.index(np.array([time]))[0])
-        behind = asked < max(self._every.start(index - FEW), MISSING + 1)
-        votes = np.cumsum(np.where(asked == MISSING, 0, np.where(behind, -1, 1)))
+        least = max(self._every.start(index - FEW), MISSING + 1)
         enough = BEGUN if first else AGREED
-        decided = np.flatnonzero(np.abs(votes) >= enough)
-        if decided.size:
-            return bool(votes[decided[0]] > 0)
+        for most in (2 * enough, MOST):  # mostly the first of them decide
+            asked = times[row + 1 : row + 1 + most]
+            votes = np.cumsum(np.where(asked == MISSING, 0, np.where(asked < least, -1, 1)))
+            decided = np.flatnonzero(np.abs(votes) >= enough)
+            if decided.size:
+                return bool(votes[decided[0]] > 0)
         net = int(votes[-1]) if votes.size else 0
         if len(asked) == MOST or final:
             return net >= (0 if first else AT_END)
