@@ -114,6 +114,8 @@ def _logged(view: View) -> Iterator[None]:
 
     class Notes(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
+            if hasattr(record, "of_coverage"):
+                return  # the last words say more about it
             (complain if isinstance(view, JsonLines) else view.note)(record.getMessage())
 
     handler, log = Notes(logging.WARNING), logging.getLogger("driftline")

@@ -228,8 +228,9 @@ class Monitor:
             self._rest = windows.rest()  # the next frames may belong to the same window
         if self.waiting:
             _log.info("%d rows wait for their window to be complete", self.waiting)
-        if self.coverage.blind:
-            _log.info("most rows were not measured: %s", self.coverage)
+        if self.coverage.blind:  # the command says so in its own words
+            lost = self.coverage.lost
+            _log.warning("most rows were not measured: %d were left out", lost, extra={"of_coverage": True})
 
     def _take_or_put_back(self, window: Window, windows: Windows) -> list[tuple[Record, bool]]:
         """Commit a window as :meth:`_take` does; if that fails, leave it for the next call."""
@@ -253,10 +254,10 @@ class Monitor:
         if self._state is None:
             try:
                 state, record = begin(window, self.settings, remarks)
-            except TooFewRowsError:
+            except TooFewRowsError as error:
                 if self.settings.window is not None:  # the next one would be as short
                     raise
-                return self._pass_over(window)  # such as a first day that began near midnight
+                return self._pass_over(window, error)  # such as a first day that began near midnight
             records, raised = [record], [False]
         else:
             before = self._state.alarms
@@ -267,10 +268,10 @@ class Monitor:
         self._remarks = []
         return list(zip(records, raised, strict=True))
 
-    def _pass_over(self, window: Window) -> list[tuple[Record, bool]]:
+    def _pass_over(self, window: Window, error: TooFewRowsError) -> list[tuple[Record, bool]]:
         self._remarks.append(f"a window of {window.table.num_rows} rows before this one was left out: too few")
         self._remarks += remarks_on(window)
-        _log.warning("the first window has %d rows, too few: left out", window.table.num_rows)
+        _log.warning("%s: left out", error)
         return []
 
     def add_original(self, name: str, frame: Any = None) -> Record:

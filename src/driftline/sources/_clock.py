@@ -67,7 +67,6 @@ class Clock:
         self._rule = rule
         self._every = Every(rule.every)
         self._lateness = span(rule.lateness)
-        self._column = rule.time_column
         self._strict = rule.schema == "strict"
         self._end = cursor or Cursor(None, 0, 0, "")
         self._newest = MISSING if self._end.newest is None else min(self._end.newest, _LAST)
@@ -261,7 +260,8 @@ class Clock:
         before = self._late_run
         on_time = np.flatnonzero(~late)
         self._late_run = before + late.size if not on_time.size else late.size - 1 - int(on_time[-1])
-        if before < _SUSPECT <= self._late_run and not self._quiet:
+        suspect = _SUSPECT + self._tally.noted.late  # those were named before
+        if before < suspect <= self._late_run and not self._quiet:
             row = batch.place(late.size - 1)
             message = "the last %d rows up to %s are all late: a row before them is from %s"
             logger.warning(message, self._late_run, row, iso(newest))

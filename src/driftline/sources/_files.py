@@ -56,6 +56,7 @@ class Files:
         self._poll = poll
         self._format = format
         self._began: tuple[Cursor, bool] | None = None  # whether the rows after that cursor come again
+        self._empty: set[str] = set()  # files that were warned of
         self._single = os.path.isfile(where)
         self._pattern = not self._single and not os.path.isdir(where)
         if self._pattern and not _MAGIC.search(where):
@@ -182,7 +183,9 @@ class Files:
         if not reader.start and not self._follow:
             if self._single:
                 raise SourceError(f"{name!r} is empty")
-            logger.warning("%r is empty", name)
+            if name not in self._empty:
+                logger.warning("%r is empty", name)
+            self._empty.add(name)
 
     def _rows(self, name: str, reader: TextFile | ColumnarFile) -> Iterator[Rows]:
         """Yield a file's rows and, when followed, those appended until there is a file after it."""

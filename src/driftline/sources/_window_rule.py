@@ -22,7 +22,7 @@ class WindowRule:
         time_column: column with the rows' times, for windows by time.
         every: length of a window by time: a number and s, min, h, d, w or mo, such as ``"1d"``.
         lateness: length of time that a window waits for rows that come out of order, such as ``"2h"``.
-        schema: ``"strict"``: columns that differ between the rows of a window, or a time that cannot be right, are an
+        schema: ``"strict"``: columns that differ between the rows of a window, or a time that cannot be read, are an
             error; ``"lenient"``: they become null or are left out, with a note.
         day_first: ``"yes"`` or ``"no"``: whether times such as 01/02/2012 begin with the day; None: they are refused.
 
