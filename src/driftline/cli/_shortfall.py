@@ -29,8 +29,8 @@ def shortfall(coverage: Coverage, settings: Settings, records: Sequence[Record],
             yield _nothing_compared(coverage, settings, records)
     elif _stuck(coverage, records):
         yield (
-            f"{counted(coverage.waiting, 'row')} wait for their window to be complete, more than {_STUCK} times as "
-            f"many as any window had: does {settings.time_column!r} still move on? (--flush counts them at once)"
+            f"{counted(coverage.largest, 'row')} wait for one window to be complete, more than {_STUCK} times as many "
+            f"as any window had: does {settings.time_column!r} still move on? (--flush counts them at once)"
         )
 
 
@@ -76,7 +76,7 @@ def _nothing_compared(coverage: Coverage, settings: Settings, records: Sequence[
 
 def _stuck(coverage: Coverage, records: Sequence[Record]) -> bool:
     largest = max((record.rows for record in records), default=0)
-    return coverage.compared == 0 and coverage.waiting > _STUCK * largest
+    return coverage.compared == 0 and coverage.largest > _STUCK * largest
 
 
 def _were(count: int) -> str:

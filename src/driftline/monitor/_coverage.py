@@ -21,6 +21,7 @@ class Coverage:
         skipped: rows in windows of which nothing was measured, such as those with too few rows.
         left_out: rows in no window: late, without a readable time, or with one far ahead of the others.
         waiting: rows of unfinished windows, also those that an earlier call has read.
+        largest: rows of the largest of these windows, if they are cut by time.
         remark: what people should know of the rows that wait; usually empty.
     """
 
@@ -29,6 +30,7 @@ class Coverage:
     skipped: int = 0
     left_out: LeftOut = field(default_factory=LeftOut)
     waiting: int = 0
+    largest: int = 0
     remark: str = ""
 
     def after(self, window: Window, records: Sequence[Record]) -> Coverage:
@@ -42,7 +44,7 @@ class Coverage:
     def at_end(self, rest: Rest) -> Coverage:
         """Return the coverage with the rows that are in no window yet."""
         left = self.left_out + rest.left_out
-        return replace(self, left_out=left, waiting=rest.waiting, remark=rest.remark)
+        return replace(self, left_out=left, waiting=rest.waiting, largest=rest.largest, remark=rest.remark)
 
     @property
     def lost(self) -> int:

@@ -120,6 +120,11 @@ class Clock:
         yield from self.settle()
         yield from self._close(_LAST)
 
+    @property
+    def largest(self) -> int:
+        """Number of rows in the largest open window."""
+        return max((sum(p.table.num_rows for p in window.pieces) for window in self._open.values()), default=0)
+
     def rest(self) -> list[pa.Table]:
         """Return the rows of open windows, the oldest window first, then those held back."""
         rows = [piece.table for index in sorted(self._open) for piece in self._open[index].pieces]

@@ -27,12 +27,14 @@ class Rest(NamedTuple):
 
     Attributes:
         waiting: number of rows in unfinished windows, after the last batch.
+        largest: number of rows in the largest of them, with windows by time.
         left_out: rows that came after their window was closed, or had no time or a wild one; in no window yet.
         remark: what people should know of the rows that wait; usually empty.
         tables: rows of frames, which do not come again, the oldest first; they come before the next frames.
     """
 
     waiting: int = 0
+    largest: int = 0
     left_out: LeftOut = LeftOut()
     remark: str = ""
     tables: tuple[pa.Table, ...] = ()
@@ -83,6 +85,7 @@ class Windows:
         self._coming: deque[Batch] = deque()  # sorted, and not passed on yet
         self._order = ""
         self._remark = ""
+        self._largest = 0
         self.left_out = LeftOut()
 
     def __iter__(self) -> Iterator[Window]:
@@ -99,11 +102,11 @@ class Windows:
 
     def rest(self) -> Rest:
         """Return the rows that were read but are in no window yielded so far."""
-        if not isinstance(self._source, Frames):
-            return Rest(self.waiting, self.left_out, self._remark)
-        return Rest(
-            self.waiting, self.left_out, self._remark, (*self._returned, *self._unfinished, *self._source.unread())
-        )
+        tables: tuple[pa.Table, ...] = ()
+        if isinstance(self._source, Frames):
+            coming = [batch.table for batch in self._coming]
+            tables = (*self._returned, *self._unfinished, *coming, *self._source.unread())
+        return Rest(self.waiting, self._largest, self.left_out, self._remark, tables)
 
     def _by_rows(self, size: int) -> Iterator[Window]:
         pieces: list[Batch] = []
@@ -207,4 +210,5 @@ class Windows:
         for i, window in enumerate(windows):
             self._unfinished = [later.table for later in windows[i + 1 :]] + open_now
             yield window
-        self._unfinished, self.left_out, self._remark = open_now, clock.left_out, clock.remark
+        self._unfinished, self._largest = open_now, clock.largest
+        self.left_out, self._remark = clock.left_out, clock.remark
