@@ -66,6 +66,15 @@ def test_frames_that_come_newest_first_one_after_the_other() -> None:
     assert held(windows) + held(list(second)) == DAYS
 
 
+def test_frames_that_were_sorted_lose_no_rows_when_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(order_module, "_PIECE", 60)
+    first = Windows(open_source(ROWS[:300][::-1]), RULE)
+    reading = iter(first)
+    windows = [next(reading), next(reading)]
+    second = Windows(open_source(ROWS[300:][::-1]), RULE, windows[-1].cursor, before=first.rest())
+    assert held(windows) + held(list(second)) == DAYS
+
+
 def test_a_few_rows_out_of_order_are_not_sorted() -> None:
     mixed = pd.concat([ROWS[:100], ROWS[20:40], ROWS[100:]])
     windows = list(Windows(open_source(mixed), RULE))
