@@ -6,7 +6,7 @@ import codecs
 
 from driftline.sources._batches import SourceError
 
-__all__ = ["Recoder"]
+__all__ = ["Recoder", "decoded"]
 
 # UTF-32 first: its mark begins with that of UTF-16
 _MARKS = {
@@ -71,3 +71,15 @@ class Recoder:
             elif at >= 0:
                 self._returns = text[at + 1 : at + 2] != b"\n"
         return text.replace(b"\r", b"\n") if self._returns else text
+
+
+def decoded(records: bytes, name: str, line: int) -> str:
+    """Decode UTF-8 that begins in this line; anything else is an error that names the line and what to do."""
+    try:
+        return records.decode()
+    except UnicodeDecodeError as error:
+        at = line + records.count(b"\n", 0, error.start)
+        byte = records[error.start]
+        raise SourceError(
+            f"{name}: line {at} is not UTF-8 (byte 0x{byte:02x}); convert it first: iconv -f latin1 -t utf-8"
+        ) from None

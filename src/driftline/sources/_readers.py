@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 
 from driftline._errors import Message, Option
 from driftline.sources._batches import HEAD, Mark, SourceError, begins_as, checked_table, fingerprint
+from driftline.sources._json import JsonParser
 from driftline.sources._parquet import BATCH_ROWS, parquet_tables
-from driftline.sources._text import CsvParser, JsonParser, TextReader
+from driftline.sources._text import CsvParser, TextReader
 from driftline.tables import Rows
 
 __all__ = [
