@@ -1,5 +1,6 @@
 """``driftline watch``: what it prints and keeps, how it goes on, and how it ends."""
 
+import io
 import json
 import shlex
 import signal
@@ -246,6 +247,18 @@ def test_windows_with_too_few_rows_are_not_a_green_light(copy, said, days):
     days(5, rows=20)
     assert run(DAYS) == 2
     assert "20 in windows that could not be measured" in said()[1]
+
+
+def test_rows_of_standard_input_that_fill_no_window_are_not_measured_later(copy, said, people, monkeypatch):
+    def piped(frame, *options):
+        text = io.BytesIO(frame.to_csv(index=False).encode())
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(text)))
+        return run(["watch", "-", "--tracker", "run.driftline", "--json", *options])
+
+    assert piped(people(7, rows=300)) == 0
+    assert piped(people(8, rows=100)) == 2
+    assert "nothing was measured: 100 rows of standard input did not fill a window, and do not come again" in said()[1]
+    assert piped(people(8, rows=200), "--flush") == 0
 
 
 def test_more_rows_waiting_than_windows_have(copy, said, days):

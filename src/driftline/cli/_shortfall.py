@@ -12,7 +12,9 @@ __all__ = ["shortfall"]
 _STUCK = 3  # times the rows of the largest window before: so many that wait do not look like one window
 
 
-def shortfall(coverage: Coverage, settings: Settings, records: Sequence[Record], new: bool) -> Iterator[str]:
+def shortfall(
+    coverage: Coverage, settings: Settings, records: Sequence[Record], *, new: bool, once: bool
+) -> Iterator[str]:
     """Yield sentences on rows that this call should have measured but did not; none if it has done its work.
 
     Arguments:
@@ -20,6 +22,7 @@ def shortfall(coverage: Coverage, settings: Settings, records: Sequence[Record],
         settings: settings of the run.
         records: all Records of the run.
         new: whether some of them are of this call.
+        once: whether the rows that wait do not come again, as from standard input.
     """
     if coverage.blind:
         yield _blind(coverage)
@@ -27,6 +30,11 @@ def shortfall(coverage: Coverage, settings: Settings, records: Sequence[Record],
     elif not any(record.status == Status.MEASURED for record in records):
         if new or not records or coverage.waiting:
             yield _nothing_compared(coverage, settings, records)
+    elif once and coverage.waiting and not coverage.measured:
+        yield (
+            f"nothing was measured: {counted(coverage.waiting, 'row')} of standard input did not fill a window, and do "
+            "not come again: pipe whole windows, count what there is with --flush, or send everything with --replay"
+        )
     elif _stuck(coverage, records):
         yield (
             f"{counted(coverage.largest, 'row')} wait for one window to be complete, more than {_STUCK} times as many "

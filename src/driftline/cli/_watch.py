@@ -52,7 +52,9 @@ def watch(plan: Plan, console: Console) -> int:
         if stopped:
             complain(_stopped(plan, records))
             return stopped
-        missed = list(shortfall(monitor.coverage, monitor.settings, records, bool(new))) if reading.ended else []
+        once = plan.source == "-" and not plan.replay
+        short = shortfall(monitor.coverage, monitor.settings, records, new=bool(new), once=once)
+        missed = list(short) if reading.ended else []
         for line in missed:
             complain(line)
         signals = [r.signal for r in new or _standing(records) if plan.original in (None, r.original)]
