@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -106,8 +107,8 @@ class Frames:
     def look(self) -> Iterator[Batch]:
         """Yield rows from the start, ahead of reading them; none if the frames come only once."""
         frames = self._frames if isinstance(self._frames, Sequence) else ()
-        tables = [*self._unread, *(as_table(frame, self.name) for frame in frames)]
-        return numbered((Rows(table) for table in tables), None, True, self.name)
+        tables = chain(tuple(self._unread), (as_table(frame, self.name) for frame in frames))
+        return numbered(map(Rows, tables), None, True, self.name)
 
     def resumes(self, cursor: Cursor) -> bool:
         """Say whether the rows after this cursor come again; otherwise all rows that come are new."""
