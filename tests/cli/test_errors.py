@@ -144,7 +144,9 @@ def test_names_that_look_like_options_are_left_alone(copy, said, people):
     first, later = people(1).rename(columns=odd), people(2).rename(columns=odd).assign(**{"columns: no column": 1.0})
     first.to_csv("schema='lenient'.csv", index=False)
     later.to_csv("window=5.csv", index=False)
-    assert run(["watch", "schema='lenient'.csv", "--window", "300", "--tracker", "odd.driftline"]) == 0
+    assert (
+        run(["watch", "schema='lenient'.csv", "--window", "300", "--tracker", "odd.driftline"]) == 2
+    )  # there is nothing to compare yet
     said()
     assert run(["watch", "window=5.csv", "--tracker", "odd.driftline"]) == 2
     _, err = said()

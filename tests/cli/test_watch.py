@@ -1,5 +1,6 @@
 """``driftline watch``: what it prints and keeps, how it goes on, and how it ends."""
 
+import io
 import json
 import shlex
 import signal
@@ -14,6 +15,7 @@ from driftline.cli import run
 from driftline.cli._errors import code_of, interruptible
 from driftline.monitor import Record, read_run
 from driftline.monitor._records import RECORD_SCHEMA
+from driftline.sources import LeftOut
 
 
 def test_watch_says_a_line_a_window_and_goes_on(copy, said):
@@ -85,12 +87,14 @@ def test_an_alarm_that_stands_fails_too(copy, said):
 
 
 def test_a_window_that_is_never_full_is_reported(copy, said):
-    assert run(["watch", "first.csv", "--window", "5000", "--tracker", "x.driftline", "--json"]) == 0
+    assert run(["watch", "first.csv", "--window", "5000", "--tracker", "x.driftline", "--json"]) == 2
     out, err = said()
     assert out == ""
     assert err.splitlines() == [
         "driftline: no window was complete, so nothing was measured",
         "driftline: 300 rows wait for their window to be complete (--flush counts them at once)",
+        "driftline: nothing has been compared yet: that needs two windows of 5,000 rows, 10,000 in all, there are 300: "
+        "choose a smaller --window, or wait for more rows (--flush counts the unfinished window)",
     ]
 
 
@@ -144,8 +148,8 @@ def test_follow_ends_with_the_window_that_fails(copy, said, people):
 
 
 def test_rows_that_were_late_before_any_window(copy, said, monkeypatch):
-    monkeypatch.setattr(Monitor, "late", 2870)
-    assert run(["watch", "first.csv", "--window", "5000", "--tracker", "late.driftline", "--json"]) == 0
+    monkeypatch.setattr(Monitor, "left_out", LeftOut(late=2870))
+    assert run(["watch", "first.csv", "--window", "5000", "--tracker", "late.driftline", "--json"]) == 2
     assert (
         "driftline: 2,870 rows came after their window was closed and were left out; no later window has been "
         "complete yet" in said()[1].splitlines()
@@ -162,13 +166,108 @@ def test_late_rows_are_noted_once(copy, said, people):
 
 def test_one_row_waits(copy, said, people):
     people(1009, rows=301).to_csv("more.csv", index=False)
-    assert run(["watch", "more.csv", "--window", "300", "--tracker", "my run.driftline"]) == 0
+    assert run(["watch", "more.csv", "--window", "300", "--tracker", "my run.driftline"]) == 2  # nothing to compare yet
     out, _ = said()
     assert "1 row waits for its window to be complete" in out
     command = next(line for line in out.splitlines() if line.startswith("for a report: ")).partition(": ")[2]
     assert shlex.split(command) == ["driftline", "report", "my run.driftline"]
-    assert run(["watch", "more.csv", "--tracker", "my run.driftline"]) == 0
-    assert "has seen 1 window\n" in said()[0]
+    assert run(["watch", "more.csv", "--tracker", "my run.driftline"]) == 2
+    out, err = said()
+    assert "has seen 1 window\n" in out
+    assert "two windows of 300 rows, 600 in all, there are 301" in err
+
+
+@pytest.fixture
+def days(people):
+    """Function that writes days of 300 people to days.csv; the first call begins the file."""
+
+    def write(*numbers, rows=300, edit=lambda frame: frame):
+        frames = []
+        for day in numbers:
+            at = pd.Timestamp("2012-01-01") + pd.Timedelta(days=day)
+            times = pd.date_range(at, periods=rows, freq=pd.Timedelta(days=1) / rows).strftime("%Y-%m-%d %H:%M:%S")
+            frames.append(people(2000 + day, rows=rows).assign(ts=times))
+        edit(pd.concat(frames)).to_csv("days.csv", mode="a", header=not Path("days.csv").exists(), index=False)
+
+    return write
+
+
+DAYS = ["watch", "days.csv", "--time-column", "ts", "--every", "1d", "--tracker", "days.driftline"]
+
+
+def test_one_wrong_year_does_not_blind_a_run(copy, said, days):
+    def wrong(frame):
+        frame.iloc[700, frame.columns.get_loc("ts")] = "2102-01-03 08:00:00"
+        return frame
+
+    days(0, 1, 2, 3, 4, edit=wrong)
+    assert run([*DAYS, "--json"]) == 0
+    out, _ = said()
+    records = [Record.from_json(line) for line in out.splitlines()]
+    assert [(r.status, r.rows) for r in records] == [("original", 300), *[("measured", n) for n in (300, 299, 300)]]
+    assert records[2].notes[0] == "1 row far ahead of the times around it left out (row 701 of 'days.csv')"
+
+
+def test_calls_within_a_window_are_fine_once_something_was_compared(copy, said, days):
+    """Cron every few hours with daily windows: each call only adds rows to the day that is not over."""
+    days(0, 1)
+    assert run(DAYS) == 2  # there is nothing to compare yet
+    assert "two complete windows of 1d and a row after them; one is complete" in said()[1]
+    days(2, rows=40)
+    assert run(DAYS) == 0
+    for _ in range(2):  # no rows, and more rows
+        assert run(DAYS) == 0
+        assert said()[1] == ""
+        days(2, rows=40, edit=lambda frame: frame[20:])
+
+
+def test_rows_left_out_get_a_record_and_exit_code_2_if_they_are_most(copy, said, days):
+    days(0, 1, 2, 3)
+    assert run([*DAYS, "--json"]) == 0
+    said()
+    days(0, 1)
+    assert run([*DAYS, "--json"]) == 2
+    out, err = said()
+    (record,) = [Record.from_json(line) for line in out.splitlines()]
+    assert (record.status, record.rows, record.late_rows, record.signal) == ("skipped", 0, 600, "normal")
+    assert "600 rows of this call were left out (600 late), 0 rows were measured" in err
+    assert "rows must come in the order of 'ts': sort them" in err
+    assert run([*DAYS, "--json"]) == 0  # they were named, and nothing is new
+    days(4, 5)
+    assert run([*DAYS, "--json"]) == 0
+    assert [Record.from_json(line).late_rows for line in said()[0].splitlines()[-2:]] == [0, 0]
+
+
+def test_windows_with_too_few_rows_are_not_a_green_light(copy, said, days):
+    days(0, 1, 2)
+    assert run(DAYS) == 0
+    days(3, rows=20)
+    days(4, rows=20)
+    assert run(DAYS) == 0  # day 2 was measured
+    days(5, rows=20)
+    assert run(DAYS) == 2
+    assert "20 in windows that could not be measured" in said()[1]
+
+
+def test_rows_of_standard_input_that_fill_no_window_are_not_measured_later(copy, said, people, monkeypatch):
+    def piped(frame, *options):
+        text = io.BytesIO(frame.to_csv(index=False).encode())
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(text)))
+        return run(["watch", "-", "--tracker", "run.driftline", "--json", *options])
+
+    assert piped(people(7, rows=300)) == 0
+    assert piped(people(8, rows=100)) == 2
+    assert "nothing was measured: 100 rows of standard input did not fill a window, and do not come again" in said()[1]
+    assert piped(people(8, rows=200), "--flush") == 0
+
+
+def test_more_rows_waiting_than_windows_have(copy, said, days):
+    days(0, 1, 2)
+    assert run(DAYS) == 0
+    for _ in range(3):
+        days(2)
+    assert run(DAYS) == 2
+    assert "does 'ts' still move on?" in said()[1]
 
 
 def test_report_with_watch(copy, said):

@@ -206,7 +206,52 @@ def _joining_csv(tmp_path, rng, windows):
     return tmp_path / "rows.csv", {"window": 500, "model": "auto"}
 
 
-@pytest.mark.parametrize("make", [_rows_csv, _days_parquet, _joining_csv])
+def _odd_times(rng, windows):
+    """Return days of milliseconds since 1970: some years are wrong, some times missing, and a month has no rows."""
+    table = frame(rng, 400 * windows)
+    days = np.arange(len(table)) // 400
+    times = (1_700_006_400 + 86_400 * (days + 30 * (days > 3)) + 200 * (np.arange(len(table)) % 400)) * 1000
+    times[rng.choice(len(table), 30, replace=False)] += 366 * 86_400_000
+    return table.with_columns(ts=pl.Series(times).cast(pl.String)), {"time_column": "ts", "every": "1d"}
+
+
+def _odd_times_csv(tmp_path, rng, windows):
+    table, settings = _odd_times(rng, windows)
+    missing = pl.Series(rng.random(len(table)) < 0.01)
+    table = table.with_columns(ts=pl.when(missing).then(None).otherwise(table["ts"]))
+    table.write_csv(tmp_path / "odd.csv")
+    return tmp_path / "odd.csv", {**settings, "schema": "lenient"}
+
+
+def _newest_first_csv(tmp_path, rng, windows):
+    table, settings = _odd_times(rng, windows)
+    table.reverse().write_csv(tmp_path / "newest.csv")
+    return tmp_path / "newest.csv", settings
+
+
+@pytest.mark.parametrize("make", [_odd_times_csv, _newest_first_csv])
+def test_going_on_by_time_gives_the_same_records(make, tmp_path, monkeypatch):
+    """However the file is cut into blocks, and wherever the run was stopped; wrong times and rows left out included."""
+    source, settings = make(tmp_path, np.random.default_rng(3), 6)
+    settings |= {"model": "linear", "summaries": False}
+    expected = watched(None, source, **settings)
+    assert [(r.status, bool(r.notes)) for r in expected][:5] == [
+        ("original", True),
+        *[("measured", "odd" in source.name)] * 3,
+        ("skipped", True),
+    ]
+    monkeypatch.setattr("driftline.sources._readers.BLOCK", 5000)
+    found = []
+    for _ in expected:
+        with Monitor(tmp_path / "parts", **settings) as monitor:
+            found.append(next(monitor.watch(source)))
+    assert plain(found) == plain(expected)
+
+
+_LATER = [pytest.param(make, marks=pytest.mark.slow) for make in (_odd_times_csv, _newest_first_csv)]
+
+
+@pytest.mark.parametrize("make", [_rows_csv, _days_parquet, _joining_csv, *_LATER])
 @pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.slow)])
 def test_kills_lose_and_repeat_nothing(make, kills, tmp_path):
     source, settings = make(tmp_path, np.random.default_rng(3), 5 * kills)

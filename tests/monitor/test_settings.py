@@ -53,7 +53,7 @@ def test_a_setting_is_complete(each):
     assert each.metavar is not None or each.type is bool
     assert each.default is None or type(each.default) is each.type
     assert f"        {each.name}: " in Settings.__doc__
-    chosen = each.default if each.type is tuple else (each.default,)
+    chosen = each.default if each.type is tuple else () if each.default is None else (each.default,)
     assert not each.known or set(chosen) <= set(each.known)
 
 

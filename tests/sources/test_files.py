@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from driftline.sources import Batch, Cursor, SourceError, WindowRule, Windows, open_source
+from driftline.sources import Batch, Cursor, SourceError, WindowRule, Windows, open_source, open_writer
 from driftline.sources import _files as files
+from driftline.sources import _readers as readers
 from driftline.sources._batches import begins_as
 from driftline.sources._files import Files
 
@@ -119,7 +121,7 @@ def test_a_file_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("by_time", [False, True])
-def test_a_file_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_time: bool) -> None:
+def test_a_file_is_opened_once_for_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_time: bool) -> None:
     path, opened, open_path = tmp_path / "a.csv", [], Path.open
     path.write_text("t,x\n" + "".join(f"2024-01-{1 + i // 10:02d},{i}\n" for i in range(50)))
 
@@ -130,9 +132,54 @@ def test_a_file_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(Path, "open", counted)
     rule = WindowRule(time_column="t", every="1d") if by_time else WindowRule(window=10)
     windows = list(Windows(open_source(path), rule))
-    assert opened == ["a.csv"]
+    first = ["a.csv"] * (1 + by_time)  # times are looked at before anything is measured
+    assert opened == first
     assert list(Windows(open_source(path), rule, windows[1].cursor)) == windows[2:]
-    assert opened == ["a.csv"] * 2
+    assert opened == [*first, "a.csv"]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.csv.gz"])
+def test_reading_resumes_at_a_byte(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is before the mark is not read again, except the header; a compressed file has no marks."""
+    monkeypatch.setattr(readers, "BLOCK", 1000)
+    with open_writer(tmp_path / name) as writer:
+        writer.write(pa.table({"x": range(5000), "s": ['a "quoted"\nline', "plain"] * 2500}))
+    rule = WindowRule(window=1000)
+    windows = list(Windows(open_source(tmp_path / name), rule))
+    read: list[int] = []
+    feed = readers.TextReader.feed
+
+    def counted(self: Any, block: bytes, **more: Any) -> Any:
+        read.append(len(block))
+        return feed(self, block, **more)
+
+    monkeypatch.setattr(readers.TextReader, "feed", counted)
+    for k, window in enumerate(windows):
+        assert (window.cursor.mark is None) == name.endswith(".gz")
+        cursor = Cursor.from_dict(json.loads(json.dumps(window.cursor.to_dict())))
+        read.clear()
+        rest = list(Windows(open_source(tmp_path / name), rule, cursor))
+        assert [(w.table, w.first_row, w.cursor.row) for w in rest] == [
+            (w.table, w.first_row, w.cursor.row) for w in windows[k + 1 :]
+        ]
+        if window.cursor.mark is not None:
+            size = (tmp_path / name).stat().st_size
+            assert sum(read) == size - window.cursor.mark.byte < size * (1 - 0.2 * k)
+
+
+def test_a_file_that_changed_before_the_mark_is_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: Callable[..., Any]
+) -> None:
+    monkeypatch.setattr(readers, "BLOCK", 1000)
+    path, lines = tmp_path / "a.csv", ["x,y\n", *(f"{i},{i % 7}\n" for i in range(3000))]
+    path.write_text("".join(lines))
+    (cursor,) = {window.cursor for window in Windows(open_source(path), WindowRule(window=2500))}
+    assert cursor.mark is not None
+    assert rows(open_source(path), cursor)[0] == {"x": "2500", "y": "1"}
+    for changed in (lines[:1500] + lines[1501:], lines[:2000]):
+        path.write_text("".join(changed))
+        with pytest.raises(SourceError, match=r"'a.csv' is not the file that was being read: the bytes before byte"):
+            rows(open_source(path), cursor)
 
 
 def test_an_empty_file_alone_is_an_error(tmp_path: Path, rows: Callable[..., Any]) -> None:

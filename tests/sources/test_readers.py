@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from driftline.sources import Batch, Cursor, SourceError, open_source
+from driftline.sources import _parquet as parquet
 from driftline.tables import Rows
 
 Write = Callable[[pa.Table, Path], None]
@@ -135,3 +136,61 @@ def test_damaged_files_are_read_or_refused(
     except SourceError:
         return
     assert isinstance(found, list)
+
+
+@pytest.mark.parametrize("kind", ["text", "list"])
+def test_parquet_values_that_would_not_fit_in_memory_are_refused(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few hundred bytes may stand for gigabytes; nothing of that size is made."""
+    path = tmp_path / "a.parquet"
+    if kind == "text":
+        column = pa.DictionaryArray.from_arrays(pa.array([0] * 65536, pa.int32()), pa.array(["a" * 60_000]))
+        message = "65,536 rows would take more than 1 GB in memory, since values of column 'c' have up to 60,000 bytes"
+    else:
+        monkeypatch.setattr(parquet, "LARGEST", 1 << 24)
+        column = pa.ListArray.from_arrays(pa.array([0, 3_000_000], pa.int32()), pa.nulls(3_000_000, pa.int8()))
+        message = r"'c\.list\.element' has 3,000,000 values in 1 rows, which would take more than"
+    pq.write_table(pa.table({"c": column}), path, compression="zstd", store_schema=False)
+    assert path.stat().st_size < 1000
+    before = pa.default_memory_pool().max_memory()
+    with pytest.raises(SourceError, match=message):
+        list(open_source(path).batches())
+    assert pa.default_memory_pool().max_memory() <= max(before, 1 << 28)
+
+
+def test_parquet_text_is_what_it_was_however_it_is_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [None, "a", "b" * 50, ""] * 300
+    table = pa.table(
+        {
+            "s": texts,
+            "l": pa.array(texts, pa.large_string()),
+            "b": pa.array([None if t is None else t.encode() for t in texts], pa.binary()),
+            "d": pa.array(texts).dictionary_encode(),
+            "n": pa.nulls(1200, pa.string()),
+            "i": range(1200),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=500)
+    pq.write_table(table, tmp_path / "b.parquet", use_dictionary=False, column_encoding={"s": "DELTA_BYTE_ARRAY"})
+    monkeypatch.setattr(parquet, "_USUAL", 1 << 14)
+    for name in ("a.parquet", "b.parquet"):
+        batches = [batch.table for batch in open_source(tmp_path / name).batches()]
+        assert len(batches) > 2
+        assert all(batch.schema.types == table.schema.types for batch in batches)
+        assert pa.concat_tables(batches).to_pylist() == table.to_pylist()
+        again = open_source(tmp_path / name).batches(Cursor(name, 700, 700, ""))
+        assert pa.concat_tables(batch.table for batch in again).to_pylist() == table.to_pylist()[700:]
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_a_file_without_columns(tmp_path: Path, name: str) -> None:
+    table = pa.table({"x": [1, 2]}).select([])
+    if name == "a.parquet":
+        pq.write_table(table, tmp_path / name)
+    else:
+        with pa.OSFile(str(tmp_path / name), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+            writer.write_batch(pa.record_batch([], names=[]))
+    with pytest.raises(SourceError, match="has rows without columns: there is nothing to watch"):
+        list(open_source(tmp_path / name).batches())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftline.sources import SourceError, open_source
+from driftline.sources import SourceError, WindowRule, Windows, open_source
+from driftline.sources import _arrays as arrays
+from driftline.sources import _readers as readers
 from driftline.sources._readers import text_reader
 from driftline.tables import TableEncoder, TableError
 
@@ -76,8 +79,10 @@ def test_any_csv_in_any_blocks_is_what_was_written(
         ("a.csv", b'a,b\n1,"x\ny"\n\n1,2,3\n', "line 5 has 3 fields, but the header has 2"),
         ("a.csv", b"a,a\n1,2\n", "more than one column 'a'"),
         ("a.csv", b"a,b\n1,caf\xe9\n", r"line 2 is not UTF-8 \(byte 0xe9\)"),
-        ("a.csv", "a,b\n1,2\n".encode("utf-16"), "'a.csv' is UTF-16; convert it first: iconv -f utf-16"),
-        ("a.jsonl", b"\xfe\xff" + '{"a": 1}\n'.encode("utf-16-be"), "'a.jsonl' is UTF-16; convert it first"),
+        ("a.csv", b"\xff\xfe" + b"\x00\xd8" * 4, "'a.csv' is not UTF-16: .* illegal"),
+        ("a.csv", "a,b\n1,2\n".encode("utf-16-le"), r"the header in line 1 holds NUL bytes: .* iconv -f utf-16"),
+        ("a.csv", b"a,b\x00c\n1,2\n", "the header in line 1 holds NUL bytes"),
+        ("a.csv", b",".join(b"c%d" % i for i in range(100_001)) + b"\n1\n", "has 100,001 columns, more than 100,000"),
         ("a.csv", b"\xe9,b\n1,2\n", "line 1 is not UTF-8"),
         ("a.csv", b"a;b\n1;2\n", "the header has semicolons but no comma: .* commas or tabs"),
         ("a.csv", b"a\tb\n1\t2\n", "the header has tabs but no comma: read it with format='tsv'"),
@@ -89,7 +94,13 @@ def test_any_csv_in_any_blocks_is_what_was_written(
         ("a.jsonl", b'{"a": {"b": 1}}\n{"a": "x"}\n', "line 2: 'a' is text, but an array or an object in line 1"),
         ("a.jsonl", b'{"a": 1}\n{"a": \n', "line 2 is not JSON"),
         ("a.jsonl", b"1\n", "line 1 is not a JSON object"),
-        ("a.json", b'[{"a": 1}]\n', "begins with a JSON array"),
+        ("a.json", b'[{"a": 1}, 2]\n', "element 2 is not a JSON object"),
+        ("a.json", b'[{"a": 1}, {"a": 2}\n', "the JSON array is not closed: was it written to its end"),
+        ("a.json", b'[{"a": 1}, {"a": \n', "element 2 is not JSON"),
+        ("a.json", b'[{"a": 1}] {"a": 2}\n', "'{' after element 1 of the JSON array is not expected"),
+        ("a.json", b'[{"a": ' + b"[" * 100_000, "element 1 is not JSON: maximum recursion"),
+        ("a.json", b'{\n  "rows": []\n}\n', "line 1 is not JSON .*: write one object per line, or an array of objects"),
+        ("a.jsonl", b"{}\n{}\n", "has rows without columns"),
         ("a.jsonl", b'{"a": "\\ud800"}\n', "column 'a' in lines 1 to 1"),
         ("a.jsonl", b'{"a": ' + b"[" * 100_000, "is not JSON"),
     ],
@@ -120,3 +131,54 @@ def test_nested_json_can_be_left_out_but_not_watched(tmp_path: Path) -> None:
         TableEncoder.fit(batch.table)
     assert TableEncoder.fit(batch.table, drop=["tags"]).names == ["x", "x missing"]
     assert TableEncoder.fit(batch.table, columns=["x"]).transform(batch.table).notes == ()
+
+
+TABLE = [{"x": str(i), "s": f"{i} 'ü'" if i % 3 else "a, b"} for i in range(40)]
+
+
+def _csv(end: str) -> str:
+    return end.join(["x,s", *(f'{row["x"]},"{row["s"]}"' for row in TABLE), ""])
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.csv", _csv("\r").encode()),  # lines that end in CR alone
+        ("a.csv", _csv("\r\n").encode()),
+        ("a.csv", b"\xef\xbb\xbf" + _csv("\r").encode()),
+        ("a.csv", _csv("\n").encode("utf-16")),
+        ("a.csv", b"\xfe\xff" + _csv("\r\n").encode("utf-16-be")),
+        ("a.csv", _csv("\r").encode("utf-32")),
+        ("a.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in TABLE).encode("utf-16")),
+        ("a.jsonl", "".join(json.dumps(row) + "\r" for row in TABLE).encode()),
+        ("a.json", json.dumps(TABLE).encode()),
+        ("a.json", b"\xef\xbb\xbf \n" + json.dumps(TABLE, indent=2, ensure_ascii=False).encode()),
+        ("a.json", json.dumps(TABLE, ensure_ascii=False).encode("utf-16")),
+        ("a.json", json.dumps(TABLE, indent="\t").replace("\n", "\r").encode()),
+    ],
+)
+def test_text_in_other_encodings_and_arrays(
+    tmp_path: Path, name: str, data: bytes, rows: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a file and from standard input, in blocks of any size, and from any row on."""
+    (tmp_path / name).write_bytes(data)
+    assert rows(open_source(tmp_path / name)) == TABLE
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
+        assert rows(open_source("-")) == TABLE
+    for block in (1, 7, 100):
+        with monkeypatch.context() as patched:
+            patched.setattr(readers, "BLOCK", block)
+            assert rows(open_source(tmp_path / name)) == TABLE
+            windows = list(Windows(open_source(tmp_path / name), WindowRule(window=10)))
+            for k, window in enumerate(windows):
+                rest = list(Windows(open_source(tmp_path / name), WindowRule(window=10), window.cursor))
+                assert [w.table.to_pylist() for w in rest] == [w.table.to_pylist() for w in windows[k + 1 :]]
+
+
+def test_an_element_that_does_not_end_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "LONGEST", 1000)
+    reader = readers.text_reader("a.json", "jsonl")
+    assert not list(reader.feed(b'[{"a": "' + b"x" * 900))
+    with pytest.raises(SourceError, match="element 1 of the JSON array does not end"):
+        list(reader.feed(b"x" * 900))

@@ -14,8 +14,9 @@ from driftline._errors import Option
 from driftline._extras import needs
 from driftline._wording import counted
 from driftline.cli._begin import beginning
-from driftline.cli._errors import check_original, code_of, complain
+from driftline.cli._errors import BAD_INPUT, check_original, code_of, complain
 from driftline.cli._options import Plan
+from driftline.cli._shortfall import shortfall
 from driftline.monitor import FIRST, Monitor, Record
 from driftline.report import Findings, findings, write_report
 from driftline.sources import Source, open_source
@@ -59,8 +60,13 @@ def watch(plan: Plan, console: Console) -> int:
         if stopped:
             complain(_stopped(plan, records))
             return stopped
+        once = plan.source == "-" and not plan.replay
+        short = shortfall(monitor.coverage, monitor.settings, records, new=bool(new), once=once)
+        missed = list(short) if reading.ended else []
+        for line in missed:
+            complain(line)
         signals = [r.signal for r in new or _standing(records) if plan.original in (None, r.original)]
-        return int(plan.fail_on.met(signals))
+        return 1 if plan.fail_on.met(signals) else BAD_INPUT if missed else 0
 
 
 class _Reading:
@@ -120,6 +126,8 @@ def _logged(view: View) -> Iterator[None]:
 
     class Notes(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
+            if hasattr(record, "of_coverage"):
+                return  # the last words say more about it
             (complain if isinstance(view, JsonLines) else view.note)(record.getMessage())
 
     handler, log = Notes(logging.WARNING), logging.getLogger("driftline")
@@ -145,9 +153,14 @@ def _last_words(
         yield "no window was complete, so nothing was measured"
     elif not new:
         yield f"nothing new: {plan.tracker} has seen {counted(records[-1].window + 1, 'window')}"
-    if late := monitor.late:
-        were = "its window was closed and was" if late == 1 else "their window was closed and were"
-        yield f"{counted(late, 'row')} came after {were} left out; no later window has been complete yet"
+    if left := monitor.left_out:
+        if late := left.late:
+            were = "its window was closed and was" if late == 1 else "their window was closed and were"
+            yield f"{counted(late, 'row')} came after {were} left out; no later window has been complete yet"
+        if other := left.described():
+            yield f"{other}; no later window has been complete yet"
+    if ended and monitor.coverage.remark:
+        yield monitor.coverage.remark
     if ended and monitor.waiting:
         wait = "waits for its" if monitor.waiting == 1 else "wait for their"
         yield f"{counted(monitor.waiting, 'row')} {wait} window to be complete (--flush counts them at once)"

@@ -1,4 +1,5 @@
 from ._compare import compare as compare
+from ._coverage import Coverage as Coverage
 from ._fields import Panel as Panel
 from ._fields import Setting as Setting
 from ._fields import check_settings as check_settings

@@ -36,6 +36,7 @@ __all__ = [
     "digest",
     "fit_encoder",
     "grouped",
+    "remarks_on",
     "rows_of",
     "step_settings",
 ]
@@ -143,7 +144,7 @@ def begin(
         0,
         FIRST,
         Status.ORIGINAL,
-        notes=(*notes, *_remarks(window), *encoded.notes),
+        notes=(*notes, *remarks_on(window), *encoded.notes),
         seconds=time.perf_counter() - began,
         digest=digest(encoded.values),
         causes=(Cause.BEGAN,),
@@ -154,7 +155,7 @@ def begin(
 
 def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple[RunState, list[Record]]:
     """Take the next window, and measure how far it is from every original."""
-    began, remarks = time.perf_counter(), [*notes, *_remarks(window)]
+    began, remarks = time.perf_counter(), [*notes, *remarks_on(window)]
     after = replace(state, windows=state.windows + 1, cursor=window.cursor, skipped=state.skipped + 1)
     if window.table.num_rows == 0:
         return after, _skipped(state, window, Cause.NO_ROWS, remarks or ["no rows"], began)
@@ -264,7 +265,8 @@ def _absent(rows: Rows, encoder: TableEncoder) -> list[str]:
     return [f"no row has {', '.join(map(repr, names[:5]))}: counted as missing values"] if names else []
 
 
-def _remarks(window: Window) -> list[str]:
+def remarks_on(window: Window) -> list[str]:
+    """Return remarks on a window: what its source notes, and rows that came too late for theirs."""
     remarks = [window.note] if window.note else []
     if window.late_rows:
         remarks.append(f"{counted(window.late_rows, 'row')} came after their window was closed, and were left out")

@@ -15,7 +15,8 @@ from driftline._wording import counted
 from driftline.alarms import Signal
 from driftline.estimators import warn_of
 from driftline.inference import Doubt
-from driftline.monitor._advance import RunState, add_original, advance, begin
+from driftline.monitor._advance import RunState, add_original, advance, begin, remarks_on
+from driftline.monitor._coverage import Coverage
 from driftline.monitor._frames import frame_of
 from driftline.monitor._given import begin_from, check_same, given_rows
 from driftline.monitor._records import Original, Record, Run
@@ -25,7 +26,7 @@ from driftline.monitor._sizes import TooFewRowsError
 from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._storage import progressed, restored, state_bytes, with_settings
 from driftline.monitor._tracker import Progress, Tracker
-from driftline.sources import Rest, Window, Windows, open_source, rows_of_frame
+from driftline.sources import LeftOut, Rest, Window, Windows, open_source, rows_of_frame
 from driftline.tables import Rows, TableEncoder, TableError
 
 __all__ = ["Monitor"]
@@ -114,8 +115,9 @@ class Monitor:
         self._records: list[Record] = []  # kept here only without a tracker file
         self._remarks: list[str] = []  # for the next Record
         self._rest = Rest()  # of the last source
+        self._coverage = Coverage()  # likewise
         self._original = original  # until the run has begun from it
-        self._passed_over = 0  # windows before the first
+        self._passed_over: tuple[int, ...] = ()  # rows of windows before the first
         self.too_few: TooFewRowsError | None = None
         try:
             if tracker is None or tracker.empty:
@@ -178,9 +180,14 @@ class Monitor:
         return self._rest.waiting
 
     @property
-    def late(self) -> int:
-        """Number of rows of the last source that came too late or had no time, and are not in a Record yet."""
-        return self._rest.late
+    def left_out(self) -> LeftOut:
+        """Rows of the last source that came late, or had no time or a wild one, and are not in a Record yet."""
+        return self._rest.left_out
+
+    @property
+    def coverage(self) -> Coverage:
+        """What became of the rows of the last source; :attr:`~Coverage.blind` if most were not measured."""
+        return self._coverage.at_end(self._rest)
 
     @property
     def run(self) -> Run:
@@ -224,19 +231,24 @@ class Monitor:
         opened = open_source(source, follow=follow, poll=poll, format=format, replay=replay)
         cursor = None if self._state is None else self._state.cursor
         windows = Windows(opened, self.settings.window_rule(), cursor, flush, before=self._rest)
-        self._source, self._rest = opened.name, Rest()
+        self._source, self._rest, self._coverage = opened.name, Rest(), Coverage()
         try:
             for record in self._begin_from_original():
                 self._call_back(record, became_alarm=False)
                 yield record
             for window in windows:
-                for record, became_alarm in self._take_or_put_back(window, windows):
+                taken = self._take_or_put_back(window, windows)
+                self._coverage = self._coverage.after(window, [record for record, _ in taken])
+                for record, became_alarm in taken:
                     self._call_back(record, became_alarm)
                     yield record
         finally:
             self._rest = windows.rest()  # the next frames may belong to the same window
         if self.waiting:
             _log.info("%d rows wait for their window to be complete", self.waiting)
+        if self.coverage.blind:  # the command says so in its own words
+            lost = self.coverage.lost
+            _log.warning("most rows were not measured: %d were left out", lost, extra={"of_coverage": True})
 
     def _begin_from_original(self) -> list[Record]:
         """Begin the run from the original that was given, if it was and the run has not begun."""
@@ -268,7 +280,7 @@ class Monitor:
         remarks = self._remarks
         if self._state is None:
             try:
-                state, record = begin(window, self.settings, remarks)
+                state, record = begin(window, self.settings, [*self._before_the_first(), *remarks])
             except TooFewRowsError as error:
                 if self.settings.window is not None:  # the next one would be as short
                     raise
@@ -284,14 +296,20 @@ class Monitor:
         return list(zip(records, raised, strict=True))
 
     def _pass_over(self, window: Window, error: TooFewRowsError) -> list[tuple[Record, bool]]:
-        rows, self._passed_over = window.table.num_rows, self._passed_over + 1
         if self.too_few is None:
-            _log.warning("the first window has %d rows, too few: left out", rows)
-            self._remarks.append(f"a window of {rows} rows before this one was left out: too few")
-        else:  # one remark for all
-            self._remarks[-1] = f"{self._passed_over} windows before this one were left out: too few rows"
-        self.too_few = error
+            _log.warning("the first window has %d rows, too few: left out", window.table.num_rows)
+        self.too_few, self._passed_over = error, (*self._passed_over, window.table.num_rows)
+        self._remarks += remarks_on(window)
         return []
+
+    def _before_the_first(self) -> list[str]:
+        """Return remarks for the first Record: one for all windows that were passed over before it."""
+        many = len(self._passed_over)
+        if many == 0:
+            return []
+        if many == 1:
+            return [f"a window of {counted(self._passed_over[0], 'row')} before this one was left out: too few"]
+        return [f"{many} windows before this one were left out: too few rows"]
 
     def add_original(self, name: str, frame: Any = None) -> Record:
         """Add an original: the rows of a frame, or those of the current window; drift is measured from it too.

@@ -61,6 +61,14 @@ class Settings:
         metavar="TIME",
         for_streams=True,
     )
+    day_first: str | None = setting(
+        None,
+        help="Whether times such as 01/02/2012 begin with the day.",
+        panel=Panel.WINDOWS,
+        metavar="yes|no",
+        known=("yes", "no"),
+        for_streams=True,
+    )
     columns: tuple[str, ...] = setting(
         (), help="Watch only these.", panel=Panel.COLUMNS, metavar="A,B,...", if_missing="all"
     )
@@ -181,7 +189,7 @@ class Settings:
 
     def window_rule(self) -> WindowRule:
         """Return the rule by which the stream is cut into windows."""
-        return WindowRule(self.window, self.time_column, self.every, self.lateness, self.schema)
+        return WindowRule(self.window, self.time_column, self.every, self.lateness, self.schema, self.day_first)
 
     def policy(self) -> AlarmPolicy:
         """Return the policy of the alarm."""

@@ -1,5 +1,6 @@
 from ._batches import Batch as Batch
 from ._batches import Cursor as Cursor
+from ._batches import LeftOut as LeftOut
 from ._batches import Source as Source
 from ._batches import SourceError as SourceError
 from ._batches import Window as Window

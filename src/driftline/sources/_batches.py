@@ -16,20 +16,87 @@ __all__ = [
     "HEAD",
     "Batch",
     "Cursor",
+    "LeftOut",
+    "Mark",
     "Source",
     "SourceError",
     "Window",
     "begins_as",
+    "check_width",
     "checked_table",
     "fingerprint",
     "numbered",
 ]
 
 HEAD = 4096  # bytes of a file that its fingerprint is made from
+WIDEST = 100_000  # columns
 
 
 class SourceError(DriftlineError):
     """Data that cannot be read; the message says what to fix."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Numbers of rows that belong to no window.
+
+    Attributes:
+        late: rows that came after their window was closed.
+        untimed: rows without a readable time.
+        wild: rows whose time is far ahead, which the rows after them contradict.
+
+    >>> LeftOut(2, 1) + LeftOut(1), LeftOut(untimed=2).described()
+    (LeftOut(late=3, untimed=1, wild=0), '2 rows without a readable time left out')
+    """
+
+    late: int = 0
+    untimed: int = 0
+    wild: int = 0
+
+    def __bool__(self) -> bool:
+        return self.total > 0
+
+    def __add__(self, other: LeftOut) -> LeftOut:
+        return LeftOut(self.late + other.late, self.untimed + other.untimed, self.wild + other.wild)
+
+    @property
+    def total(self) -> int:
+        """Number of all of them."""
+        return self.late + self.untimed + self.wild
+
+    def without(self, other: LeftOut) -> LeftOut:
+        """Return these without those of another count; never below 0."""
+        return LeftOut(
+            max(0, self.late - other.late), max(0, self.untimed - other.untimed), max(0, self.wild - other.wild)
+        )
+
+    def described(self, place: str = "") -> str:
+        """Describe those that are not late, which a Record counts; ``place`` names the first wild one."""
+        said = []
+        if self.untimed:
+            said.append(f"{self.untimed} row{'' if self.untimed == 1 else 's'} without a readable time left out")
+        if self.wild:
+            rows, them = ("1 row", "it") if self.wild == 1 else (f"{self.wild} rows", "them")
+            first = f" ({'' if self.wild == 1 else 'the first is '}{place})" if place else ""
+            said.append(f"{rows} far ahead of the times around {them} left out{first}")
+        return "; ".join(said)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Place in a text file from which to read on without reading what is before it.
+
+    Attributes:
+        byte: number of bytes before it; a record begins there.
+        row: number of rows before it.
+        line: number of its line, from 1.
+        before: fingerprint of the bytes just before it, checked when reading resumes.
+    """
+
+    byte: int
+    row: int
+    line: int
+    before: str
 
 
 @dataclass(frozen=True)
@@ -41,12 +108,14 @@ class Batch:
         file: name of the file as the source lists it; None for streams.
         row: number of rows of that file (or of the stream) before these.
         head: fingerprint of the file's first bytes.
+        mark: place in the file, at or before these rows, from which they can be read again; None if it cannot seek.
     """
 
     rows: Rows
     file: str | None
     row: int
     head: str = ""
+    mark: Mark | None = None
 
     @property
     def table(self) -> pa.Table:
@@ -74,6 +143,9 @@ class Cursor:
         head: fingerprint of the first bytes of that file, checked when reading resumes.
         newest: latest time (ns since 1970, UTC) before it; only with windows by time.
         next_window: index in time of the next window; only with windows by time.
+        mark: place in a text file, at or before it, where reading resumes; None: the file is read from its start.
+        noted: rows left out after it that Records account for already; only with windows by time.
+        in_order: whether rows came in order of time; if not, they were sorted, and are sorted again.
 
     >>> cursor = Cursor("part-2.csv", row=120, total=5120, head="")
     >>> Cursor.from_dict(cursor.to_dict()) == cursor
@@ -86,6 +158,9 @@ class Cursor:
     head: str
     newest: int | None = None
     next_window: int | None = None
+    mark: Mark | None = None
+    noted: LeftOut = LeftOut()
+    in_order: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary that can be written as JSON."""
@@ -94,22 +169,37 @@ class Cursor:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Restore a cursor from its dictionary; anything else raises :class:`SourceError`."""
-        if not isinstance(data, Mapping) or set(data) != {f.name for f in fields(cls)}:
-            raise SourceError(f"not a cursor: {data!r}")
-        kinds: dict[str, tuple[type, ...]] = {
-            "file": (str, type(None)),
-            "row": (int,),
-            "total": (int,),
-            "head": (str,),
-            "newest": (int, type(None)),
-            "next_window": (int, type(None)),
-        }
-        for name, kind in kinds.items():
-            value = data[name]
-            negative = name in ("row", "total") and isinstance(value, int) and value < 0
-            if not isinstance(value, kind) or isinstance(value, bool) or negative:
-                raise SourceError(f"not a cursor: {name}={value!r}")
-        return cls(**data)
+        plain = _checked(cls, data, "a cursor")
+        if plain["mark"] is not None:
+            plain["mark"] = Mark(**_checked(Mark, plain["mark"], "a cursor: its mark is"))
+            if not plain["mark"].before.partition(":")[0].isdecimal():
+                raise SourceError(f"not a cursor: its mark has {plain['mark'].before!r}")
+        plain["noted"] = LeftOut(**_checked(LeftOut, plain["noted"], "a cursor: its rows left out are"))
+        return cls(**plain)
+
+
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "int": (int,),
+    "str": (str,),
+    "bool": (bool,),
+    "str | None": (str, type(None)),
+    "int | None": (int, type(None)),
+    "Mark | None": (Mapping, type(None)),
+    "LeftOut": (Mapping,),
+}
+
+
+def _checked(kind: type, data: Any, what: str) -> dict[str, Any]:
+    """Return the fields of a dataclass as they were written, each of its type; numbers of rows are not negative."""
+    wanted = {field.name: str(field.type) for field in fields(kind)}
+    if not isinstance(data, Mapping) or set(data) != set(wanted):
+        raise SourceError(f"not {what}: {data!r}")
+    for name, type_ in wanted.items():
+        value = data[name]
+        negative = type_ == "int" and isinstance(value, int) and value < 0
+        if not isinstance(value, _KINDS[type_]) or (isinstance(value, bool) and type_ != "bool") or negative:
+            raise SourceError(f"not {what}: {name}={value!r}")
+    return dict(data)
 
 
 @dataclass(frozen=True)
@@ -123,6 +213,7 @@ class Window:
         start, end: start and end in ISO 8601, UTC, with windows by time; the end is the start of the next window.
         late_rows: number of rows left out since the previous window because they came after their own was closed.
         note: remark for people, such as that it stands for several windows without rows; usually empty.
+        left_out: all rows left out since the previous window, the late ones among them.
     """
 
     rows: Rows
@@ -132,6 +223,7 @@ class Window:
     end: str | None = None
     late_rows: int = 0
     note: str = ""
+    left_out: LeftOut = LeftOut()
 
     @property
     def table(self) -> pa.Table:
@@ -193,6 +285,14 @@ def begins_as(start: bytes, head: str) -> bool:
     return len(start) == int(length) and hashlib.sha256(start).hexdigest() == digest
 
 
+def check_width(columns: int, name: str) -> None:
+    """Raise if there are no columns, or so many that this cannot be meant."""
+    if columns == 0:
+        raise SourceError(f"{name} has rows without columns: there is nothing to watch")
+    if columns > WIDEST:
+        raise SourceError(f"{name} has {columns:,} columns, more than {WIDEST:,}: are rows and columns interchanged?")
+
+
 def checked_table(table: pa.Table, name: str) -> pa.Table:
     """Return a table whose memory is valid and whose columns have different names; anything else is an error."""
     try:
@@ -200,6 +300,7 @@ def checked_table(table: pa.Table, name: str) -> pa.Table:
         table.validate(full=True)  # altered bytes can leave offsets that point beyond the data, or invalid text
     except (pa.ArrowException, ValueError, OSError) as error:
         raise SourceError(f"{name} is damaged: {error}") from None
+    check_width(len(names), name)
     seen: set[str] = set()
     for column in names:
         if column in seen:

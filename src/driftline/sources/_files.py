@@ -56,6 +56,7 @@ class Files:
         self._poll = poll
         self._format = format
         self._began: tuple[Cursor, bool] | None = None  # whether the rows after that cursor come again
+        self._empty: set[str] = set()  # files that were warned of
         self._single = os.path.isfile(where)
         self._pattern = not self._single and not os.path.isdir(where)
         if self._pattern and not _MAGIC.search(where):
@@ -87,6 +88,15 @@ class Files:
                 "choose one format with a pattern such as '*.csv'"
             )
         return names
+
+    @property
+    def follows(self) -> bool:
+        """Whether more rows are waited for at the end."""
+        return self._follow
+
+    def look(self) -> Iterator[Batch]:
+        """Yield rows from the start, ahead of reading them; none if more are waited for."""
+        return iter(()) if self._follow else self.batches(None)
 
     def resumes(self, cursor: Cursor) -> bool:
         """Say whether the rows after this cursor come again; otherwise all rows that come are new."""
@@ -128,6 +138,8 @@ class Files:
             names[0] if renamed else name, cursor.row, self._opened(names[0] if renamed else name, cursor.row)
         )
         if not cursor.head or begins_as(place.reader.start, cursor.head):
+            if cursor.mark is not None and isinstance(place.reader, TextFile):
+                place.reader.go_on(cursor.mark, cursor.row)
             return place
         place.reader.close()
         if renamed:  # a single file, but not the same
@@ -158,7 +170,7 @@ class Files:
             if isinstance(reader, TextFile):
                 self._check(name, reader)
             for rows in self._rows(name, reader):
-                yield Batch(rows, name, row, reader.head)
+                yield Batch(rows, name, row, reader.head, reader.mark)
                 row += rows.table.num_rows
         except OSError as error:
             raise _unread(name, error) from None
@@ -171,7 +183,9 @@ class Files:
         if not reader.start and not self._follow:
             if self._single:
                 raise SourceError(f"{name!r} is empty")
-            logger.warning("%r is empty", name)
+            if name not in self._empty:
+                logger.warning("%r is empty", name)
+            self._empty.add(name)
 
     def _rows(self, name: str, reader: TextFile | ColumnarFile) -> Iterator[Rows]:
         """Yield a file's rows and, when followed, those appended until there is a file after it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -102,6 +103,12 @@ class Frames:
     def unread(self) -> list[pa.Table]:
         """Return rows taken from the frames but not yet passed on."""
         return list(self._unread)
+
+    def look(self) -> Iterator[Batch]:
+        """Yield rows from the start, ahead of reading them; none if the frames come only once."""
+        frames = self._frames if isinstance(self._frames, Sequence) else ()
+        tables = chain(tuple(self._unread), (as_table(frame, self.name) for frame in frames))
+        return numbered(map(Rows, tables), None, True, self.name)
 
     def resumes(self, cursor: Cursor) -> bool:
         """Say whether the rows after this cursor come again; otherwise all rows that come are new."""

@@ -8,8 +8,9 @@ import numpy as np
 
 from driftline.sources._batches import SourceError
 
-__all__ = ["Cutter", "whole_records"]
+__all__ = ["BEFORE", "LONGEST", "Cutter", "whole_records"]
 
+BEFORE = 256  # bytes before a place that show, when reading resumes there, that it is the same place
 LONGEST = 1 << 26  # most bytes in one record; a quote that is never closed would swallow the rest of a file
 _QUOTE, _NEWLINE, _RETURN = b'"'[0], b"\n"[0], b"\r"[0]
 
@@ -58,17 +59,28 @@ def _inside(data: bytes, newlines: np.ndarray, delimiter: bytes) -> np.ndarray:
 class Cutter:
     """Cutter of blocks into whole records; it keeps the rest until more has come.
 
+    Arguments:
+        name: name of the text in messages.
+        delimiter: delimiter of fields, which may be quoted; None if each line is a record (JSON lines).
+        byte: number of bytes before the first block.
+        line: number of the line that it begins with.
+        before: last bytes before it.
+
     Attributes:
         line: number of the line, from 1, with which the records returned last begin.
+        byte: number of bytes before them.
+        before: last bytes before them.
     """
 
-    def __init__(self, name: str, delimiter: bytes | None) -> None:
+    def __init__(self, name: str, delimiter: bytes | None, byte: int = 0, line: int = 1, before: bytes = b"") -> None:
         self._name = name
         self._delimiter = delimiter
         self._rest = bytearray()
-        self._fresh = True
-        self._next_line = 1
-        self.line = 1
+        self._fresh = byte == 0
+        self._next_line, self._next_byte = line, byte
+        self._last = b""
+        self.line, self.byte = line, byte
+        self.before = before
 
     def push(self, block: bytes) -> bytes:
         """Take a block; return the records that are whole by now."""
@@ -94,9 +106,15 @@ class Cutter:
     def _take(self, end: int) -> bytes:
         records = bytes(self._rest[:end])
         del self._rest[:end]
-        self.line = self._next_line
+        self.line, self.byte = self._next_line, self._next_byte
+        self.before = (self.before + self._last)[-BEFORE:]
+        self._last = records[-BEFORE:]
         self._next_line += records.count(b"\n")
+        self._next_byte += len(records)
         if self._fresh and records:
             self._fresh = False
-            records = records.removeprefix(b"\xef\xbb\xbf")  # byte order mark, which spreadsheets write
+            kept = records.removeprefix(b"\xef\xbb\xbf")  # byte order mark, which spreadsheets write
+            self.byte += len(records) - len(kept)
+            self.before, self._last = records[: len(records) - len(kept)], kept[-BEFORE:]
+            return kept
         return records

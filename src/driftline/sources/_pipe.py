@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -81,4 +82,7 @@ def _guessed(start: bytes, name: str) -> str:
         raise SourceError(f"{name}: {_NO_PARQUET}")
     if start[:6] == b"ARROW1" or start[:4] == b"\xff\xff\xff\xff":
         return "arrow"
-    return "jsonl" if start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[") else "csv"
+    text = start.replace(b"\0", b"")  # those of UTF-16
+    for mark in (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        text = text.removeprefix(mark)
+    return "jsonl" if text.lstrip()[:1] in (b"{", b"[") else "csv"

@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from driftline._errors import Message, Option
-from driftline.sources._batches import HEAD, SourceError, begins_as, checked_table, fingerprint
-from driftline.sources._text import CsvParser, JsonParser, TextReader
+from driftline.sources._batches import HEAD, Mark, SourceError, begins_as, checked_table, fingerprint
+from driftline.sources._json import JsonParser
+from driftline.sources._parquet import BATCH_ROWS, parquet_tables
+from driftline.sources._text import CsvParser, TextReader
 from driftline.tables import Rows
 
 __all__ = [
@@ -30,7 +32,6 @@ __all__ = [
     "unknown_format",
 ]
 
-BATCH_ROWS = 1 << 16
 BLOCK = 1 << 22  # bytes of text parsed at once
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 _SUFFIXES = {
@@ -118,6 +119,27 @@ class TextFile:
         """Close the file; :meth:`read` opens it again."""
         self._file.close()
 
+    @property
+    def mark(self) -> Mark | None:
+        """Place in the file of the rows yielded last, from which they can be read again; None if it is gzipped."""
+        return None if self.packed else self._reader.mark
+
+    def go_on(self, mark: Mark, row: int) -> None:
+        """Read on from a mark in place of the start, up to a row there; an error if other bytes are before it."""
+        self._file.seek(0)
+        while (block := self._file.read(BLOCK)) and not self._reader.begin(block):
+            pass
+        length = int(mark.before.partition(":")[0] or 0)
+        self._file.seek(max(0, mark.byte - length))
+        before = self._file.read(length).replace(b"\r", b"\n")
+        if len(before) != length or not begins_as(before, mark.before) or row < mark.row:
+            raise SourceError(
+                f"{self._name} is not the file that was being read: the bytes before byte {mark.byte:,} (line "
+                f"{mark.line:,}) are not those that were there; a file may only grow at its end"
+            )
+        self._reader.go_on(mark, before, row - mark.row)
+        self._offset = mark.byte
+
     def read(self) -> Iterator[Rows]:
         """Yield rows that are whole by now and were not read before."""
         size = os.stat(self._path).st_size
@@ -173,7 +195,10 @@ class ColumnarFile:
     Attributes:
         start: first bytes of the file.
         head: fingerprint of the file.
+        mark: None: places in the file are found by its own metadata.
     """
+
+    mark = None
 
     def __init__(self, path: Path, name: str, format: str, skip: int, *, marked: bool = False) -> None:
         self._path = path
@@ -203,7 +228,7 @@ class ColumnarFile:
         if self._file.closed:  # it may have been replaced since
             self._open()
         try:
-            yield from self._checked(self._parquet() if self._format == "parquet" else self._ipc())
+            yield from self._checked(self._tables())
         finally:
             self.close()
 
@@ -226,22 +251,8 @@ class ColumnarFile:
         """Yield nothing: the file was complete."""
         yield from ()
 
-    def _parquet(self) -> Iterator[pa.Table]:
-        # read only as needed: pre_buffer would end with the whole file in memory, and without a buffer_size whole row
-        # groups would be read at once
-        file = pq.ParquetFile(self._file, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
-        with file:
-            groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
-            first, skip = 0, self._done
-            while first < len(groups) and groups[first] <= skip:
-                skip -= groups[first]
-                first += 1
-            if skip and first == len(groups):
-                raise self._too_short(skip)
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=list(range(first, len(groups)))):
-                if skip < batch.num_rows:
-                    yield pa.Table.from_batches([batch.slice(skip)])
-                skip = max(0, skip - batch.num_rows)
+    def _tables(self) -> Iterator[pa.Table]:
+        return parquet_tables(self._file, self._name, self._done) if self._format == "parquet" else self._ipc()
 
     def _ipc(self) -> Iterator[pa.Table]:
         skip, file, whole = self._done, self._file, self.start[:6] == b"ARROW1"

@@ -1,27 +1,27 @@
-"""Text formats: CSV, whose columns stay text, and JSON lines, whose values have types."""
+"""Text that comes in blocks as rows, and the parser of CSV, whose columns stay text."""
 
 from __future__ import annotations
 
 import codecs
 import csv
 import io
-import json
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from driftline._errors import Message, Option
-from driftline.sources._batches import SourceError
-from driftline.sources._lines import Cutter
+from driftline.sources._arrays import ArrayCutter
+from driftline.sources._batches import Mark, SourceError, check_width, fingerprint
+from driftline.sources._encodings import Recoder, decoded
+from driftline.sources._lines import BEFORE, Cutter
 from driftline.tables import Rows
 
-__all__ = ["NULLS", "CsvParser", "JsonParser", "TextReader"]
+__all__ = ["NULLS", "CsvParser", "TextReader"]
 
 NULLS = ("", "NA", "N/A", "nan", "NaN", "null", "None")
-_WORDS = {bool: "true or false", int: "a number", float: "a number", str: "text"}
-_NESTED = (list, dict)
 
 
 class _Parser(Protocol):
@@ -50,39 +50,85 @@ class TextReader:
     def __init__(self, name: str, parser: _Parser, skip: int = 0) -> None:
         self._name = name
         self._parser = parser
-        self._cutter = Cutter(name, parser.delimiter)
+        self._recoder = Recoder(name)
+        self._cutter: Cutter | ArrayCutter = Cutter(name, parser.delimiter)
+        self._chosen = parser.delimiter is not None  # whether it is known that the text is, or is not, a JSON array
+        self._blanks = b""  # before that is known
         self._begun = False
         self._skip = skip
+        self._row = 0
+        self._mark: Mark | None = None
+
+    @property
+    def mark(self) -> Mark | None:
+        """Place of the rows yielded last, or one before them, in the bytes of the file; None if it cannot be told."""
+        return self._mark
 
     def feed(self, block: bytes, *, final: bool = False) -> Iterator[Rows]:
         """Take a block; yield the rows that are whole by now, or all that remain if the text ends here."""
-        yield from self._rows(self._cutter.push(block))
+        yield from self._rows(self._cut(block, final))
         if final:
             yield from self._rows(self._cutter.finish())
             if self._skip:
                 raise SourceError(f"{self._name} is not the file that was being read: it has {self._skip} rows too few")
 
+    def begin(self, block: bytes) -> bool:
+        """Take a block for its header alone; say whether that was whole, so that reading may go on from a mark."""
+        self._begin(self._cut(block, final=False), self._cutter.line)
+        return self._begun or self._parser.delimiter is None
+
+    def go_on(self, mark: Mark, before: bytes, skip: int) -> None:
+        """Go on from a mark, after :meth:`begin`; the first ``skip`` rows from there on are left out."""
+        self._cutter = Cutter(self._name, self._parser.delimiter, mark.byte, mark.line, before)
+        self._begun, self._row, self._skip = True, mark.row, skip
+
+    def _cut(self, block: bytes, final: bool) -> bytes:
+        text = self._blanks + self._recoder.push(block, final=final)
+        self._blanks = b""
+        if not self._chosen:
+            first = text.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+            if not first and not final:
+                self._blanks = text
+                return b""
+            self._chosen = True
+            if first == b"[":
+                self._cutter = ArrayCutter(self._name)
+        return self._cutter.push(text)
+
+    def _begin(self, records: bytes, line: int) -> int:
+        """Take the header, if it has not been; return the number of bytes that hold no rows."""
+        blank = _blank(records)
+        if self._begun or blank == len(records):
+            return 0
+        self._begun = True
+        return blank + self._parser.begin(records[blank:], line + records.count(b"\n", 0, blank))
+
     def _rows(self, records: bytes) -> Iterator[Rows]:
-        line = self._cutter.line
-        if not self._begun:
-            line += records.count(b"\n", 0, _blank(records))
-            records = records[_blank(records) :]
-            if records:
-                header = self._parser.begin(records, line)
-                self._begun = True
-                line += records.count(b"\n", 0, header)
-                records = records[header:]
+        line, header = self._cutter.line, self._begin(records, self._cutter.line)
+        mark = self._marked(records, header)
+        line += records.count(b"\n", 0, header)
+        records = records[header:]
         if _blank(records) == len(records):
             return
         if self._skip:
             count = self._parser.count(records, line)
             if count <= self._skip:
                 self._skip -= count
+                self._row += count
                 return
-        rows = self._parser.parse(records, line).part(self._skip)
-        self._skip = 0
+        rows = self._parser.parse(records, line)
+        self._row += rows.table.num_rows
+        rows, self._skip, self._mark = rows.part(self._skip), 0, mark
         if rows.table.num_rows:
             yield rows
+
+    def _marked(self, records: bytes, header: int) -> Mark | None:
+        """Return the place where the rows of these records begin."""
+        if isinstance(self._cutter, ArrayCutter) or self._recoder.encoding is not None:
+            return None
+        before = (self._cutter.before + records[:header])[-BEFORE:].replace(b"\r", b"\n")
+        line = self._cutter.line + records.count(b"\n", 0, header)
+        return Mark(self._cutter.byte + header, self._row, line, fingerprint(before))
 
 
 class CsvParser:
@@ -97,15 +143,21 @@ class CsvParser:
     def begin(self, records: bytes, line: int) -> int:
         """Take the column names."""
         end = _first_record(records)
-        text = _decoded(records[:end], self._name, line)
+        text = decoded(records[:end], self._name, line)
         try:
             names = next(csv.reader(io.StringIO(text, newline=""), delimiter=self._separator, strict=True))
         except (csv.Error, StopIteration) as error:
             raise SourceError(f"{self._name}: line {line} is not a header: {error}") from None
         if self._separator == "," and len(names) == 1:
             self._refuse_other(text)
+        if "\0" in text:
+            raise SourceError(
+                f"{self._name}: the header in line {line} holds NUL bytes: this is not text in UTF-8 (or it is UTF-16 "
+                "without a byte order mark: convert it with iconv -f utf-16 -t utf-8)"
+            )
         names = [name or f"column {i + 1}" for i, name in enumerate(names)]
-        twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+        check_width(len(names), self._name)
+        twice = next((name for name, count in Counter(names).items() if count > 1), None)
         if twice is not None:
             raise SourceError(f"{self._name} has more than one column {twice!r}: rename one of them")
         self._columns = names
@@ -149,7 +201,7 @@ class CsvParser:
             self._explain(records, line, error)
 
     def _explain(self, records: bytes, line: int, error: Exception) -> NoReturn:
-        text = _decoded(records, self._name, line)
+        text = decoded(records, self._name, line)
         rows = csv.reader(io.StringIO(text, newline=""), delimiter=self._separator)
         before, wanted = 0, len(self._columns)
         try:
@@ -164,92 +216,6 @@ class CsvParser:
         raise SourceError(f"{self._name}: lines {line} to {last} cannot be read: {error}") from None
 
 
-class JsonParser:
-    """Parser of JSON lines: one object per line, with numbers, text, true, false or null; an absent key means null.
-
-    A column of arrays or objects becomes their JSON as bytes, which cannot be mistaken for text: it can be left out.
-    """
-
-    delimiter: bytes | None = None
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def begin(self, records: bytes, line: int) -> int:
-        """Refuse a JSON array; there is no header."""
-        if records.lstrip()[:1] == b"[":
-            raise SourceError(f"{self._name} begins with a JSON array: write one object per line (JSON lines)")
-        return 0
-
-    def count(self, records: bytes, line: int) -> int:
-        """Count rows without parsing them."""
-        return sum(1 for text in records.split(b"\n") if text.strip())
-
-    def parse(self, records: bytes, line: int) -> Rows:
-        """Return rows; each column has the type of its values, and absent ones are null."""
-        lines = [(line + i, t) for i, t in enumerate(_decoded(records, self._name, line).split("\n")) if t.strip()]
-        rows = [self._object(text, number) for number, text in lines]
-        columns = dict.fromkeys(key for row in rows for key in row)
-        numbers = [number for number, _ in lines]
-        arrays = [self._array(name, [row.get(name) for row in rows], numbers) for name in columns]
-        return Rows(pa.table(arrays, names=list(columns)), sparse=True)
-
-    def _object(self, text: str, line: int) -> dict[str, Any]:
-        try:
-            row = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise SourceError(f"{self._name}: line {line} is not JSON: {error}") from None
-        if not isinstance(row, dict):
-            raise SourceError(f'{self._name}: line {line} is not a JSON object such as {{"a": 1}}')
-        return row
-
-    def _array(self, name: str, values: list[Any], lines: list[int]) -> pa.Array:
-        kinds = set(map(type, values)) - {type(None)}
-        if kinds and kinds <= set(_NESTED):
-            return pa.array([None if v is None else self._dumped(v, name, lines) for v in values], pa.binary())
-        words = {_WORDS.get(kind) for kind in kinds}
-        if None in words or len(words) > 1:
-            self._explain(name, values, lines)
-        if int in kinds and not all(-(2**53) <= v <= 2**53 for v in values if v is not None):
-            # beyond that, not every integer is exact as a float, and Arrow would refuse to mix the two
-            small = float not in kinds and all(-(2**63) <= v < 2**63 for v in values if v is not None)
-            values = values if small else [None if v is None else _as_float(v) for v in values]
-        try:
-            return pa.array(values)
-        except (pa.ArrowException, ValueError) as error:  # such as half a surrogate pair
-            raise self._refused(name, lines, error) from None
-
-    def _dumped(self, value: Any, name: str, lines: list[int]) -> bytes:
-        try:
-            return json.dumps(value).encode()
-        except RecursionError as error:
-            raise self._refused(name, lines, error) from None
-
-    def _refused(self, name: str, lines: list[int], error: Exception) -> SourceError:
-        return SourceError(f"{self._name}: column {name!r} in lines {lines[0]} to {lines[-1]}: {error}")
-
-    def _explain(self, name: str, values: list[Any], lines: list[int]) -> NoReturn:
-        first: tuple[str, int] | None = None
-        for value, line in zip(values, lines, strict=True):
-            if value is None:
-                continue
-            word = _WORDS.get(type(value), "an array or an object")
-            if first is None:
-                first = word, line
-            elif word != first[0]:
-                raise SourceError(
-                    f"{self._name}: line {line}: {name!r} is {word}, but {first[0]} in line {first[1]}: {value!r}"
-                )
-        raise AssertionError("unreachable")  # pragma: no cover
-
-
-def _as_float(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
-
-
 def _blank(records: bytes) -> int:
     """Return the number of leading bytes that are line ends."""
     return len(records) - len(records.lstrip(b"\r\n"))
@@ -261,16 +227,3 @@ def _first_record(records: bytes) -> int:
     while end and records.count(b'"', 0, end) % 2:
         end = records.find(b"\n", end) + 1
     return end or len(records)
-
-
-def _decoded(records: bytes, name: str, line: int) -> str:
-    try:
-        return records.decode()
-    except UnicodeDecodeError as error:
-        if line == 1 and records.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise SourceError(f"{name} is UTF-16; convert it first: iconv -f utf-16 -t utf-8") from None
-        at = line + records.count(b"\n", 0, error.start)
-        byte = records[error.start]
-        raise SourceError(
-            f"{name}: line {at} is not UTF-8 (byte 0x{byte:02x}); convert it first: iconv -f latin1 -t utf-8"
-        ) from None

@@ -22,8 +22,9 @@ class WindowRule:
         time_column: column with the rows' times, for windows by time.
         every: length of a window by time: a number and s, min, h, d, w or mo, such as ``"1d"``.
         lateness: length of time that a window waits for rows that come out of order, such as ``"2h"``.
-        schema: ``"strict"``: columns that differ between the rows of a window, or a time that cannot be right, are an
+        schema: ``"strict"``: columns that differ between the rows of a window, or a time that cannot be read, are an
             error; ``"lenient"``: they become null or are left out, with a note.
+        day_first: ``"yes"`` or ``"no"``: whether times such as 01/02/2012 begin with the day; None: they are refused.
 
     >>> WindowRule(time_column="ts", every="1d").lateness
     '0s'
@@ -34,6 +35,7 @@ class WindowRule:
     every: str | None = None
     lateness: str = "0s"
     schema: str = "strict"
+    day_first: str | None = None
 
     def __post_init__(self) -> None:
         from driftline._inputs import MIN_ROWS  # imported only when needed: PyTorch takes seconds
