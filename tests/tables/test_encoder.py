@@ -40,7 +40,7 @@ def test_names_groups_and_width(rng):
         "member missing",
     ]
     assert encoder.groups == {"amount": [0, 1], "count": [2, 3], "colour": [4, 5, 6, 7], "member": [8, 9]}
-    values, notes, _ = encoder.transform(mixed(rng, 37))
+    values, notes, *_ = encoder.transform(mixed(rng, 37))
     assert values.shape == (37, 10)
     assert notes == ()
 
@@ -89,7 +89,7 @@ def test_mostly_one_value_has_the_scale_of_the_others(rng):
 def test_missing_numbers_are_at_the_median_and_marked():
     first = pa.table({"x": [1.0, 2.0, 3.0, 2.5, 0.5] * 4})
     table = pa.table({"x": pa.array([None, float("nan"), float("inf"), 2.0])})
-    values, notes, _ = TableEncoder.fit(first).transform(table)
+    values, notes, *_ = TableEncoder.fit(first).transform(table)
     assert values.tolist() == [[0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [0.0, 0.0]]
     assert notes == ("x: 1 infinite value counted as missing",)
 
@@ -98,7 +98,7 @@ def test_categories_keep_the_frequent_ones_and_nothing_of_the_others():
     values = ["a"] * 500 + ["b"] * 300 + ["c"] * 40 + ["crimson"] * 9 + [None] * 51
     encoder = TableEncoder.fit(pa.table({"v": values}))
     assert encoder.names == ["v=b", "v=c", "v=other", "v missing"]
-    encoded, notes, _ = encoder.transform(pa.table({"v": ["a", "b", "crimson", "teal", "teal", None, "mauve"]}))
+    encoded, notes, *_ = encoder.transform(pa.table({"v": ["a", "b", "crimson", "teal", "teal", None, "mauve"]}))
     assert encoded.argmax(1).tolist() == [0, 0, 2, 2, 2, 3, 2]
     assert encoded.sum(1).tolist() == [0.0] + [1.0] * 6
     assert notes == ()  # four rows may be chance
@@ -193,7 +193,7 @@ def test_whole_numbers_as_categories_read_the_same_as_floats():
     decimals = first.set_column(0, "code", pc.cast(first["code"], pa.decimal128(9, 3)))
     coded = first.set_column(0, "code", first["code"].dictionary_encode())
     for other in (floats, decimals, coded):
-        values, notes, _ = encoder.transform(other)
+        values, notes, *_ = encoder.transform(other)
         np.testing.assert_array_equal(values, encoder.transform(first).values)
         assert notes == ()
 
@@ -319,7 +319,7 @@ def test_strict_schema_changes_are_errors_lenient_ones_are_noted(columns, messag
         TableEncoder.fit(first_window()).transform(table)
     with pytest.raises(TableError, match=message):
         TableEncoder.fit(first_window()).transform(table, summaries=True)
-    values, notes, _ = TableEncoder.fit(first_window(), schema="lenient").transform(table)
+    values, notes, *_ = TableEncoder.fit(first_window(), schema="lenient").transform(table)
     assert values.shape == (1, 7)
     assert notes
 
@@ -327,7 +327,7 @@ def test_strict_schema_changes_are_errors_lenient_ones_are_noted(columns, messag
 def test_lenient_reads_what_it_can():
     encoder = TableEncoder.fit(first_window(), schema="lenient")
     table = pa.table({"a": ["2.0", "abc", None, "4"], "c": ["x", "x", "x", "x"], "new": [1, 2, 3, 4]})
-    values, notes, _ = encoder.transform(table)
+    values, notes, *_ = encoder.transform(table)
     assert values[:, encoder.names.index("a missing")].tolist() == [0.0, 1.0, 1.0, 0.0]
     assert values[:, encoder.names.index("b missing")].tolist() == [1.0] * 4
     assert notes == (

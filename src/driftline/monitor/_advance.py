@@ -18,13 +18,14 @@ from driftline._inputs import MIN_ROWS, as_rows
 from driftline._wording import counted
 from driftline.alarms import AlarmMemory, Cause
 from driftline.fitting import FitDivergedError
+from driftline.monitor._certainty import certainty
 from driftline.monitor._judgement import Judgement, judge
 from driftline.monitor._novelty import constants, novelty
 from driftline.monitor._records import FIRST, Original, Record, Status, Summaries
 from driftline.monitor._settings import Settings
 from driftline.recursion import Info, Policy, State, StepSettings
 from driftline.sources import Cursor, Window
-from driftline.tables import Rows, TableEncoder
+from driftline.tables import Encoded, Rows, TableEncoder
 
 __all__ = [
     "RunState",
@@ -154,7 +155,7 @@ def begin(window: Window, settings: Settings, notes: Sequence[str] = ()) -> tupl
         0,
         FIRST,
         Status.ORIGINAL,
-        notes=(*notes, *_remarks(window), *encoded.notes),
+        notes=(*notes, *_remarks(window), *encoder.notes, *encoded.notes),
         seconds=time.perf_counter() - began,
         digest=digest(encoded.values),
         causes=(Cause.BEGAN,),
@@ -180,7 +181,7 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
     except FitDivergedError as error:
         remarks.append(f"the fit failed, the next window is compared with the one before: {error}")
         return after, _skipped(state, window, Cause.FIT_FAILED, remarks, began)
-    judged = {original.name: _judged(state, original, arrived, info, encoded.values) for original in state.originals}
+    judged = {original.name: _judged(state, original, arrived, info, encoded) for original in state.originals}
     common: dict[str, Any] = {
         "notes": remarks,
         "seconds": time.perf_counter() - began,
@@ -219,8 +220,10 @@ def _stepped(state: RunState, values: Floats) -> tuple[State, Info]:
     return recursion.step(state.recursion, windows, step_settings(state.settings, state.encoder), Policy())
 
 
-def _judged(state: RunState, original: Original, arrived: State, info: Info, values: Floats) -> Judgement:
-    settings, about = state.settings, info.originals[original.name]
+def _judged(state: RunState, original: Original, arrived: State, info: Info, encoded: Encoded) -> Judgement:
+    settings, about, values = state.settings, info.originals[original.name], encoded.values
+    # evidence compares with the first window, which later originals need not resemble
+    certain = certainty(encoded.evidence if original.name == FIRST else (), settings.divergences[0])
     new_values = novelty(
         original.constant,
         original.rows,
@@ -231,7 +234,8 @@ def _judged(state: RunState, original: Original, arrived: State, info: Info, val
         lag=max(about.lag, about.rows / about.effective_rows - 1.0),
     )
     track, alarm = arrived.tracks[original.name], state.alarms[original.name]
-    return judge(track, about, settings, alarm, state.encoder.names, grouped(state.encoder), new_values)
+    names, groups = state.encoder.names, grouped(state.encoder)
+    return judge(track, about, settings, alarm, names, groups, new_values, certain, encoded.doubts)
 
 
 def add_original(state: RunState, name: str, given: Rows | None) -> tuple[RunState, Record]:
@@ -245,7 +249,7 @@ def add_original(state: RunState, name: str, given: Rows | None) -> tuple[RunSta
     if given is None:
         values, then = current, state.now
     else:
-        values, notes, then = state.encoder.transform(given, summaries=state.settings.summaries)
+        values, notes, then, *_ = state.encoder.transform(given, summaries=state.settings.summaries)
     constant = constants(state.encoder.names, values)
     reason = too_few(len(values), state.settings, state.encoder, constant)
     if reason:

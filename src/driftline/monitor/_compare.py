@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Any
 
 from driftline import recursion
 from driftline._causes import reason
@@ -11,6 +12,7 @@ from driftline._wording import is_bound
 from driftline.alarms import Cause, Signal, is_withheld
 from driftline.inference import Estimate
 from driftline.monitor._advance import fit_encoder, grouped, rows_of, step_settings
+from driftline.monitor._certainty import certainty
 from driftline.monitor._judgement import moved, plain, sentences
 from driftline.monitor._records import FIRST, Record, Status
 from driftline.monitor._settings import Settings
@@ -35,7 +37,12 @@ def compare(original: Rows, current: Rows, settings: Settings, name: str = "orig
     moves = moved(track, encoder.names, settings, grouped(encoder))
     drift = kept[settings.divergences[0]]
     signal, cause = _judged(drift, settings.tolerance, is_withheld(found[settings.divergences[0]]))
-    percent = 100.0 * drift.level
+    numbers: dict[str, Any] = {"drift": drift.value, "low": drift.low, "high": drift.high}
+    numbers |= {"percent": 100.0 * drift.level, "tolerance": settings.tolerance}
+    certain = certainty(now.evidence, settings.divergences[0])
+    if certain is not None and certain.least > settings.tolerance and signal != Signal.ALARM:
+        signal, cause = Signal.ALARM, Cause.SHARE_MOVED
+        numbers |= certain._asdict()
     return Record(
         window=1,
         original=name,
@@ -45,15 +52,16 @@ def compare(original: Rows, current: Rows, settings: Settings, name: str = "orig
         divergences=kept,
         signal=signal,
         causes=(cause,),
-        reason=reason(
-            (cause,), drift=drift.value, low=drift.low, high=drift.high, percent=percent, tolerance=settings.tolerance
-        ),
+        reason=reason((cause,), **numbers),
         warning_limit=settings.tolerance,
         alarm_limit=settings.tolerance,
         columns=moves.columns,
         effective_sample_size=about.effective_sample_size,
-        doubts=sentences([*about.doubts, *(d for e in found.values() for d in e.doubts), *moves.doubts]),
-        notes=now.notes,
+        doubts=(
+            *now.doubts,
+            *sentences([*about.doubts, *(d for e in found.values() for d in e.doubts), *moves.doubts]),
+        ),
+        notes=(*encoder.notes, *now.notes),
         seconds=time.perf_counter() - began,
     )
 

@@ -181,7 +181,9 @@ class Settings:
 
     def window_rule(self) -> WindowRule:
         """Return the rule by which the stream is cut into windows."""
-        return WindowRule(self.window, self.time_column, self.every, self.lateness, self.schema)
+        return WindowRule(
+            self.window, self.time_column, self.every, self.lateness, self.schema, self.columns, self.drop
+        )
 
     def policy(self) -> AlarmPolicy:
         """Return the policy of the alarm."""

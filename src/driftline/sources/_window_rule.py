@@ -24,6 +24,7 @@ class WindowRule:
         lateness: length of time that a window waits for rows that come out of order, such as ``"2h"``.
         schema: ``"strict"``: columns that differ between the rows of a window, or a time that cannot be right, are an
             error; ``"lenient"``: they become null or are left out, with a note.
+        columns, drop: columns that matter (all if empty), and those that do not: these may differ between rows.
 
     >>> WindowRule(time_column="ts", every="1d").lateness
     '0s'
@@ -34,6 +35,14 @@ class WindowRule:
     every: str | None = None
     lateness: str = "0s"
     schema: str = "strict"
+    columns: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+    def ignores(self, name: str) -> bool:
+        """Say whether a column does not matter: whatever it holds, wherever it is missing."""
+        if name == self.time_column:
+            return False
+        return name in self.drop or (bool(self.columns) and name not in self.columns)
 
     def __post_init__(self) -> None:
         from driftline._inputs import MIN_ROWS  # imported only when needed: PyTorch takes seconds
