@@ -206,7 +206,8 @@ def compare(
 
     # the window is the whole of B
     settings = Settings(window=10**9, **listed(given))
-    record = compared(read_whole(a, format), read_whole(b, format), settings, a)
+    then, now = (read_whole(p, format, settings.null_values, settings.window_rule().ignores) for p in (a, b))
+    record = compared(then, now, settings, a)
     if json:
         typer.echo(record.to_json())
     else:

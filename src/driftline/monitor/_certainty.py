@@ -14,7 +14,7 @@ __all__ = ["Certainty", "certainty"]
 
 
 class Certainty(NamedTuple):
-    """A column, the event whose share of its rows has moved, and the least divergence that this takes."""
+    """A column, what of its rows has moved, and the least divergence that this takes."""
 
     column: str
     event: str
@@ -24,9 +24,9 @@ class Certainty(NamedTuple):
 def certainty(evidence: Iterable[Evidence], kind: str) -> Certainty | None:
     """Return the evidence that takes the largest divergence; None without any.
 
-    Looking at one event alone cannot increase a divergence, so that between the two shares is the least.
+    Looking at a few events alone cannot increase a divergence, so that between their shares is the least.
 
-    >>> found = certainty([Evidence("x", "most rows are below 3", 0.1, 0.9)], "reverse_kl")
+    >>> found = certainty([Evidence("x", "most rows are below 3", (0.1, 0.9), (0.9, 0.1))], "reverse_kl")
     >>> found.column, round(found.least, 2)
     ('x', 1.76)
     """
@@ -35,5 +35,5 @@ def certainty(evidence: Iterable[Evidence], kind: str) -> Certainty | None:
 
 
 def _least(evidence: Evidence, kind: str) -> float:
-    then, now = (np.clip([share, 1.0 - share], 1e-12, 1.0) for share in (evidence.then, evidence.now))
+    then, now = (np.clip(shares, 1e-12, 1.0) for shares in (evidence.then, evidence.now))
     return float(now @ terms(np.log(then) - np.log(now), kind))

@@ -19,7 +19,7 @@ from driftline.monitor._fields import (
     setting,
     settings_of,
 )
-from driftline.sources import WindowRule
+from driftline.sources import NULL_WORDS, WindowRule
 
 if TYPE_CHECKING:  # the command line needs the names of settings at once: SciPy and PyTorch would take seconds
     from driftline.alarms import AlarmPolicy
@@ -76,6 +76,12 @@ class Settings:
         metavar="PART,...",
         known=DATETIME_PARTS,
         if_missing="none",
+    )
+    null_values: tuple[str, ...] = setting(
+        NULL_WORDS,
+        help="Words for a missing value in CSV and TSV, besides an empty field.",
+        panel=Panel.COLUMNS,
+        metavar="WORD,...",
     )
     schema: str = setting(
         "strict",

@@ -7,11 +7,12 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from driftline.sources._batches import Batch, Cursor, SourceError, begins_as
+from driftline.sources._nulls import NULL_WORDS
 from driftline.sources._readers import ColumnarFile, TextFile, count_rows, format_of, unknown_format
 from driftline.tables import Rows
 
@@ -48,13 +49,23 @@ class Files:
         follow: whether to wait at the end for more rows or files. A file is complete once there is one after it.
         poll: seconds between two checks for more.
         format: format of all files; if None, taken from their suffixes.
+        nulls: words that stand for a missing value in CSV and TSV.
     """
 
-    def __init__(self, where: str, *, follow: bool = False, poll: float = 1.0, format: str | None = None) -> None:
+    def __init__(
+        self,
+        where: str,
+        *,
+        follow: bool = False,
+        poll: float = 1.0,
+        format: str | None = None,
+        nulls: Sequence[str] = NULL_WORDS,
+    ) -> None:
         self._where = where
         self._follow = follow
         self._poll = poll
         self._format = format
+        self._nulls = nulls
         self._began: tuple[Cursor, bool] | None = None  # whether the rows after that cursor come again
         self._single = os.path.isfile(where)
         self._pattern = not self._single and not os.path.isdir(where)
@@ -148,7 +159,7 @@ class Files:
         try:
             if format in ("parquet", "arrow"):
                 return ColumnarFile(path, repr(name), format, row, marked=self._follow)
-            return TextFile(path, repr(name), format, row)
+            return TextFile(path, repr(name), format, row, self._nulls)
         except OSError as error:
             raise _unread(name, error) from None
 

@@ -6,7 +6,7 @@ import codecs
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn, Protocol
 
 import pyarrow as pa
@@ -15,11 +15,11 @@ import pyarrow.csv as pa_csv
 from driftline._errors import Message, Option
 from driftline.sources._batches import SourceError
 from driftline.sources._lines import Cutter
+from driftline.sources._nulls import NULL_WORDS
 from driftline.tables import Rows
 
-__all__ = ["NULLS", "CsvParser", "JsonParser", "TextReader"]
+__all__ = ["CsvParser", "JsonParser", "TextReader"]
 
-NULLS = ("", "NA", "N/A", "nan", "NaN", "null", "None")
 _WORDS = {bool: "true or false", int: "a number", float: "a number", str: "text"}
 _NESTED = (list, dict)
 
@@ -86,10 +86,11 @@ class TextReader:
 
 
 class CsvParser:
-    """Parser of comma- or tab-separated records; the first is the header. Every column is text; NULLS become null."""
+    """Parser of comma- or tab-separated records; the first is the header. Columns are text; null words become null."""
 
-    def __init__(self, name: str, delimiter: bytes = b",") -> None:
+    def __init__(self, name: str, delimiter: bytes = b",", nulls: Sequence[str] = NULL_WORDS) -> None:
         self.delimiter: bytes | None = delimiter
+        self._nulls = ["", *nulls]
         self._name = name
         self._separator = delimiter.decode()
         self._columns: list[str] = []
@@ -142,7 +143,7 @@ class CsvParser:
                     column_types=dict.fromkeys(self._columns, pa.string()),
                     include_columns=columns,
                     strings_can_be_null=True,
-                    null_values=list(NULLS),
+                    null_values=self._nulls,
                 ),
             )
         except pa.ArrowException as error:

@@ -25,7 +25,7 @@ from driftline.tables._cells import (
     read_labels,
 )
 from driftline.tables._columns import Column, is_finite, is_text
-from driftline.tables._evidence import Evidence, ends
+from driftline.tables._evidence import Evidence, closer
 from driftline.tables._summaries import category_summary
 
 __all__ = ["CategoricalColumn"]
@@ -89,10 +89,13 @@ class CategoricalColumn(Column):
         """
         least, also = max(_LEAST_ROWS, _LEAST_SHARE * rows), max(_ALSO_ROWS, _ALSO_SHARE * rows)
         usual = [value for value, count in counts.items() if count >= least][:_MOST]
-        more = [value for value, count in counts.items() if count >= also]
-        kept = usual if len(more) <= len(usual) else more[: min(len(usual) + room, _MOST_OF_ALL)]
-        tail = {value: count for value, count in counts.items() if value not in set(kept)}
-        present, other = sum(counts.values()), sum(tail.values())
+        present, known = sum(counts.values()), sum(counts[value] for value in usual)
+        more = [value for value, count in counts.items() if count >= also][: min(len(usual) + room, _MOST_OF_ALL)]
+        # a few that stand out by chance among many would fall back: most rows must have one of them
+        kept = more if sum(counts[value] for value in more) - known > 0.5 * (present - known) else usual
+        named = set(kept)
+        tail = {value: count for value, count in counts.items() if value not in named}
+        other = sum(tail.values())
         missing, others = round(1.0 - present / rows, 4), round(other / rows, 4)
         if other < _TAIL * rows:
             return cls(name, families, tuple(kept), others, rows, missing=missing)
@@ -148,7 +151,8 @@ class CategoricalColumn(Column):
             return None
         # rows with the same value come together: a value counts, not each of its rows
         now = (count - 3.0 * math.sqrt(sum(n * n for n in parsed.unseen))) / rows
-        certain = None if now <= self.unseen else ends(self.unseen, self.rows, now, rows)
+        shares = ((share, 1.0 - share) for share in (self.unseen, now))
+        certain = None if now <= self.unseen else closer(next(shares), self.rows, next(shares), rows)
         if certain is None:
             return None
         event = f"{count} of {rows} rows or more have values that no row had at first"

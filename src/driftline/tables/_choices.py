@@ -15,11 +15,10 @@ __all__ = ["ColumnChoices", "LeftOut", "left_out"]
 
 _SHOWN, _LISTED = 5, 100  # most names in a message, and in the list of those left out
 _WAYS = {  # how to have columns that were left out, by option, for a note; options are spelt as settings
-    "categorical": "to watch frequent values of text or codes, name the column in categorical, or embed texts as "
-    "numbers first",
-    "datetime": "to watch parts of dates, say which in datetime, such as hour,weekday",
-    "numeric": "to watch a counter, name it in numeric",
-    "embed": "to watch nested values, turn them into columns of numbers or categories first",
+    "categorical": "to have frequent values of text, name it in categorical, or embed it as numbers first",
+    "datetime": "to have dates, say which parts in datetime, such as hour,weekday",
+    "numeric": "to have counters, name them in numeric",
+    "embed": "to have nested values, make columns of numbers or categories of them first",
 }
 
 
@@ -117,7 +116,7 @@ def left_out(found: Mapping[str, LeftOut]) -> tuple[str, ...]:
     told = {name: left for name, left in found.items() if not left.asked}
     if not told:
         return ()
-    shown = "; ".join(f"{name!r}: {left.why}" for name, left in list(told.items())[:_LISTED])
-    more = f"; and {len(told) - _LISTED} more" if len(told) > _LISTED else ""
+    shown = ", ".join(f"{name!r} ({left.why})" for name, left in list(told.items())[:_LISTED])
+    more = f" and {len(told) - _LISTED} more" if len(told) > _LISTED else ""
     ways = [_WAYS[option] for option in _WAYS if any(left.option == option for left in told.values())]
-    return (f"left out: {shown}{more}. {'; '.join([*ways, 'name it in drop to end this note'])}",)
+    return (f"left out: {shown}{more}. {'; '.join([*ways, 'without this note, name them in drop'])}",)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from driftline.tables._cells import Floats, Read, TableError, read_numbers
 from driftline.tables._columns import Column, is_finite
-from driftline.tables._evidence import Evidence, ends
+from driftline.tables._evidence import Evidence, closer
 from driftline.tables._numeric import NumericColumn
 from driftline.tables._summaries import numeric_summary
 
@@ -39,7 +39,7 @@ class CounterColumn(Column):
     Attributes:
         scale: robust standard deviation of the first window, rounded to 6 digits.
         edges: edges of bins.
-        shares: share of the first window's values below each edge, to 4 decimals.
+        shares: shares of the first window's values in these bins, the outer ones open, to 4 decimals.
         rows: number of values in the first window.
     """
 
@@ -56,7 +56,7 @@ class CounterColumn(Column):
     def of(cls, column: NumericColumn, values: Floats) -> Self:
         """Keep of a numeric column what a later comparison needs; ``values`` are those of the first window."""
         present = values[~np.isnan(values)]
-        shares = tuple(_below(present, column.edges))
+        shares = _shares(present, column.edges)
         return cls(column.name, column.families, column.scale, column.edges, shares, len(present))
 
     def labels(self) -> list[tuple[str, str]]:
@@ -69,7 +69,9 @@ class CounterColumn(Column):
 
     def kept(self) -> str:
         """Describe edges and shares."""
-        return f"the shares of values below {len(self.edges)} edges from {self.edges[0]:.6g} to {self.edges[-1]:.6g}"
+        return (
+            f"shares of values in {len(self.shares)} bins with edges from {self.edges[0]:.6g} to {self.edges[-1]:.6g}"
+        )
 
     def fall(self, values: Floats) -> Fall | None:
         """Say whether the values of a later window have fallen, and how they compare with the first; None if not."""
@@ -94,28 +96,29 @@ class CounterColumn(Column):
         return np.concatenate([part < limit for part, limit in zip(parts, limits, strict=True)])
 
     def _moved(self, present: Floats) -> Evidence | None:
-        """Return the edge whose share of values below has moved most for certain; None if none has."""
-        best: Evidence | None = None
-        for edge, then, now in zip(self.edges, self.shares, _below(present, self.edges), strict=True):
-            certain = ends(then, self.rows, now, len(present))
-            if certain and (best is None or abs(certain[1] - certain[0]) > abs(best.now - best.then)):
-                event = f"{now:.0%} of its values are below {edge:.6g}, at first {then:.0%}"
-                best = Evidence(self.name, event, *certain)
-        return best
+        """Return how far the values have moved for certain, in bins; None if not at all."""
+        now = _shares(present, self.edges)
+        certain = closer(self.shares, self.rows, now, len(present))
+        if certain is None:
+            return None
+        below = np.cumsum(self.shares)[:-1], np.cumsum(now)[:-1]
+        k = int(np.abs(below[1] - below[0]).argmax())
+        event = f"{below[1][k]:.0%} of its values are below {self.edges[k]:.6g}, at first {below[0][k]:.0%}"
+        return Evidence(self.name, event, *certain)
 
     def check(self) -> None:
         """Check that numbers are finite, edges in order and shares what they say."""
         super().check()
         NumericColumn(self.name, self.families, 0.0, self.scale, self.edges).check()
         shares = self.shares
-        if not isinstance(shares, tuple) or len(shares) != len(self.edges) or not all(is_finite(s) for s in shares):
-            raise TableError(f"column {self.name!r}: its shares are not one number for each edge")
+        if not isinstance(shares, tuple) or len(shares) != len(self.edges) + 1 or not all(is_finite(s) for s in shares):
+            raise TableError(f"column {self.name!r}: its shares are not one number for each bin")
         if any(not 0.0 <= s <= 1.0 for s in shares):
             raise TableError(f"column {self.name!r}: its shares are not between 0 and 1")
         if type(self.rows) is not int or not 1 <= self.rows < 1 << 63:
             raise TableError(f"column {self.name!r}: rows={self.rows!r} is not a number of rows")
 
 
-def _below(present: Floats, edges: tuple[float, ...]) -> list[float]:
-    shares = numeric_summary(present, edges)["shares"]
-    return [min(1.0, round(float(s), 4)) for s in np.cumsum(shares)[:-1]]
+def _shares(present: Floats, edges: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the shares of values below the first edge, from each to the next, and from the last on."""
+    return tuple(numeric_summary(present, edges)["shares"])
