@@ -32,6 +32,7 @@ __all__ = ["CategoricalColumn"]
 
 _LEAST_ROWS, _LEAST_SHARE, _MOST = 10, 0.01, 20
 _ALSO_ROWS, _ALSO_SHARE, _MOST_OF_ALL = 25, 0.002, 100  # where there are rows enough for more values
+_STANDING_OUT = 0.1  # least share of rows with frequent values, if there is room for buckets
 _TAIL = 0.05  # least share of rows with other values before these get buckets
 
 
@@ -90,8 +91,10 @@ class CategoricalColumn(Column):
         least, also = max(_LEAST_ROWS, _LEAST_SHARE * rows), max(_ALSO_ROWS, _ALSO_SHARE * rows)
         usual = [value for value, count in counts.items() if count >= least][:_MOST]
         present, known = sum(counts.values()), sum(counts[value] for value in usual)
+        if room and known < _STANDING_OUT * present:  # by chance, among many alike: they would fall back
+            usual, known = [], 0
         more = [value for value, count in counts.items() if count >= also][: min(len(usual) + room, _MOST_OF_ALL)]
-        # a few that stand out by chance among many would fall back: most rows must have one of them
+        # for the same reason, most of the other rows must have one of those that join
         kept = more if sum(counts[value] for value in more) - known > 0.5 * (present - known) else usual
         named = set(kept)
         tail = {value: count for value, count in counts.items() if value not in named}

@@ -154,7 +154,12 @@ def column_of(table: Any, name: str) -> Any:
             else:
                 break
     except (pa.ArrowException, ValueError) as error:
-        raise TableError(f"column {name!r} ({table.schema.field(name).type}) cannot be read: {error}") from None
+        raise TableError(
+            "column {column!r} cannot be read: {what}: {error}",
+            column=name,
+            what=str(table.schema.field(name).type),
+            error=error,
+        ) from None
     return column
 
 

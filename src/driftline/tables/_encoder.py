@@ -44,6 +44,7 @@ _KINDS: dict[str, type[Column]] = {
     kind.kind: kind for kind in (NumericColumn, CategoricalColumn, BooleanColumn, DatetimeColumn)
 }
 _SHOWN = 5  # most names in a message
+_TWICE = 1.8  # share of missing values, against the first window's, that is noted: twice, but for its noise
 _ROWS_PER_COLUMN = 20  # rows for each encoded column, before categories get more columns than the usual ones
 
 
@@ -228,7 +229,7 @@ class TableEncoder:
         """Note that values are missing twice as often as at first, and not by chance."""
         now, then = absent / max(1, rows), column.missing
         error = math.sqrt(then * (1.0 - then) / max(1, self.rows) + now * (1.0 - now) / max(1, rows))
-        if absent < NOTED_ROWS or now < 2.0 * then or now - then <= NOTED_ERRORS * error:
+        if absent < NOTED_ROWS or now < _TWICE * then or now - then <= NOTED_ERRORS * error:
             return []
         return [f"{column.name}: {percent(now)} of the values are missing, at first {percent(then)}"]
 

@@ -86,14 +86,17 @@ def freeze(rows: Rows, name: str, choices: ColumnChoices, room: int | None = Non
 
 
 def _frozen(rows: Rows, name: str, choices: ColumnChoices, room: int | None) -> Column | LeftOut:
-    column = column_of(rows.table, name)
+    try:
+        column = column_of(rows.table, name)
+    except TableError as error:  # a wrapper that Arrow does not open, such as intervals of pandas
+        return LeftOut(str(error.message.fields.get("what", error)), "embed")
     family = family_of(column)
     if family == "null":
         return LeftOut(EMPTY[0])
     if family == "other":
-        # JSON lines pass arrays and objects on as bytes
-        what = "bytes, or arrays or objects of JSON" if pa.types.is_binary(column.type) else f"{column.type} values"
-        return LeftOut(f"{what}, which are nested or not readable", "embed")
+        # JSON lines pass arrays and objects on as bytes, frames what Arrow cannot hold
+        what = "bytes, nested values or values of several types" if pa.types.is_binary(column.type) else column.type
+        return LeftOut(f"{what}, which cannot be watched", "embed")
     kind = _kind(rows, column, name, family, choices)
     families = _families(kind, family, rows.untyped)
     missing = round(column.null_count / len(column), 4)

@@ -123,8 +123,9 @@ class Lines(View):
 def _columns(watched: Sequence[str], left_out: Mapping[str, str]) -> list[str]:
     more = f" and {len(watched) - _NAMED:,} more" if len(watched) > _NAMED else ""
     lines = [counted(len(watched), "column") + ": " + ", ".join(clean(name) for name in watched[:_NAMED]) + more]
-    lines += [f"left out {clean(name)}: {clean(why)}" for name, why in list(left_out.items())[:_NAMED]]
-    return lines + ([f"left out: {len(left_out) - _NAMED:,} more"] if len(left_out) > _NAMED else [])
+    rest = f" and {len(left_out) - _NAMED:,} more" if len(left_out) > _NAMED else ""
+    names = ", ".join(clean(name) for name in list(left_out)[:_NAMED])  # the first Record says why
+    return lines + ([f"left out: {names}{rest}"] if left_out else [])
 
 
 @dataclass(frozen=True)
