@@ -117,7 +117,7 @@ def test_null_words_can_be_set(tmp_path):
 
     assert set(encoder().columns[1].values) == {"DE", "?"}
     assert set(encoder(null_values=["?"]).columns[1].values) == {"DE", "NA"}
-    assert set(encoder(null_values=[]).columns[1].values) == {"DE", "NA", "?"}
+    assert set(encoder(null_values=["-"]).columns[1].values) == {"DE", "NA", "?"}
 
 
 @pytest.mark.parametrize(

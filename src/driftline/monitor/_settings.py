@@ -78,10 +78,11 @@ class Settings:
         if_missing="none",
     )
     null_values: tuple[str, ...] = setting(
-        NULL_WORDS,
+        (),
         help="Words for a missing value in CSV and TSV, besides an empty field.",
         panel=Panel.COLUMNS,
         metavar="WORD,...",
+        if_missing=",".join(NULL_WORDS),
     )
     schema: str = setting(
         "strict",

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from driftline.sources._batches import Batch, Cursor, SourceError, begins_as
-from driftline.sources._nulls import NULL_WORDS
 from driftline.sources._readers import ColumnarFile, TextFile, count_rows, format_of, unknown_format
 from driftline.tables import Rows
 
@@ -49,7 +48,7 @@ class Files:
         follow: whether to wait at the end for more rows or files. A file is complete once there is one after it.
         poll: seconds between two checks for more.
         format: format of all files; if None, taken from their suffixes.
-        nulls: words that stand for a missing value in CSV and TSV.
+        nulls: words that stand for a missing value in CSV and TSV; the usual ones if empty.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class Files:
         follow: bool = False,
         poll: float = 1.0,
         format: str | None = None,
-        nulls: Sequence[str] = NULL_WORDS,
+        nulls: Sequence[str] = (),
     ) -> None:
         self._where = where
         self._follow = follow

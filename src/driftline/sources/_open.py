@@ -14,7 +14,6 @@ from driftline.sources._batches import Source, SourceError
 from driftline.sources._concat import concat
 from driftline.sources._files import Files
 from driftline.sources._frames import Frames, as_table, is_frame
-from driftline.sources._nulls import NULL_WORDS
 from driftline.sources._pipe import Pipe
 from driftline.sources._readers import known_format
 from driftline.tables import Rows
@@ -29,7 +28,7 @@ def open_source(
     poll: float = 1.0,
     format: str | None = None,
     replay: bool = False,
-    nulls: Sequence[str] = NULL_WORDS,
+    nulls: Sequence[str] = (),
 ) -> Source:
     """Open a source of rows.
 
@@ -41,7 +40,7 @@ def open_source(
         format: csv, tsv, jsonl, parquet or arrow, if the suffix does not show it.
         replay: whether standard input or frames begin again with rows that were read before an interruption; otherwise
             all their rows are new. Files always continue from the cursor.
-        nulls: words that stand for a missing value in CSV and TSV, besides an empty field.
+        nulls: words that stand for a missing value in CSV and TSV, besides an empty field; the usual ones if empty.
 
     >>> import pyarrow as pa
     >>> source = open_source(pa.table({"x": [1, 2, 3]}))
@@ -72,7 +71,7 @@ def open_source(
 def read_whole(
     path: str,
     format: str | None = None,
-    nulls: Sequence[str] = NULL_WORDS,
+    nulls: Sequence[str] = (),
     ignored: Callable[[str], bool] = lambda name: False,
 ) -> Rows:
     """Read all rows of a file, folder or pattern at once; columns that are ignored may differ between files."""

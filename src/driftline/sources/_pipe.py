@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from driftline.sources._batches import Batch, Cursor, SourceError, numbered
-from driftline.sources._nulls import NULL_WORDS
 from driftline.sources._readers import ipc_stream, text_reader
 from driftline.tables import Rows
 
@@ -27,7 +26,7 @@ class Pipe:
         name: str,
         format: str | None = None,
         replay: bool = False,
-        nulls: Sequence[str] = NULL_WORDS,
+        nulls: Sequence[str] = (),
     ) -> None:
         if format == "parquet":
             raise SourceError(f"{name}: {_NO_PARQUET}")

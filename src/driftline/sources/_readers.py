@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 
 from driftline._errors import Message, Option
 from driftline.sources._batches import HEAD, SourceError, begins_as, checked_table, fingerprint
-from driftline.sources._nulls import NULL_WORDS
 from driftline.sources._text import CsvParser, JsonParser, TextReader
 from driftline.tables import Rows
 
@@ -86,7 +85,7 @@ def format_of(name: str) -> str | None:
     return None if packed and found in ("parquet", "arrow") else found
 
 
-def text_reader(name: str, format: str, skip: int = 0, nulls: Sequence[str] = NULL_WORDS) -> TextReader:
+def text_reader(name: str, format: str, skip: int = 0, nulls: Sequence[str] = ()) -> TextReader:
     """Return a reader of CSV, TSV or JSON lines."""
     if format == "jsonl":
         return TextReader(name, JsonParser(name), skip)
@@ -102,7 +101,7 @@ class TextFile:
         packed: whether the file is gzipped.
     """
 
-    def __init__(self, path: Path, name: str, format: str, skip: int, nulls: Sequence[str] = NULL_WORDS) -> None:
+    def __init__(self, path: Path, name: str, format: str, skip: int, nulls: Sequence[str] = ()) -> None:
         self._path = path
         self._name = name
         self._reader = text_reader(name, format, skip, nulls)

@@ -88,9 +88,9 @@ class TextReader:
 class CsvParser:
     """Parser of comma- or tab-separated records; the first is the header. Columns are text; null words become null."""
 
-    def __init__(self, name: str, delimiter: bytes = b",", nulls: Sequence[str] = NULL_WORDS) -> None:
+    def __init__(self, name: str, delimiter: bytes = b",", nulls: Sequence[str] = ()) -> None:
         self.delimiter: bytes | None = delimiter
-        self._nulls = ["", *nulls]
+        self._nulls = ["", *(nulls or NULL_WORDS)]
         self._name = name
         self._separator = delimiter.decode()
         self._columns: list[str] = []
