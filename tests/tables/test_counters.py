@@ -47,6 +47,17 @@ def test_a_column_that_was_only_sorted_is_compared_once_it_falls(rng):
         assert "at first" in moved.doubts[0]
 
 
+def test_rows_that_depend_on_each_other_are_worth_less(rng):
+    """A random walk that rose at first wanders back: doubted, but not certain, as it is worth a few rows."""
+    walk = np.cumsum(rng.normal(size=N)) * 0.1
+    first = np.sort(rng.normal(size=N))
+    found = looked(rng, first, walk - walk.mean())
+    assert found.doubts
+    assert found.evidence == ()
+    shuffled = looked(rng, first, rng.permutation(walk - walk.mean()))
+    assert shuffled.evidence
+
+
 def test_a_counter_that_becomes_text_is_noted(rng):
     encoder = TableEncoder.fit(table(rng, np.arange(N)))
     later = pa.table({"x": pa.array([[1]] * N), "y": rng.normal(size=N)})

@@ -32,7 +32,6 @@ __all__ = ["CategoricalColumn"]
 
 _LEAST_ROWS, _LEAST_SHARE, _MOST = 10, 0.01, 20
 _ALSO_ROWS, _ALSO_SHARE, _MOST_OF_ALL = 25, 0.002, 100  # where there are rows enough for more values
-_STANDING_OUT = 0.1  # least share of rows with frequent values, if there is room for buckets
 _TAIL = 0.05  # least share of rows with other values before these get buckets
 
 
@@ -64,7 +63,8 @@ class CategoricalColumn(Column):
         other: share of the first window's rows with other values, to 4 decimals; the values themselves are not kept.
         rows: number of rows in the first window.
         buckets: number of buckets that other values are hashed into; 0 if they are all one.
-        unseen: share of rows that may have a value that no row had at first, though nothing has moved.
+        unseen: share of rows that may have a value that no row had at first, though nothing has moved: as many as
+            have, in one half of the first window, a value that the other half has not.
         marks: map of other values, to know those that no row had at first; see :mod:`~driftline.tables._buckets`.
     """
 
@@ -80,20 +80,22 @@ class CategoricalColumn(Column):
     marks: str = ""
 
     @classmethod
-    def fit(cls, name: str, families: tuple[str, ...], counts: dict[str, int], rows: int, room: int = 0) -> Self:
+    def fit(cls, name: str, families: tuple[str, ...], labels: Any, counts: dict[str, int], room: int = 0) -> Self:
         """Freeze the frequent values of the first window.
 
         Arguments:
+            labels: values of the first window as text, null where missing.
             counts: rows of each value, the most frequent first.
-            rows: number of rows.
             room: number of encoded columns that there may be beyond the usual ones.
         """
+        rows = len(labels)
         least, also = max(_LEAST_ROWS, _LEAST_SHARE * rows), max(_ALSO_ROWS, _ALSO_SHARE * rows)
         usual = [value for value, count in counts.items() if count >= least][:_MOST]
         present, known = sum(counts.values()), sum(counts[value] for value in usual)
-        if room and known < _STANDING_OUT * present:  # by chance, among many alike: they would fall back
-            usual, known = [], 0
-        more = [value for value, count in counts.items() if count >= also][: min(len(usual) + room, _MOST_OF_ALL)]
+        free = room + len(usual)
+        if room and present - known >= _TAIL * rows and known <= _by_chance(len(usual), len(counts), present):
+            usual, known = [], 0  # they stand out by chance, among many alike, and would fall back
+        more = [value for value, count in counts.items() if count >= also][: min(free, _MOST_OF_ALL)]
         # for the same reason, most of the other rows must have one of those that join
         kept = more if sum(counts[value] for value in more) - known > 0.5 * (present - known) else usual
         named = set(kept)
@@ -102,10 +104,8 @@ class CategoricalColumn(Column):
         missing, others = round(1.0 - present / rows, 4), round(other / rows, 4)
         if other < _TAIL * rows:
             return cls(name, families, tuple(kept), others, rows, missing=missing)
-        buckets = bucket_count(tail, 1 + room - (len(kept) - len(usual)))
-        once = sum(count == 1 for count in tail.values())  # as likely as these is a value not seen yet (Good, Turing)
-        unseen = min(1.0, round((once + 4.0 * math.sqrt(once) + 8.0) / rows, 4))
-        return cls(name, families, tuple(kept), others, rows, buckets, unseen, marks(tail), missing=missing)
+        buckets = bucket_count(tail, 1 + free - len(kept)) if room else 0
+        return cls(name, families, tuple(kept), others, rows, buckets, _fresh(labels), marks(tail), missing=missing)
 
     @property
     def lumped(self) -> bool:
@@ -218,3 +218,20 @@ class CategoricalColumn(Column):
             raise TableError(f"column {self.name!r}: buckets={self.buckets!r} is not a number of buckets")
         if not is_finite(self.unseen) or not 0.0 <= self.unseen <= 1.0 or not is_map(self.marks):
             raise TableError(f"column {self.name!r}: its map of values is damaged")
+
+
+def _by_chance(first: int, values: int, rows: int) -> float:
+    """Return about the most rows that the first so many of values have together by chance, if all are alike."""
+    mean, errors = rows / values, 1.0 + math.sqrt(2.0 * math.log(max(2.0, values / max(1, first))))
+    return first * (mean + errors * math.sqrt(mean))
+
+
+def _fresh(labels: Any) -> float:
+    """Return the share of rows with a value that the other half has not; rows of one value may come together."""
+    half = len(labels) // 2
+    parts = labels.slice(0, half), labels.slice(half)
+    new = [
+        pc.sum(pc.invert(pc.is_in(part, value_set=pc.unique(other), skip_nulls=False))).as_py() or 0
+        for part, other in (parts, parts[::-1])
+    ]
+    return min(1.0, round((max(new) + 8) / max(1, half), 4))

@@ -6,6 +6,7 @@ again and again; from then on its values are compared with those of the first wi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -98,7 +99,8 @@ class CounterColumn(Column):
     def _moved(self, present: Floats) -> Evidence | None:
         """Return how far the values have moved for certain, in bins; None if not at all."""
         now = _shares(present, self.edges)
-        certain = closer(self.shares, self.rows, now, len(present))
+        worth = _worth(present)  # the first window was sorted: how its rows depend on each other is not known
+        certain = closer(self.shares, self.rows * worth, now, len(present) * worth)
         if certain is None:
             return None
         below = np.cumsum(self.shares)[:-1], np.cumsum(now)[:-1]
@@ -117,6 +119,16 @@ class CounterColumn(Column):
             raise TableError(f"column {self.name!r}: its shares are not between 0 and 1")
         if type(self.rows) is not int or not 1 <= self.rows < 1 << 63:
             raise TableError(f"column {self.name!r}: rows={self.rows!r} is not a number of rows")
+
+
+def _worth(present: Floats) -> float:
+    """Return what a row is worth among neighbours that resemble each other; sorted rows have lost their neighbours."""
+    if len(present) < 3 or bool((np.diff(present) >= 0.0).all()):
+        return 1.0
+    ranks = np.argsort(np.argsort(present, kind="stable"), kind="stable")
+    likeness = float(np.corrcoef(ranks[:-1], ranks[1:])[0, 1])
+    least = 2.0 / math.sqrt(len(present))  # below that, chance
+    return 1.0 if likeness < least else max(1.0 / len(present), (1.0 - likeness) / (1.0 + likeness))
 
 
 def _shares(present: Floats, edges: tuple[float, ...]) -> tuple[float, ...]:

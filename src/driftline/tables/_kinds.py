@@ -163,18 +163,19 @@ def _families(kind: str, family: str, untyped: bool) -> tuple[str, ...]:
 def _categorical(
     column: Any, name: str, family: str, families: tuple[str, ...], choices: ColumnChoices, room: int | None
 ) -> Column | LeftOut:
-    counts = counted(read_labels(column, family))
+    labels = read_labels(column, family)
+    counts = counted(labels)
     rows, distinct = sum(counts.values()), len(counts)
     if not rows:
         return LeftOut(EMPTY[0])
-    made = CategoricalColumn.fit(name, families, counts, len(column), room or 0)
+    made = CategoricalColumn.fit(name, families, labels, counts, room or 0)
     if name in choices.categorical or rows < _FEW_ROWS:
         return made
     many = f"{distinct} different values in {rows} rows"
     if distinct > 0.5 * rows or distinct > max(_MANY, _PER_ROW * rows) or (distinct > _MANY and _long(counts)):
         hint, read = "", read_numbers(column, family)
         if read.bad is not None and len(read.bad.at) < 0.5 * rows:
-            wrong = example(counted(read_labels(column, family).take(pa.array(read.bad.at))))
+            wrong = example(counted(labels.take(pa.array(read.bad.at))))
             hint = f", numbers but for {len(read.bad.at)} rows{wrong} (null_values may say what stands for missing)"
         return LeftOut(f"text or identifiers, {many}{hint}", "categorical")
     if room is not None and made.lumped and not made.watchable:
