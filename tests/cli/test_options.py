@@ -39,7 +39,7 @@ def test_config_is_below_the_command_line(copy, said):
         ("window = 300\nsummaries = 'no'", 'bad.toml: summaries = "no" must be true or false'),
         ("window = true", "bad.toml: window = true must be a whole number"),
         ("widow = 300", "'widow' is not an option of driftline watch: did you mean 'window'?"),
-        ("window = 300\ndrop = ['zzz']", "bad.toml: people.csv, window 0: drop: no column 'zzz'"),
+        ("window = 300\ncolumns = ['zzz']", "bad.toml: people.csv, window 0: columns: no column 'zzz'"),
         ("window = 300\nnumeric = 'age'\ndrop = 'age'", "bad.toml: column 'age' cannot be in both numeric and drop"),
         ("window = 300\nlevel = 2", "bad.toml: level = 2 must lie between 0 and 1"),
         ("poll = 0", "positive number of seconds"),

@@ -76,7 +76,7 @@ def test_screen_fits_and_says_what_matters(width):
     assert ("2025-01-28" in last) == (width >= 80)
     assert "amount 30%" in last
     assert ("2,346" in last) == (width >= 100)
-    assert "left out ordered_at" in text
+    assert "left out: ordered_at" in text
     assert "highest 0.270" in text
     assert "of 130,000 rows" in text
 
@@ -123,7 +123,7 @@ def test_lines():
         view.note("something else")
     lines = console.file.getvalue().splitlines()
     assert lines[0] == "watching orders/*.parquet, 26 files, windows of 1w by ordered_at, tracker run.driftline"
-    assert lines[2] == "left out id: a counter"
+    assert lines[2] == "left out: id"
     assert lines[3] == (
         "window 7  2025-01-08  5,000 rows  drift 0.500 [0.480, 0.520]  step 0.003  ALARM  payment 62%, amount 30%"
     )

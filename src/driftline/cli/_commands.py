@@ -213,7 +213,10 @@ def compare(
     from driftline.monitor import compare as compared
     from driftline.sources import read_whole
 
-    record = compared(read_whole(a, format), read_whole(b, format), name=a, **listed(given))
+    chosen = listed(given)
+    settings = Settings(window=10**9, **chosen)  # the window is the whole of B
+    then, now = (read_whole(p, format, settings.null_values, settings.window_rule().ignores) for p in (a, b))
+    record = compared(then, now, name=a, **chosen)
     if json:
         typer.echo(record.to_json())
     else:

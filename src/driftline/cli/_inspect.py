@@ -57,7 +57,8 @@ def add_original(tracker: str, name: str, path: str | None, format: str | None) 
                 f"{name}: the {counted(record.rows, 'row')} of window {record.window}; drift is measured from them too"
             )
         with about(path):
-            record = monitor.add_original(name, read_whole(path, format))
+            nulls = monitor.settings.null_values
+            record = monitor.add_original(name, read_whole(path, format, nulls, monitor.settings.window_rule().ignores))
         given = f"{name}: {counted(record.rows, 'row')} of {path}"
         return f"{given}; drift is measured from them too, from window {record.window} on"
 
@@ -83,7 +84,7 @@ def show_inspection(
     encoder = TableEncoder.from_dict(dict(inside.run.encoder))
     if against is not None:
         with about(against):
-            found = search(tracker, _encoded(encoder, against, format))
+            found = search(tracker, _encoded(encoder, against, format, inside.run.settings.null_values))
     if as_lines:
         contents: dict[str, Any] = {**as_json(inside), "columns": encoder.describe()}
         if found is not None:
@@ -96,10 +97,10 @@ def show_inspection(
     return int(found is not None and found.left_behind > 0)
 
 
-def _encoded(encoder: TableEncoder, path: str, format: str | None) -> Iterator[Any]:
+def _encoded(encoder: TableEncoder, path: str, format: str | None, nulls: Sequence[str]) -> Iterator[Any]:
     from driftline.sources import open_source  # not at the top: only --against reads rows
 
-    for batch in open_source(path, format=format).batches():
+    for batch in open_source(path, format=format, nulls=nulls).batches():
         if batch.table.num_rows:
             yield encoder.transform(batch.rows).values
 

@@ -37,7 +37,10 @@ def watch(plan: Plan, console: Console) -> int:
         begun.check(plan, monitor)
         past, stopped = monitor.records, 0
         check_original(plan.original, [original.name for original in monitor.originals] or [FIRST])
-        source = open_source(plan.source, follow=plan.follow, poll=plan.poll, format=plan.format, replay=plan.replay)
+        nulls = monitor.settings.null_values
+        source = open_source(
+            plan.source, follow=plan.follow, poll=plan.poll, format=plan.format, replay=plan.replay, nulls=nulls
+        )
         view, reading = _view(plan, monitor, source, console, past, begun.heading), _Reading(plan, monitor, source)
         try:
             with view, _logged(view):

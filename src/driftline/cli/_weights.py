@@ -52,7 +52,7 @@ def write_weights(
         names = [each.name for each in monitor.originals]
         check_original(original, names)
         with _writer(out) as writer, about(path):
-            for batch in open_source(path, format=format).batches():
+            for batch in open_source(path, format=format, nulls=monitor.settings.null_values).batches():
                 table, further = batch.table, _further(batch.table, monitor)
                 taken = [name for name in _ADDED if name in table.column_names]
                 if taken:

@@ -18,6 +18,7 @@ from driftline._inputs import MIN_ROWS, as_rows
 from driftline._wording import counted
 from driftline.alarms import AlarmMemory, Cause
 from driftline.fitting import FitDivergedError
+from driftline.monitor._certainty import certainty
 from driftline.monitor._judgement import Judgement, judge
 from driftline.monitor._novelty import constants, novelty
 from driftline.monitor._records import FIRST, Original, Record, Status, Summaries
@@ -26,7 +27,7 @@ from driftline.monitor._sizes import TooFewRowsError, need
 from driftline.monitor._skips import after_skips, while_skipped
 from driftline.recursion import Info, Policy, State, StepSettings
 from driftline.sources import Cursor, Window
-from driftline.tables import Rows, TableEncoder
+from driftline.tables import Encoded, Rows, TableEncoder
 
 __all__ = [
     "RunState",
@@ -144,7 +145,7 @@ def begin(
         0,
         FIRST,
         Status.ORIGINAL,
-        notes=(*notes, *remarks_on(window), *encoded.notes),
+        notes=(*notes, *remarks_on(window), *encoder.notes, *encoded.notes),
         seconds=time.perf_counter() - began,
         digest=digest(encoded.values),
         causes=(Cause.BEGAN,),
@@ -170,7 +171,7 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
     except FitDivergedError as error:
         remarks.append(f"the fit failed, the next window is compared with the one before: {error}")
         return after, _skipped(state, window, Cause.FIT_FAILED, remarks, began)
-    judged = {original.name: _judged(state, original, arrived, info, encoded.values) for original in state.originals}
+    judged = {original.name: _judged(state, original, arrived, info, encoded) for original in state.originals}
     common: dict[str, Any] = {
         "notes": [*remarks, *after_skips(state.skipped)],
         "seconds": time.perf_counter() - began,
@@ -210,8 +211,10 @@ def _stepped(state: RunState, values: Floats) -> tuple[State, Info]:
     return recursion.step(state.recursion, windows, step_settings(state.settings, state.encoder), Policy())
 
 
-def _judged(state: RunState, original: Original, arrived: State, info: Info, values: Floats) -> Judgement:
-    settings, about = state.settings, info.originals[original.name]
+def _judged(state: RunState, original: Original, arrived: State, info: Info, encoded: Encoded) -> Judgement:
+    settings, about, values = state.settings, info.originals[original.name], encoded.values
+    # evidence compares with the first window, which later originals need not resemble
+    certain = certainty(encoded.evidence if original.name == FIRST else (), settings.divergences[0])
     new_values = novelty(
         original.constant,
         original.rows,
@@ -221,7 +224,8 @@ def _judged(state: RunState, original: Original, arrived: State, info: Info, val
         run_length=settings.run_length,
     )
     track, alarm = arrived.tracks[original.name], state.alarms[original.name]
-    return judge(track, about, settings, alarm, state.encoder.names, grouped(state.encoder), new_values)
+    names, groups = state.encoder.names, grouped(state.encoder)
+    return judge(track, about, settings, alarm, names, groups, new_values, certain, encoded.doubts)
 
 
 def add_original(state: RunState, name: str, given: Rows | None) -> tuple[RunState, Record]:
@@ -235,7 +239,7 @@ def add_original(state: RunState, name: str, given: Rows | None) -> tuple[RunSta
     if given is None:
         values, then = current, state.now
     else:
-        values, notes, then = state.encoder.transform(given, summaries=state.settings.summaries)
+        values, notes, then, *_ = state.encoder.transform(given, summaries=state.settings.summaries)
     constant = constants(state.encoder.names, values)
     missed = need(state.settings, state.encoder, constant).missed(len(values))
     if missed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from driftline._wording import is_bound
 from driftline.alarms import Cause, Signal, is_withheld
 from driftline.inference import Estimate
 from driftline.monitor._advance import fit_encoder, grouped, rows_of, step_settings
+from driftline.monitor._certainty import Certainty, certainty
 from driftline.monitor._given import given_rows
 from driftline.monitor._judgement import moved, plain, sentences
 from driftline.monitor._novelty import Novelty, constants, novelty
@@ -71,7 +73,8 @@ def _compared(original: Rows, current: Rows, settings: Settings, name: str = "or
         kind=first,
         run_length=settings.run_length,
     )
-    signal, causes, why = _judged(found[first], settings.tolerance, new_values)
+    certain = {Cause.NEW_VALUES: new_values, Cause.SHARE_MOVED: certainty(now.evidence, first)}
+    signal, causes, why = _judged(found[first], settings.tolerance, certain)
     return Record(
         window=1,
         original=name,
@@ -86,8 +89,11 @@ def _compared(original: Rows, current: Rows, settings: Settings, name: str = "or
         alarm_limit=settings.tolerance,
         columns=moves.columns,
         effective_sample_size=about.effective_sample_size,
-        doubts=sentences([*about.doubts, *(d for e in found.values() for d in e.doubts), *moves.doubts]),
-        notes=now.notes,
+        doubts=(
+            *now.doubts,
+            *sentences([*about.doubts, *(d for e in found.values() for d in e.doubts), *moves.doubts]),
+        ),
+        notes=(*encoder.notes, *now.notes),
         seconds=time.perf_counter() - began,
     )
 
@@ -102,16 +108,20 @@ def _rows(data: Any, what: str) -> Rows:
     return Rows(pa.table({str(j): values[:, j] for j in range(values.shape[1])}))
 
 
-def _judged(estimate: Estimate, tolerance: float, new_values: Novelty | None) -> tuple[Signal, tuple[Cause, ...], str]:
-    """Compare the interval with the tolerance: this is a single look, not a stream."""
+def _judged(
+    estimate: Estimate, tolerance: float, certain: Mapping[Cause, Novelty | Certainty | None]
+) -> tuple[Signal, tuple[Cause, ...], str]:
+    """Compare the interval with the tolerance: this is a single look, not a stream. What is certain is an alarm."""
     drift = plain(estimate)
     signal, cause = _signal(drift, tolerance, is_withheld(estimate))
     numbers = {"drift": drift.value, "low": drift.low, "high": drift.high, "tolerance": tolerance}
-    why = reason((cause,), **numbers, percent=100.0 * drift.level)
-    if new_values is None or new_values.least <= tolerance:
-        return signal, (cause,), why
-    new = reason((Cause.NEW_VALUES,), **new_values._asdict())
-    return Signal.ALARM, (cause, Cause.NEW_VALUES), f"{why}; {new}"
+    causes, why = [cause], [reason((cause,), **numbers, percent=100.0 * drift.level)]
+    for further, found in certain.items():
+        if found is not None and found.least > tolerance:
+            signal = Signal.ALARM
+            causes.append(further)
+            why.append(reason((further,), **found._asdict()))
+    return signal, tuple(causes), "; ".join(why)
 
 
 def _signal(drift: Estimate, tolerance: float, withheld: bool) -> tuple[Signal, Cause]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from driftline._causes import reason
 from driftline.alarms import AlarmMemory, Cause, Decision, Look, Signal, decide, is_withheld
 from driftline.inference import Doubt, Estimate
+from driftline.monitor._certainty import Certainty
 from driftline.monitor._novelty import Novelty
 from driftline.monitor._records import Moved
 from driftline.monitor._settings import Settings
@@ -41,6 +42,8 @@ def judge(
     names: Sequence[str],
     groups: Mapping[str, Sequence[str]],
     novelty: Novelty | None = None,
+    certain: Certainty | None = None,
+    unheld: Sequence[str] = (),
 ) -> Judgement:
     """Compute everything a Record holds about an original, after its step to the window.
 
@@ -51,6 +54,8 @@ def judge(
         names: names of the encoded columns.
         groups: names of those that belong together, by raw column.
         novelty: values that the original did not have, if there are any.
+        certain: evidence of drift beside the encoded columns, if there is any.
+        unheld: doubts about columns whose drift the estimates do not hold.
     """
     divergences = {kind: divergence(track, kind, settings.level, of_step=False) for kind in settings.divergences}
     first = settings.divergences[0]
@@ -59,7 +64,9 @@ def judge(
     doubts = [*about.doubts, *(d for e in (*divergences.values(), step) for d in e.doubts), *moves.doubts]
     alarm, decision = _decide(alarm, settings, divergences[first], step)
     if novelty is not None and novelty.least > settings.tolerance and alarm.seen > settings.warm_up:
-        alarm, decision = _certain(alarm, decision, novelty)
+        alarm, decision = _certain(alarm, decision, Cause.NEW_VALUES, novelty)
+    if certain is not None and certain.least > settings.tolerance and alarm.seen > settings.warm_up:
+        alarm, decision = _certain(alarm, decision, Cause.SHARE_MOVED, certain)
     parts = {
         "divergences": {kind: plain(estimate) for kind, estimate in divergences.items()},
         "step": plain(step),
@@ -77,7 +84,7 @@ def judge(
             "mean_ratio": _number(about.mean_ratio),
             "step_mean_ratio": _number(about.step_mean_ratio),
         },
-        "doubts": sentences(doubts),
+        "doubts": tuple(dict.fromkeys([*unheld, *sentences(doubts)])),
     }
     return Judgement(parts, alarm)
 
@@ -103,12 +110,14 @@ def _decide(alarm: AlarmMemory, settings: Settings, drift: Estimate, step: Estim
     return alarm, Decision(signal, causes, reason(causes, drift=drift.value), blind, None)
 
 
-def _certain(alarm: AlarmMemory, decision: Decision, novelty: Novelty) -> tuple[AlarmMemory, Decision]:
+def _certain(
+    alarm: AlarmMemory, decision: Decision, cause: Cause, found: Novelty | Certainty
+) -> tuple[AlarmMemory, Decision]:
     """Raise the alarm, whatever the noise of the divergence."""
-    why = reason((Cause.NEW_VALUES,), **novelty._asdict())
-    raised = decision._replace(signal=Signal.ALARM, causes=(Cause.NEW_VALUES,), reason=why)
+    why = reason((cause,), **found._asdict())
+    raised = decision._replace(signal=Signal.ALARM, causes=(cause,), reason=why)
     if decision.signal == Signal.ALARM:
-        raised = raised._replace(causes=(*decision.causes, Cause.NEW_VALUES), reason=f"{decision.reason}; {why}")
+        raised = raised._replace(causes=(*decision.causes, cause), reason=f"{decision.reason}; {why}")
     return alarm._replace(signal=Signal.ALARM, calm=0), raised
 
 

@@ -228,7 +228,8 @@ class Monitor:
             replay: whether standard input or an iterable starts again from the beginning: skip the rows already read.
             flush: whether to count the unfinished window too, at the end.
         """
-        opened = open_source(source, follow=follow, poll=poll, format=format, replay=replay)
+        nulls = self.settings.null_values
+        opened = open_source(source, follow=follow, poll=poll, format=format, replay=replay, nulls=nulls)
         cursor = None if self._state is None else self._state.cursor
         windows = Windows(opened, self.settings.window_rule(), cursor, flush, before=self._rest)
         self._source, self._rest, self._coverage = opened.name, Rest(), Coverage()

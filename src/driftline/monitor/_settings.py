@@ -19,7 +19,7 @@ from driftline.monitor._fields import (
     setting,
     settings_of,
 )
-from driftline.sources import WindowRule
+from driftline.sources import NULL_WORDS, WindowRule
 
 if TYPE_CHECKING:  # the command line needs the names of settings at once: SciPy and PyTorch would take seconds
     from driftline.alarms import AlarmPolicy
@@ -84,6 +84,13 @@ class Settings:
         metavar="PART,...",
         known=DATETIME_PARTS,
         if_missing="none",
+    )
+    null_values: tuple[str, ...] = setting(
+        (),
+        help="Words for a missing value in CSV and TSV, besides an empty field.",
+        panel=Panel.COLUMNS,
+        metavar="WORD,...",
+        if_missing=",".join(NULL_WORDS),
     )
     schema: str = setting(
         "strict",
@@ -189,7 +196,16 @@ class Settings:
 
     def window_rule(self) -> WindowRule:
         """Return the rule by which the stream is cut into windows."""
-        return WindowRule(self.window, self.time_column, self.every, self.lateness, self.schema, self.day_first)
+        return WindowRule(
+            self.window,
+            self.time_column,
+            self.every,
+            self.lateness,
+            self.schema,
+            self.day_first,
+            columns=self.columns,
+            drop=self.drop,
+        )
 
     def policy(self) -> AlarmPolicy:
         """Return the policy of the alarm."""

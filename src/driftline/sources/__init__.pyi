@@ -7,6 +7,7 @@ from ._batches import Window as Window
 from ._frames import Frames as Frames
 from ._frames import as_table as as_table
 from ._frames import rows_of_frame as rows_of_frame
+from ._nulls import NULL_WORDS as NULL_WORDS
 from ._open import open_source as open_source
 from ._open import read_whole as read_whole
 from ._window_rule import WindowRule as WindowRule

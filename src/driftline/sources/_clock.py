@@ -68,6 +68,7 @@ class Clock:
         self._every = Every(rule.every)
         self._lateness = span(rule.lateness)
         self._strict = rule.schema == "strict"
+        self._ignored = rule.ignores
         self._end = cursor or Cursor(None, 0, 0, "")
         self._newest = MISSING if self._end.newest is None else min(self._end.newest, _LAST)
         self._next = self._end.next_window
@@ -227,7 +228,7 @@ class Clock:
     def _window(self, index: int) -> Window:
         heapq.heappop(self._indices)
         done = self._open.pop(index)
-        rows, note = concat(done.pieces, strict=self._strict)
+        rows, note = concat(done.pieces, strict=self._strict, ignored=self._ignored)
         return self._made(rows, done.first.total, index, index + 1, note)
 
     def _made(self, rows: Rows, first: int | None, start: int, stop: int, note: str) -> Window:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +18,15 @@ _MANY = 16  # pieces beyond which copying them into one is worthwhile
 _EXACT = 2.0**53  # whole numbers up to here are exact as floats
 
 
-def concat(pieces: Sequence[Batch], *, strict: bool) -> tuple[Rows, str]:
+def concat(
+    pieces: Sequence[Batch], *, strict: bool, ignored: Callable[[str], bool] = lambda name: False
+) -> tuple[Rows, str]:
     """Concatenate the rows of all pieces, in order; also return a note if columns had to be adapted.
 
     A column that some pieces lack is an error if ``strict``, and null with a note otherwise. In sparse pieces (JSON
     lines) it is null without a note; there, columns without any value are left out, and numbers that are all whole
-    become integers, so that the table depends on its own rows only, not on those they were read with.
+    become integers, so that the table depends on its own rows only, not on those they were read with. Columns that are
+    ignored may differ in any way: they become null if they do.
 
     >>> pieces = [Batch(Rows(pa.table({"x": [1]})), "a", 0), Batch(Rows(pa.table({"x": [2.5]})), "b", 0)]
     >>> concat(pieces, strict=True)[0].table.to_pydict()
@@ -31,6 +35,7 @@ def concat(pieces: Sequence[Batch], *, strict: bool) -> tuple[Rows, str]:
     note = ""
     tables = [piece.table for piece in pieces]
     if any(table.schema != tables[0].schema for table in tables[1:]):
+        pieces = _emptied(pieces, ignored)
         if not all(piece.rows.sparse for piece in pieces):
             note = _compare(pieces, strict)
         tables, retyped = _alike(pieces, strict)
@@ -45,10 +50,25 @@ def concat(pieces: Sequence[Batch], *, strict: bool) -> tuple[Rows, str]:
     return known.holding(_canonical(table) if known.sparse else table), note
 
 
+def _emptied(pieces: Sequence[Batch], ignored: Callable[[str], bool]) -> list[Batch]:
+    """Make ignored columns null, in all pieces, so that they cannot differ."""
+    names = [n for n in dict.fromkeys(n for piece in pieces for n in piece.table.column_names) if ignored(n)]
+    return [replace(piece, rows=piece.rows.holding(_nulled(piece.table, names))) for piece in pieces]
+
+
+def _nulled(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    if not names:
+        return table
+    kept = [name for name in table.column_names if name not in set(names)]
+    nothing = pa.chunked_array([pa.nulls(table.num_rows)])
+    return pa.table([*(table.column(name) for name in kept), *[nothing] * len(names)], names=[*kept, *names])
+
+
 def _compare(pieces: Sequence[Batch], strict: bool) -> str:
     """Say which columns some pieces lack; an error if ``strict``."""
     every = dict.fromkeys(name for piece in pieces for name in piece.table.column_names)
-    lacking = [(name, piece) for name in every for piece in pieces if name not in piece.table.column_names]
+    present = [set(piece.table.column_names) for piece in pieces]
+    lacking = [(name, p) for name in every for p, has in zip(pieces, present, strict=True) if name not in has]
     if not lacking:
         return ""
     name, piece = lacking[0]
@@ -64,8 +84,8 @@ def _alike(pieces: Sequence[Batch], strict: bool) -> tuple[list[pa.Table], str]:
     tables = [piece.table for piece in pieces]
     retyped = []
     for name in dict.fromkeys(name for table in tables for name in table.column_names):
-        types = [table.schema.field(name).type if name in table.column_names else pa.null() for table in tables]
-        if _unite(types):
+        types = [_type(table, name) for table in tables]
+        if len(set(types)) == 1 or _unite(types):
             continue
         tables = [
             _cast(t, name, k.value_type) if pa.types.is_dictionary(k) else t for t, k in zip(tables, types, strict=True)
@@ -82,6 +102,11 @@ def _alike(pieces: Sequence[Batch], strict: bool) -> tuple[list[pa.Table], str]:
         tables = [_cast(t, name, pa.string()) if name in t.column_names else t for t in tables]
         retyped.append(repr(name))
     return tables, f"not of one type: column {', '.join(retyped)}" if retyped else ""
+
+
+def _type(table: pa.Table, name: str) -> pa.DataType:
+    at = table.schema.get_field_index(name)  # -1 if there is none
+    return table.schema.field(at).type if at >= 0 else pa.null()
 
 
 def _unite(types: Sequence[pa.DataType]) -> bool:

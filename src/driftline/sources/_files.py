@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,13 +48,23 @@ class Files:
         follow: whether to wait at the end for more rows or files. A file is complete once there is one after it.
         poll: seconds between two checks for more.
         format: format of all files; if None, taken from their suffixes.
+        nulls: words that stand for a missing value in CSV and TSV; the usual ones if empty.
     """
 
-    def __init__(self, where: str, *, follow: bool = False, poll: float = 1.0, format: str | None = None) -> None:
+    def __init__(
+        self,
+        where: str,
+        *,
+        follow: bool = False,
+        poll: float = 1.0,
+        format: str | None = None,
+        nulls: Sequence[str] = (),
+    ) -> None:
         self._where = where
         self._follow = follow
         self._poll = poll
         self._format = format
+        self._nulls = nulls
         self._began: tuple[Cursor, bool] | None = None  # whether the rows after that cursor come again
         self._empty: set[str] = set()  # files that were warned of
         self._single = os.path.isfile(where)
@@ -160,7 +170,7 @@ class Files:
         try:
             if format in ("parquet", "arrow"):
                 return ColumnarFile(path, repr(name), format, row, marked=self._follow)
-            return TextFile(path, repr(name), format, row)
+            return TextFile(path, repr(name), format, row, self._nulls)
         except OSError as error:
             raise _unread(name, error) from None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -60,17 +60,46 @@ def _converted(frame: Any, name: str) -> pa.Table:
     import narwhals as nw  # as in is_frame
 
     try:
-        wrapped = nw.from_native(frame, pass_through=True)
+        wrapped = nw.from_native(_with_names(frame, name), pass_through=True)
         if isinstance(wrapped, nw.LazyFrame):
             raise SourceError(f"{name} is a lazy frame of {type(frame).__module__}: collect it first")
         if isinstance(wrapped, nw.DataFrame):
-            return nw.maybe_reset_index(wrapped).to_arrow()
+            wrapped = nw.maybe_reset_index(wrapped)
+            try:
+                return wrapped.to_arrow()
+            except Exception:  # one column that Arrow does not know must not keep the others from being read
+                return pa.table({column: _column(wrapped, column) for column in wrapped.columns})
         return pa.table(frame)
     except SourceError:
         raise
     except Exception as error:  # a frame may come from any library, with exceptions of its own
         reason = "; ".join(map(str, error.args)) or type(error).__name__
         raise SourceError(f"{name} cannot be converted to an Arrow table: {reason}") from error
+
+
+def _with_names(frame: Any, name: str) -> Any:
+    """Return a frame whose columns are named by text, each by another; pandas takes anything for a name."""
+    given = getattr(frame, "columns", None)
+    if not hasattr(frame, "set_axis") or given is None:
+        return frame
+    names = [str(column) for column in given]
+    if not names:
+        raise SourceError(f"{name} has no columns")
+    twice = next((column for column, times in Counter(names).items() if times > 1), None)
+    if twice is not None:
+        raise SourceError(f"{name} has more than one column {twice!r}: rename one of them")
+    return frame if all(isinstance(column, str) for column in given) else frame.set_axis(names, axis=1)
+
+
+def _column(frame: Any, name: str) -> Any:
+    """Return one column; of values that Arrow cannot hold, the names of their types, as bytes that nobody can watch."""
+    column = frame.get_column(name)
+    try:
+        return column.to_arrow()
+    except Exception:  # as in _converted
+        missing = column.is_null().to_list()
+        kinds = [type(value).__name__.encode() for value in column.to_list()]
+        return pa.array([None if gone else kind for gone, kind in zip(missing, kinds, strict=True)], pa.binary())
 
 
 def _described(data: Any) -> str:

@@ -6,7 +6,7 @@ import math
 import os
 import stat
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, BinaryIO, cast
 
 from driftline._errors import Option
@@ -22,7 +22,13 @@ __all__ = ["open_source", "read_whole"]
 
 
 def open_source(
-    source: Any, *, follow: bool = False, poll: float = 1.0, format: str | None = None, replay: bool = False
+    source: Any,
+    *,
+    follow: bool = False,
+    poll: float = 1.0,
+    format: str | None = None,
+    replay: bool = False,
+    nulls: Sequence[str] = (),
 ) -> Source:
     """Open a source of rows.
 
@@ -34,6 +40,7 @@ def open_source(
         format: csv, tsv, jsonl, parquet or arrow, if the suffix does not show it.
         replay: whether standard input or frames begin again with rows that were read before an interruption; otherwise
             all their rows are new. Files always continue from the cursor.
+        nulls: words that stand for a missing value in CSV and TSV, besides an empty field; the usual ones if empty.
 
     >>> import pyarrow as pa
     >>> source = open_source(pa.table({"x": [1, 2, 3]}))
@@ -48,10 +55,10 @@ def open_source(
         if not isinstance(where, str) or "\0" in where or not where:
             raise SourceError(f"{where!r} is not a path")
         if where == "-":
-            return Pipe(sys.stdin.buffer, "standard input", format, replay)
+            return Pipe(sys.stdin.buffer, "standard input", format, replay, nulls)
         if _is_pipe(where):
-            return Pipe(_opened(where), where, format, replay)
-        return Files(where, follow=follow, poll=float(poll), format=format)
+            return Pipe(_opened(where), where, format, replay, nulls)
+        return Files(where, follow=follow, poll=float(poll), format=format, nulls=nulls)
     if all(hasattr(source, part) for part in ("batches", "resumes", "name")):
         return cast(Source, source)
     if is_frame(source):
@@ -61,12 +68,17 @@ def open_source(
     return Frames(source, "frames", replay)
 
 
-def read_whole(path: str, format: str | None = None) -> Rows:
-    """Read all rows of a file, folder or pattern at once."""
-    batches = list(open_source(path, format=format).batches(None))
+def read_whole(
+    path: str,
+    format: str | None = None,
+    nulls: Sequence[str] = (),
+    ignored: Callable[[str], bool] = lambda name: False,
+) -> Rows:
+    """Read all rows of a file, folder or pattern at once; columns that are ignored may differ between files."""
+    batches = list(open_source(path, format=format, nulls=nulls).batches(None))
     if not any(batch.table.num_rows for batch in batches):
         raise SourceError(f"{path}: no rows")
-    return concat(batches, strict=True)[0]
+    return concat(batches, strict=True, ignored=ignored)[0]
 
 
 def _is_pipe(where: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from driftline.sources._batches import Batch, Cursor, SourceError, numbered
@@ -21,13 +21,21 @@ class Pipe:
 
     rows = None
 
-    def __init__(self, stream: BinaryIO, name: str, format: str | None = None, replay: bool = False) -> None:
+    def __init__(
+        self,
+        stream: BinaryIO,
+        name: str,
+        format: str | None = None,
+        replay: bool = False,
+        nulls: Sequence[str] = (),
+    ) -> None:
         if format == "parquet":
             raise SourceError(f"{name}: {_NO_PARQUET}")
         self.name = name
         self._stream = stream
         self._format = format
         self._replay = replay
+        self._nulls = nulls
 
     def resumes(self, cursor: Cursor) -> bool:
         """Say whether the rows after this cursor come again; otherwise all rows that come are new."""
@@ -49,7 +57,7 @@ class Pipe:
         return ipc_stream(io.BufferedReader(_Joined(start, self._stream)), self.name)
 
     def _text(self, start: bytes, format: str) -> Iterator[Rows]:
-        reader = text_reader(self.name, format)
+        reader = text_reader(self.name, format, nulls=self._nulls)
         block = start
         while block:
             yield from reader.feed(block)

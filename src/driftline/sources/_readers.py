@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -86,11 +86,11 @@ def format_of(name: str) -> str | None:
     return None if packed and found in ("parquet", "arrow") else found
 
 
-def text_reader(name: str, format: str, skip: int = 0) -> TextReader:
+def text_reader(name: str, format: str, skip: int = 0, nulls: Sequence[str] = ()) -> TextReader:
     """Return a reader of CSV, TSV or JSON lines."""
     if format == "jsonl":
         return TextReader(name, JsonParser(name), skip)
-    return TextReader(name, CsvParser(name, b"\t" if format == "tsv" else b","), skip)
+    return TextReader(name, CsvParser(name, b"\t" if format == "tsv" else b",", nulls), skip)
 
 
 class TextFile:
@@ -102,10 +102,10 @@ class TextFile:
         packed: whether the file is gzipped.
     """
 
-    def __init__(self, path: Path, name: str, format: str, skip: int) -> None:
+    def __init__(self, path: Path, name: str, format: str, skip: int, nulls: Sequence[str] = ()) -> None:
         self._path = path
         self._name = name
-        self._reader = text_reader(name, format, skip)
+        self._reader = text_reader(name, format, skip, nulls)
         self._offset = 0
         self._open()
         self.packed = self.start[:2] == b"\x1f\x8b"

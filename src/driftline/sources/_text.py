@@ -6,7 +6,7 @@ import codecs
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NoReturn, Protocol
 
 import pyarrow as pa
@@ -17,11 +17,10 @@ from driftline.sources._arrays import ArrayCutter
 from driftline.sources._batches import Mark, SourceError, check_width, fingerprint
 from driftline.sources._encodings import Recoder, decoded
 from driftline.sources._lines import BEFORE, Cutter
+from driftline.sources._nulls import NULL_WORDS
 from driftline.tables import Rows
 
-__all__ = ["NULLS", "CsvParser", "TextReader"]
-
-NULLS = ("", "NA", "N/A", "nan", "NaN", "null", "None")
+__all__ = ["CsvParser", "TextReader"]
 
 
 class _Parser(Protocol):
@@ -132,10 +131,11 @@ class TextReader:
 
 
 class CsvParser:
-    """Parser of comma- or tab-separated records; the first is the header. Every column is text; NULLS become null."""
+    """Parser of comma- or tab-separated records; the first is the header. Columns are text; null words become null."""
 
-    def __init__(self, name: str, delimiter: bytes = b",") -> None:
+    def __init__(self, name: str, delimiter: bytes = b",", nulls: Sequence[str] = ()) -> None:
         self.delimiter: bytes | None = delimiter
+        self._nulls = ["", *(nulls or NULL_WORDS)]
         self._name = name
         self._separator = delimiter.decode()
         self._columns: list[str] = []
@@ -194,7 +194,7 @@ class CsvParser:
                     column_types=dict.fromkeys(self._columns, pa.string()),
                     include_columns=columns,
                     strings_can_be_null=True,
-                    null_values=list(NULLS),
+                    null_values=self._nulls,
                 ),
             )
         except pa.ArrowException as error:

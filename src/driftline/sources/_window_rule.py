@@ -25,6 +25,7 @@ class WindowRule:
         schema: ``"strict"``: columns that differ between the rows of a window, or a time that cannot be read, are an
             error; ``"lenient"``: they become null or are left out, with a note.
         day_first: ``"yes"`` or ``"no"``: whether times such as 01/02/2012 begin with the day; None: they are refused.
+        columns, drop: columns that matter (all if empty), and those that do not: these may differ between rows.
 
     >>> WindowRule(time_column="ts", every="1d").lateness
     '0s'
@@ -36,6 +37,14 @@ class WindowRule:
     lateness: str = "0s"
     schema: str = "strict"
     day_first: str | None = None
+    columns: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+    def ignores(self, name: str) -> bool:
+        """Say whether a column does not matter: whatever it holds, wherever it is missing."""
+        if name == self.time_column:
+            return False
+        return name in self.drop or (bool(self.columns) and name not in self.columns)
 
     def __post_init__(self) -> None:
         from driftline._inputs import MIN_ROWS  # imported only when needed: PyTorch takes seconds

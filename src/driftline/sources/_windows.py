@@ -129,7 +129,7 @@ class Windows:
             yield self._window(pieces, first, held)
 
     def _window(self, pieces: list[Batch], first: int, rows: int) -> Window:
-        joined, note = concat(pieces, strict=self._rule.schema == "strict")
+        joined, note = concat(pieces, strict=self._rule.schema == "strict", ignored=self._rule.ignores)
         last = pieces[-1]
         cursor = Cursor(last.file, last.row + last.table.num_rows, first + rows, last.head, mark=last.mark)
         return Window(joined, first, cursor, note=note)

@@ -7,6 +7,7 @@ seconds), ``boolean``, ``text``, ``time`` (dates and timestamps; those without a
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -15,10 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from driftline._errors import DriftlineError, Option
+from driftline._errors import DriftlineError
 
 __all__ = [
     "FAMILIES",
+    "NOTED_ERRORS",
+    "NOTED_ROWS",
     "Floats",
     "Read",
     "TableError",
@@ -32,6 +35,7 @@ __all__ = [
     "filled",
     "pa",
     "pc",
+    "percent",
     "quoted",
     "read_booleans",
     "read_labels",
@@ -51,6 +55,8 @@ _ZONE = r"\d[T ].*(?:Z|[+-]\d\d(?::?\d\d)?)$"
 _FRACTION = r"(:\d\d)[.,]\d+"
 _QUOTABLE = 10  # least rows with a value before a note, which is kept, may show that value
 _EXACT = 2.0**53  # up to here, double precision holds every integer exactly
+NOTED_ROWS, NOTED_ERRORS = 10, 3.0  # least rows, and standard errors above the first window, to note a rise of a share
+_WHOLE = r"^[+-]?\d+$"
 
 
 class TableError(DriftlineError):
@@ -66,11 +72,20 @@ class Unreadable(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A column as numbers (n,), nan where missing; the number of infinite cells (nan too), and the unreadable ones."""
+    """A column as numbers (n,), nan where missing; the number of infinite cells (nan too), and the unreadable ones.
+
+    ``inexact`` is the number of integers beyond 2^53, of which double precision holds only some.
+    """
 
     values: Floats
     infinite: int = 0
     bad: Unreadable | None = None
+    inexact: int = 0
+
+    @property
+    def absent(self) -> int:
+        """Number of cells without a value."""
+        return int(np.count_nonzero(np.isnan(self.values)))
 
 
 class Times(NamedTuple):
@@ -86,6 +101,11 @@ def quoted(value: object, most: int = 40) -> str:
     """Quote a value for a message, cut off after ``most`` characters."""
     text = str(value)
     return repr(text if len(text) <= most else text[:most] + "…")
+
+
+def percent(share: float) -> str:
+    """Format a share: 0.2 %, 14 %."""
+    return f"{100.0 * share:{'.2g' if share < 0.1 else '.0f'}} %"
 
 
 def counted(labels: Any) -> dict[str, int]:
@@ -110,9 +130,9 @@ def column_names(table: Any) -> list[str]:
     if not isinstance(table, pa.Table):
         raise TableError(f"expected a pyarrow.Table, not a {type(table).__name__}")
     names: list[str] = table.column_names
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if twice:
-        raise TableError(f"column {twice[0]!r} occurs {names.count(twice[0])} times: columns need different names")
+    if len(set(names)) < len(names):
+        twice, times = Counter(names).most_common(1)[0]
+        raise TableError(f"column {twice!r} occurs {times} times: columns need different names")
     return names
 
 
@@ -134,12 +154,17 @@ def column_of(table: Any, name: str) -> Any:
             else:
                 break
     except (pa.ArrowException, ValueError) as error:
-        raise TableError(f"column {name!r} ({table.schema.field(name).type}) cannot be read: {error}") from None
+        raise TableError(
+            "column {column!r} cannot be read: {what}: {error}",
+            column=name,
+            what=str(table.schema.field(name).type),
+            error=error,
+        ) from None
     return column
 
 
-def family_of(column: Any, name: str) -> str:
-    """Return the family of a plain column's type; nested, binary and other types are an error."""
+def family_of(column: Any) -> str:
+    """Return the family of a plain column's type; ``"other"`` for nested and binary types, which nothing can read."""
     kind, is_ = column.type, pa.types
     if is_.is_null(kind) or column.null_count == len(column):
         return "null"
@@ -151,17 +176,7 @@ def family_of(column: Any, name: str) -> str:
         return "number"
     if is_.is_string(kind) or is_.is_large_string(kind):
         return "text"
-    if is_.is_timestamp(kind) or is_.is_date(kind):
-        return "time"
-    # JSON lines pass arrays and objects on as bytes
-    what = "bytes, or arrays or objects of JSON" if is_.is_binary(kind) else f"{kind} values"
-    raise TableError(
-        "column {column!r} holds {what}, which cannot be watched: leave it out ({drop}), or turn it into columns "
-        "of numbers or categories first",
-        column=name,
-        what=what,
-        drop=Option("drop"),
-    )
+    return "time" if is_.is_timestamp(kind) or is_.is_date(kind) else "other"
 
 
 def filled(column: Any) -> int:
@@ -180,7 +195,18 @@ def read_numbers(column: Any, family: str) -> Read:
     infinite = np.isinf(values)
     if infinite.any():
         values = np.where(infinite, np.nan, values)
-    return Read(values, int(infinite.sum()), bad)
+    return Read(values, int(infinite.sum()), bad, _inexact(column, family, values))
+
+
+def _inexact(column: Any, family: str, values: Floats) -> int:
+    """Count integers that double precision may have rounded."""
+    far = np.abs(values) > _EXACT
+    if not far.any() or pa.types.is_floating(column.type):
+        return 0
+    if family == "text":  # a number with a point or an exponent was never exact
+        whole = pc.match_substring_regex(pc.utf8_trim_whitespace(column), _WHOLE)
+        far &= np.asarray(pc.fill_null(whole, False).to_numpy(), dtype=bool)
+    return int(far.sum())
 
 
 def _plain_numbers(column: Any, family: str) -> Floats:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from driftline.tables._cells import FAMILIES, Floats, Read, TableError, Times, Unreadable, read_booleans, read_times
+from driftline.tables._evidence import Evidence
 from driftline.tables._summaries import category_summary, numeric_summary
 
 __all__ = ["PARTS", "BooleanColumn", "Column", "DatetimeColumn", "Parsed", "is_finite", "is_text"]
@@ -27,6 +28,10 @@ class Parsed(Protocol):
     def bad(self) -> Unreadable | None:
         """Unreadable cells; None if there are none."""
 
+    @property
+    def absent(self) -> int:
+        """Number of cells without a value."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -35,6 +40,7 @@ class Column:
     Attributes:
         name: name of the column in the table.
         families: families of Arrow types that later windows may use for it, see :mod:`~driftline.tables._cells`.
+        missing: share of the first window's rows without a value, to 4 decimals.
     """
 
     kind: ClassVar[str] = ""
@@ -43,6 +49,7 @@ class Column:
 
     name: str
     families: tuple[str, ...]
+    missing: float = field(default=0.0, kw_only=True)
 
     def labels(self) -> list[tuple[str, str]]:
         """Return the group and name of each encoded column."""
@@ -51,6 +58,10 @@ class Column:
     def parse(self, cells: Any, family: str) -> Parsed:
         """Read cells as values of the column's kind, once for :meth:`encode` and :meth:`summary`."""
         raise NotImplementedError
+
+    def evidence(self, parsed: Any) -> Evidence | None:
+        """Return evidence of drift that the encoding does not show; most kinds have none."""
+        return None
 
     def encode(self, parsed: Any, out: Floats) -> tuple[str, ...]:
         """Write the encoding to ``out`` (n, width), which holds zeros; return notes for people."""
@@ -71,6 +82,8 @@ class Column:
         families = self.families
         if not isinstance(families, tuple) or not families or not all(f in FAMILIES for f in families):
             raise TableError(f"column {self.name!r}: {self.families!r} are not families of types")
+        if not is_finite(self.missing) or not 0.0 <= self.missing <= 1.0:
+            raise TableError(f"column {self.name!r}: missing={self.missing!r} is not a share")
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary that can be written as JSON."""
@@ -167,6 +180,11 @@ class _Parts(NamedTuple):
     values: list[Floats]
     missing: npt.NDArray[np.bool_]
     bad: Unreadable | None
+
+    @property
+    def absent(self) -> int:
+        """Number of cells without a value."""
+        return int(np.count_nonzero(self.missing))
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any, NamedTuple, Self
@@ -13,6 +14,8 @@ import numpy as np
 from driftline._errors import Message, Option
 from driftline.tables._categories import CategoricalColumn
 from driftline.tables._cells import (
+    NOTED_ERRORS,
+    NOTED_ROWS,
     Floats,
     TableError,
     Unreadable,
@@ -23,10 +26,14 @@ from driftline.tables._cells import (
     family_of,
     filled,
     pa,
+    percent,
     read_labels,
 )
+from driftline.tables._choices import ColumnChoices, LeftOut, left_out
 from driftline.tables._columns import BooleanColumn, Column, DatetimeColumn, is_text
-from driftline.tables._kinds import EMPTY, ColumnChoices, freeze, unreadable
+from driftline.tables._counters import CounterColumn
+from driftline.tables._evidence import Evidence
+from driftline.tables._kinds import COUNTER, EMPTY, freeze, unreadable
 from driftline.tables._numeric import NumericColumn
 from driftline.tables._rows import Rows
 
@@ -37,14 +44,26 @@ _KINDS: dict[str, type[Column]] = {
     kind.kind: kind for kind in (NumericColumn, CategoricalColumn, BooleanColumn, DatetimeColumn)
 }
 _SHOWN = 5  # most names in a message
+_TWICE = 1.8  # share of missing values, against the first window's, that is noted: twice, but for its noise
+_ROWS_PER_COLUMN = 20  # rows for each encoded column, before categories get more columns than the usual ones
 
 
 class Encoded(NamedTuple):
-    """Rows as finite numbers (n, D), notes on them for people, and, if asked for, histograms of their columns."""
+    """Rows as finite numbers (n, D), and what there is to say about them.
+
+    Attributes:
+        values: the rows.
+        notes: notes for people.
+        summaries: histograms of the columns, if asked for.
+        doubts: columns whose drift the numbers do not hold, in words.
+        evidence: drift that the numbers do not show, and that is certain.
+    """
 
     values: Floats
     notes: tuple[str, ...]
     summaries: dict[str, dict[str, Any]]
+    doubts: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,6 +81,9 @@ class TableEncoder:
             ``"lenient"``: such values count as missing, new columns are left out, and both are noted.
         chosen: whether the columns were named, so that others do not matter.
         untyped: whether text in tables may stand for other types too, as in CSV files.
+        counters: columns that were left out as clocks or counters, to be looked at in case they fall.
+        rows: number of rows in the first window.
+        notes: what there was to say about the first window; neither stored nor compared.
 
     >>> table = pa.table({"age": [20.0, 30.0, None, 40.0] * 10, "colour": ["red", "blue", "red", "red"] * 10})
     >>> encoder = TableEncoder.fit(table)
@@ -80,6 +102,9 @@ class TableEncoder:
     schema: str = "strict"
     chosen: bool = False
     untyped: bool = False
+    counters: tuple[CounterColumn, ...] = ()
+    rows: int = 0
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def fit(
@@ -99,7 +124,7 @@ class TableEncoder:
         Arguments:
             rows: the first window; a plain ``pyarrow.Table`` has columns of the types it says.
             columns: columns to watch; all if empty.
-            drop: columns to leave out.
+            drop: columns to leave out; they need not be there, in this window or in later ones.
             numeric, categorical: columns whose kind is given, not guessed.
             datetime: parts of dates and times to watch: hour, weekday, day, month.
             time_column: column with the times of the rows, left out unless ``datetime`` asks for parts.
@@ -121,19 +146,27 @@ class TableEncoder:
         choices.check(names)
         if rows.table.num_rows == 0:
             raise TableError("the first window has no rows: the kinds of its columns cannot be determined")
-        kept, skipped = _frozen(rows, names, choices)
-        return cls(kept, skipped, schema, bool(choices.columns), rows.untyped)
+        kept, counters, skipped = _frozen(rows, names, choices)
+        reasons = {name: str(left.why) for name, left in skipped.items()}
+        notes = (*left_out(skipped), *choices.unseen(names))
+        reasons |= {name: choices.leaves_out(name) for name in choices.drop}  # wherever they come up
+        chosen = bool(choices.columns)
+        return cls(kept, reasons, schema, chosen, rows.untyped, counters, rows.table.num_rows, notes)
 
     @property
     def names(self) -> list[str]:
         """Names of the encoded columns, all different."""
+        return list(self._names)
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
         found: dict[str, None] = {}
         for _, name in chain.from_iterable(self._labels):
             again, unique = 2, name
             while unique in found:
                 unique, again = f"{name} ({again})", again + 1
             found[unique] = None
-        return list(found)
+        return tuple(found)
 
     @property
     def groups(self) -> dict[str, list[int]]:
@@ -159,26 +192,46 @@ class TableEncoder:
         rows = rows if isinstance(rows, Rows) else Rows(rows, self.untyped)
         column_names(rows.table)  # a name that occurs twice is an error
         rows = rows.completed(column.name for column in self.columns)
-        notes = self._check_columns(rows) + self._filled(rows.table)
+        present = set(rows.table.column_names)
+        notes = self._check_columns(rows) + self._filled(rows.table, present)
         out = np.zeros((rows.table.num_rows, sum(map(len, self._labels))))
         found: dict[str, dict[str, Any]] = {}
+        evidence: list[Evidence | None] = []
         at = 0
         for column, labels in zip(self.columns, self._labels, strict=True):
             block = out[:, at : (at := at + len(labels))]
-            encode = partial(self._encode, rows, column, block, summaries)
-            remarks, summary = _guarded(column.name, encode)
+            encode = partial(self._encode, rows, column, block, summaries, column.name in present)
+            remarks, summary, certain = _guarded(column.name, encode)
             notes += remarks
             found |= summary
-        return Encoded(out, tuple(notes), found)
+            evidence.append(certain)
+        doubts: list[str] = []
+        for counter in (c for c in self.counters if c.name in present):
+            remark, certain = _guarded(counter.name, partial(_fall, rows, counter))
+            doubts += remark
+            evidence.append(certain)
+        return Encoded(out, tuple(notes), found, tuple(doubts), tuple(e for e in evidence if e is not None))
 
-    def _encode(self, rows: Rows, column: Column, out: Floats, summaries: bool) -> tuple[list[str], dict[str, Any]]:
-        """Parse a column once: fill its block of the array; return notes and, if asked for, its summaries."""
-        cells, family, notes = self._cells(rows, column)
+    def _encode(
+        self, rows: Rows, column: Column, out: Floats, summaries: bool, present: bool
+    ) -> tuple[list[str], dict[str, Any], Evidence | None]:
+        """Parse a column once: fill its block of the array; return notes, summaries if asked for, and evidence."""
+        cells, family, notes = self._cells(rows, column, present)
         parsed = column.parse(cells, family)
         if parsed.bad is not None:
             notes.append(self._tolerated(column, parsed.bad, read_labels(cells, family)))
         notes += column.encode(parsed, out)
-        return notes, column.summary(parsed) if summaries else {}
+        if present:
+            notes += self._missing_more(column, parsed.absent, len(out))
+        return notes, column.summary(parsed) if summaries else {}, column.evidence(parsed)
+
+    def _missing_more(self, column: Column, absent: int, rows: int) -> list[str]:
+        """Note that values are missing twice as often as at first, and not by chance."""
+        now, then = absent / max(1, rows), column.missing
+        error = math.sqrt(then * (1.0 - then) / max(1, self.rows) + now * (1.0 - now) / max(1, rows))
+        if absent < NOTED_ROWS or now < _TWICE * then or now - then <= NOTED_ERRORS * error:
+            return []
+        return [f"{column.name}: {percent(now)} of the values are missing, at first {percent(then)}"]
 
     def _tolerated(self, column: Column, bad: Unreadable, labels: Any) -> str:
         if self.schema == "strict":
@@ -187,10 +240,10 @@ class TableEncoder:
         shown = example(counted(labels.take(pa.array(bad.at))))
         return f"{column.name}: {len(bad.at)} {what} not {column.holds}{shown}; counted as missing"
 
-    def _filled(self, table: Any) -> list[str]:
+    def _filled(self, table: Any, present: set[str]) -> list[str]:
         """Note columns that were left out because they were empty at first, and now hold values."""
         notes = []
-        for name in (n for n, why in self.skipped.items() if why in EMPTY and n in table.column_names):
+        for name in (n for n, why in self.skipped.items() if why in EMPTY and n in present):
             rows = _guarded(name, lambda name=name: filled(column_of(table, name)))
             if rows:
                 have = "row has" if rows == 1 else "rows have"
@@ -202,7 +255,14 @@ class TableEncoder:
         if self.schema == "strict":
             missing = rows.absent(column.name for column in self.columns)
             if missing:
-                raise TableError(f"column {missing[0]!r} is missing" + _and_others(missing))
+                raise TableError(
+                    "column {column!r} is missing{others}: {schema} counts its values as missing; a run that names it "
+                    "in {drop} does without it",
+                    column=missing[0],
+                    others=_and_others(missing),
+                    schema=Option("schema", "lenient"),
+                    drop=Option("drop"),
+                )
         known = {*self.skipped, *(column.name for column in self.columns)}
         new = [name for name in rows.table.column_names if name not in known]
         if not new or self.chosen:
@@ -218,17 +278,14 @@ class TableEncoder:
             )
         return [f"new, left out: {', '.join(map(repr, new[:_SHOWN]))}{_and_others(new[_SHOWN - 1 :])}"]
 
-    def _cells(self, rows: Rows, column: Column) -> tuple[Any, str, list[str]]:
+    def _cells(self, rows: Rows, column: Column, present: bool) -> tuple[Any, str, list[str]]:
         """Return a column's cells, the family to read them as, and notes on what has changed."""
         table = rows.table
         name, nothing = column.name, pa.chunked_array([pa.nulls(table.num_rows)])
-        if name not in table.column_names:
+        if not present:
             return nothing, "null", [f"{name}: the column is missing, all rows counted as missing values"]
         cells = column_of(table, name)
-        try:
-            family = family_of(cells, name)
-        except TableError:
-            family = "other"
+        family = family_of(cells)
         if family == "null" or family in column.families or (rows.untyped and family == "text"):
             return cells, family, []
         changed = f"now holds {table.schema.field(name).type} values, at first {' or '.join(column.families)}"
@@ -257,20 +314,24 @@ class TableEncoder:
             "chosen": self.chosen,
             "untyped": self.untyped,
             "columns": [column.to_dict() for column in self.columns],
+            "counters": [column.to_dict() for column in self.counters],
             "skipped": dict(self.skipped),
+            "rows": self.rows,
         }
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
         """Restore an encoder from its dictionary; anything else raises :class:`~driftline.tables.TableError`."""
-        known = ("format", "version", "schema", "chosen", "untyped", "columns", "skipped")
+        known = ("format", "version", "schema", "chosen", "untyped", "columns", "counters", "skipped", "rows")
         if not isinstance(data, Mapping) or set(data) != set(known) or data["format"] != _FORMAT:
             raise TableError("not a driftline table encoder")
         if data["version"] != _VERSION:
             raise TableError(f"a table encoder of version {data['version']!r}: this driftline reads version {_VERSION}")
-        columns, skipped = data["columns"], data["skipped"]
-        if not isinstance(columns, list) or not columns or not all(isinstance(c, Mapping) for c in columns):
+        columns, counters, skipped, rows = (data[part] for part in ("columns", "counters", "skipped", "rows"))
+        if not _are_columns(columns) or not columns or not _are_columns(counters):
             raise TableError("the encoder's columns are not a list of columns")
+        if type(rows) is not int or not 0 <= rows < 1 << 63:
+            raise TableError(f"the encoder's rows={rows!r} are not a number of rows")
         if not isinstance(skipped, Mapping) or not all(is_text(x) for pair in skipped.items() for x in pair):
             raise TableError("the encoder's skipped columns are not names with reasons")
         if data["schema"] not in ("strict", "lenient"):
@@ -281,27 +342,67 @@ class TableEncoder:
         names = [column.name for column in made]
         if len(set(names)) < len(names) or set(names) & set(skipped):
             raise TableError("the encoder holds a column twice")
-        return cls(made, dict(skipped), data["schema"], data["chosen"], data["untyped"])
+        left = tuple(CounterColumn.from_dict(part) for part in counters)
+        if any(skipped.get(column.name) != COUNTER for column in left):
+            raise TableError("the encoder's counters are not those that it leaves out")
+        return cls(made, dict(skipped), data["schema"], data["chosen"], data["untyped"], left, rows)
 
 
-def _frozen(rows: Rows, names: list[str], choices: ColumnChoices) -> tuple[tuple[Column, ...], dict[str, str]]:
-    """Return the columns to watch, and for every other column the reason."""
-    kept: list[Column] = []
-    skipped: dict[str, str | Message] = {}
-    for name in names:
-        found = _guarded(name, lambda name=name: freeze(rows, name, choices))
-        if isinstance(found, Column):
-            kept.append(found)
-        else:
-            skipped[name] = found
+def _frozen(
+    rows: Rows, names: list[str], choices: ColumnChoices
+) -> tuple[tuple[Column, ...], tuple[CounterColumn, ...], dict[str, LeftOut]]:
+    """Return the columns to watch, those that may be counters, and for every column not watched the reason."""
+    found = {name: _guarded(name, partial(freeze, rows, name, choices)) for name in names}
+    _tell_apart(rows, found, choices)
+    counters = tuple(column for column in found.values() if isinstance(column, CounterColumn))
+    found |= {counter.name: LeftOut(COUNTER, "numeric") for counter in counters}
+    kept = tuple(column for column in found.values() if isinstance(column, Column))
+    skipped = {name: left for name, left in found.items() if isinstance(left, LeftOut)}
     if not kept:
-        shown = (Message("{column!r}: {why}", column=n, why=why) for n, why in list(skipped.items())[:_SHOWN])
+        shown = (Message("{column!r}: {why}", column=n, why=left.why) for n, left in list(skipped.items())[:_SHOWN])
         reasons = Message.join("; ", shown) if skipped else "the table has none"
-        raise TableError("no column can be watched: {reasons}", reasons=reasons)
+        raise TableError(
+            "no column can be watched: {reasons}. Name one in {numeric} or {categorical}, or ask for parts of dates "
+            "with {datetime}",
+            reasons=reasons,
+            numeric=Option("numeric"),
+            categorical=Option("categorical"),
+            datetime=Option("datetime"),
+        )
     if choices.datetime and not any(isinstance(c, DatetimeColumn) for c in kept):
         given = Option("datetime", choices.datetime)
         raise TableError("{option}: no watched column holds dates or times", option=given)
-    return tuple(kept), {name: str(why) for name, why in skipped.items()}
+    return kept, counters, skipped
+
+
+def _tell_apart(rows: Rows, found: dict[str, Column | LeftOut], choices: ColumnChoices) -> None:
+    """Give categories that lump many rows together more encoded columns, as far as there are rows for them."""
+    width = sum(len(column.labels()) for column in found.values() if isinstance(column, Column))
+    room = max(0, rows.table.num_rows // _ROWS_PER_COLUMN - width)
+    lumped = [column for column in found.values() if isinstance(column, CategoricalColumn) and column.lumped]
+    lumped.sort(key=lambda column: column.other)
+    while lumped:  # the largest take what the others have left
+        column = lumped.pop(0)
+        share = room // (1 + len(lumped))
+        again = _guarded(column.name, partial(freeze, rows, column.name, choices, share))
+        found[column.name] = again
+        if isinstance(again, Column):
+            room -= len(again.labels()) - len(column.labels())
+
+
+def _fall(rows: Rows, counter: CounterColumn) -> tuple[list[str], Evidence | None]:
+    """Look whether a column that was taken for a counter falls: return remarks, and evidence that it has moved."""
+    cells = column_of(rows.table, counter.name)
+    family = family_of(cells)
+    if family not in counter.reads:
+        held = rows.table.schema.field(counter.name).type
+        return [f"{counter.name}: taken for a clock or counter and left out, now holds {held} values"], None
+    fall = counter.fall(counter.parse(cells, family).values)
+    return ([], None) if fall is None else ([fall.remark], fall.evidence)
+
+
+def _are_columns(parts: Any) -> bool:
+    return isinstance(parts, list) and all(isinstance(part, Mapping) for part in parts)
 
 
 def _columns(parts: list[Mapping[str, Any]]) -> Iterator[Column]:

@@ -1,10 +1,8 @@
-"""Kinds of columns: decided on the first window, then frozen. Text is refused, clocks and counters are left out."""
+"""Kinds of columns: decided on the first window, then frozen. Text, clocks and counters are left out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,9 @@ from driftline.tables._cells import (
     Unreadable,
     column_of,
     counted,
+    example,
     family_of,
+    pa,
     pc,
     quoted,
     read_booleans,
@@ -25,73 +25,32 @@ from driftline.tables._cells import (
     read_numbers,
     read_times,
 )
-from driftline.tables._columns import PARTS, BooleanColumn, Column, DatetimeColumn
+from driftline.tables._choices import ColumnChoices, LeftOut
+from driftline.tables._columns import BooleanColumn, Column, DatetimeColumn
+from driftline.tables._counters import CounterColumn
 from driftline.tables._numeric import NumericColumn
 from driftline.tables._rows import Rows
 
-__all__ = ["EMPTY", "ColumnChoices", "freeze", "unreadable"]
+__all__ = ["COUNTER", "EMPTY", "freeze", "unreadable"]
 
 EMPTY = ("no value in the first window", "no finite number in the first window")  # reasons to leave a column out
 
-_MANY = 100  # more distinct values make a column text
+_MANY = 100  # more distinct values make a column text, if few rows share one
+_PER_ROW = 0.2  # or more distinct values than this, for each row
+_SENTENCE = 50  # characters beyond which values are sentences
 _FEW_ROWS = 20  # with fewer rows, any number of distinct values may be chance
 _CLOCK = 10  # least number of rises of a clock or counter
 _LONG = 5  # or least number of rows that each of its values lasts
-_SHOWN = 5  # most names in a message
 _ZEROS = r"^[+-]?0\d"
+COUNTER = "a clock or counter: it never falls in the first window"
+_ADVICE = {  # the same for a column that was named, in an error
+    "categorical": ", name it in {option} to watch its frequent values, or turn it into numbers with an embedding "
+    "model first",
+    "datetime": ", or say which parts to watch with {option}, such as hour",
+    "numeric": ", or name it in {option}",
+    "embed": ", or turn it into columns of numbers or categories first",
+}
 _DATES = r"^\d{1,2}[./-]\d{1,2}[./-]\d{4}( .*)?$"  # day first or month first: the text alone does not say
-
-
-@dataclass(frozen=True)
-class ColumnChoices:
-    """User's choices about columns; see :meth:`~driftline.tables.TableEncoder.fit`."""
-
-    columns: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    numeric: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    datetime: tuple[str, ...] = ()
-    time_column: str | None = None
-    lenient: bool = False
-
-    def leaves_out(self, name: str) -> str:
-        """Return the reason not to watch a column, whatever it holds; empty if it may be watched."""
-        if name in self.drop:
-            return "dropped"
-        if self.columns and name not in self.columns:
-            return "not among the columns to watch"
-        return ""
-
-    def check(self, names: Sequence[str]) -> None:
-        """Raise :class:`~driftline.tables.TableError` if columns of these names cannot meet the choices."""
-        times = () if self.time_column is None else (self.time_column,)
-        for what in ("columns", "drop", "numeric", "categorical", "time_column"):
-            for name in times if what == "time_column" else getattr(self, what):
-                if name not in names:
-                    near = get_close_matches(str(name), names, 1)
-                    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-                    has = f": it has {', '.join(map(repr, names[:_SHOWN]))}{more}"
-                    hint = f", did you mean {near[0]!r}?" if near else has
-                    raise TableError(
-                        "{option}: no column {column!r}{hint}", option=Option(what), column=name, hint=hint
-                    )
-        unknown = [part for part in self.datetime if part not in PARTS]
-        if unknown:
-            raise TableError(
-                "{option}: {value!r} is unknown, choose from {known}",
-                option=Option("datetime"),
-                value=unknown[0],
-                known=", ".join(PARTS),
-            )
-        both = sorted(set(self.numeric) & set(self.categorical))
-        if both:
-            raise TableError(f"column {both[0]!r} cannot be both numeric and categorical")
-        dropped = sorted(set(self.columns) & set(self.drop))
-        if dropped:
-            raise TableError(f"column {dropped[0]!r} is both watched and dropped")
-        for name in self.numeric + self.categorical:
-            if self.leaves_out(name):
-                raise TableError(f"column {name!r} is given a kind but is {self.leaves_out(name)}")
 
 
 def unreadable(name: str, holds: str, bad: Unreadable) -> str:
@@ -99,38 +58,62 @@ def unreadable(name: str, holds: str, bad: Unreadable) -> str:
     return f"column {name!r}: value {quoted(bad.value)} in row {bad.row} of the window is not {holds}"
 
 
-def freeze(rows: Rows, name: str, choices: ColumnChoices) -> Column | str | Message:
-    """Freeze a column on the first window, or return the reason not to watch it."""
+def freeze(rows: Rows, name: str, choices: ColumnChoices, room: int | None = None) -> Column | LeftOut:
+    """Freeze a column on the first window, or return the reason not to watch it.
+
+    Arguments:
+        rows: the first window.
+        name: name of the column.
+        choices: choices of the user.
+        room: number of encoded columns that a category may have beyond the usual ones; None if that is not known yet.
+    """
     reason = choices.leaves_out(name)
     if reason:
-        return reason
-    found = _frozen(rows, name, choices)
-    if found in EMPTY and name in choices.columns + choices.numeric + choices.categorical:
+        return LeftOut(reason, asked=True)
+    found = _frozen(rows, name, choices, room)
+    if not isinstance(found, LeftOut) or found.asked or name not in choices.named:
+        return found
+    if found.why in EMPTY:
         raise TableError(
-            f"column {name!r} is named, but has {found}: do not name it, or begin with rows that have a value"
+            f"column {name!r} is named, but has {found.why}: do not name it, or begin with rows that have a value"
         )
-    return found
+    raise TableError(
+        "column {column!r} is named, but holds {why}: do not name it{advice}",
+        column=name,
+        why=found.why,
+        advice=Message(_ADVICE[found.option], option=Option(found.option)) if found.option else "",
+    )
 
 
-def _frozen(rows: Rows, name: str, choices: ColumnChoices) -> Column | str | Message:
-    column = column_of(rows.table, name)
-    family = family_of(column, name)
+def _frozen(rows: Rows, name: str, choices: ColumnChoices, room: int | None) -> Column | LeftOut:
+    try:
+        column = column_of(rows.table, name)
+    except TableError as error:  # a wrapper that Arrow does not open, such as intervals of pandas
+        return LeftOut(str(error.message.fields.get("what", error)), "embed")
+    family = family_of(column)
     if family == "null":
-        return EMPTY[0]
+        return LeftOut(EMPTY[0])
+    if family == "other":
+        # JSON lines pass arrays and objects on as bytes, frames what Arrow cannot hold
+        what = "bytes, nested values or values of several types" if pa.types.is_binary(column.type) else column.type
+        return LeftOut(f"{what}, which cannot be watched", "embed")
     kind = _kind(rows, column, name, family, choices)
     families = _families(kind, family, rows.untyped)
+    missing = round(column.null_count / len(column), 4)
     if name == choices.time_column and name not in choices.numeric + choices.categorical:
         if kind == "datetime" and choices.datetime:
-            return DatetimeColumn(name, families, choices.datetime)
-        return "the time of the rows"
+            return DatetimeColumn(name, families, choices.datetime, missing=missing)
+        return LeftOut("the time of the rows", asked=True)
     if kind == "date in another form":
-        return _unread_dates(column, name, choices)
+        return LeftOut("dates in a form that is not ISO 8601 (2024-12-31)", "categorical")
     if kind == "datetime":
-        return _datetime(name, families, choices)
+        if choices.datetime:
+            return DatetimeColumn(name, families, choices.datetime, missing=missing)
+        return LeftOut("dates or times, of which no parts were asked for", "datetime")
     if kind == "boolean":
-        return BooleanColumn(name, families)
+        return BooleanColumn(name, families, missing=missing)
     if kind == "categorical":
-        return _categorical(column, name, family, families, choices)
+        return _categorical(column, name, family, families, choices, room)
     return _numeric(column, name, family, families, choices)
 
 
@@ -177,69 +160,46 @@ def _families(kind: str, family: str, untyped: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys((family, own, *also)))
 
 
-def _unread_dates(column: Any, name: str, choices: ColumnChoices) -> str:
-    form = "dates in a form that is not ISO 8601 (2024-12-31)"
-    if choices.datetime or name in choices.columns:
-        value = column.drop_null()[0].as_py()
-        raise TableError(
-            "column {column!r} holds {form}, such as {value}: write them like that, leave it out ({drop}), or name it "
-            "in {categorical}",
-            column=name,
-            form=form,
-            value=quoted(value),
-            drop=Option("drop"),
-            categorical=Option("categorical"),
-        )
-    return form
-
-
-def _datetime(name: str, families: tuple[str, ...], choices: ColumnChoices) -> Column | Message:
-    if choices.datetime:
-        return DatetimeColumn(name, families, choices.datetime)
-    if name in choices.columns:
-        raise TableError(
-            "column {column!r} holds dates or times: say which parts to watch, such as {datetime}",
-            column=name,
-            datetime=Option("datetime", ("hour",)),
-        )
-    return Message("dates or times, of which no parts were asked for ({datetime})", datetime=Option("datetime"))
-
-
 def _categorical(
-    column: Any, name: str, family: str, families: tuple[str, ...], choices: ColumnChoices
-) -> Column | str:
-    counts = counted(read_labels(column, family))
+    column: Any, name: str, family: str, families: tuple[str, ...], choices: ColumnChoices, room: int | None
+) -> Column | LeftOut:
+    labels = read_labels(column, family)
+    counts = counted(labels)
     rows, distinct = sum(counts.values()), len(counts)
     if not rows:
-        return EMPTY[0]
-    if name not in choices.categorical and (distinct > _MANY or (rows >= _FEW_ROWS and distinct > 0.5 * rows)):
+        return LeftOut(EMPTY[0])
+    made = CategoricalColumn.fit(name, families, labels, counts, room or 0)
+    if name in choices.categorical or rows < _FEW_ROWS:
+        return made
+    many = f"{distinct} different values in {rows} rows"
+    if distinct > 0.5 * rows or distinct > max(_MANY, _PER_ROW * rows) or (distinct > _MANY and _long(counts)):
         hint, read = "", read_numbers(column, family)
         if read.bad is not None and len(read.bad.at) < 0.5 * rows:
-            hint = f"; most are numbers, but {quoted(read.bad.value)} in row {read.bad.row} is not"
-        raise TableError(
-            "column {column!r} holds text: {distinct} different values in {rows} rows{hint}. Leave it out ({drop}), "
-            "turn it into numbers with an embedding model first, or name it in {categorical} to watch its frequent "
-            "values",
-            column=name,
-            distinct=distinct,
-            rows=rows,
-            hint=hint,
-            drop=Option("drop"),
-            categorical=Option("categorical"),
-        )
-    return CategoricalColumn.fit(name, families, counts, len(column))
+            wrong = example(counted(labels.take(pa.array(read.bad.at))))
+            hint = f", numbers but for {len(read.bad.at)} rows{wrong} (null_values may say what stands for missing)"
+        return LeftOut(f"text or identifiers, {many}{hint}", "categorical")
+    if room is not None and made.lumped and not made.watchable:
+        return LeftOut(f"categories of which none is frequent, {many}", "categorical")
+    return made
 
 
-def _numeric(column: Any, name: str, family: str, families: tuple[str, ...], choices: ColumnChoices) -> Column | str:
-    values, _, bad = read_numbers(column, family)
+def _long(counts: Mapping[str, int]) -> bool:
+    """Say whether values are sentences rather than names."""
+    return sum(map(len, counts)) > _SENTENCE * len(counts)
+
+
+def _numeric(
+    column: Any, name: str, family: str, families: tuple[str, ...], choices: ColumnChoices
+) -> Column | LeftOut:
+    values, _, bad, _ = read_numbers(column, family)
     present = values[~np.isnan(values)]
     if bad is not None and not (choices.lenient and len(present)):
         raise TableError(unreadable(name, NumericColumn.holds, bad))
     if not len(present):
-        return EMPTY[1]
+        return LeftOut(EMPTY[1])
     made = NumericColumn.fit(name, families, values)
-    if name not in choices.numeric + choices.columns and _only_rises(present):
-        return "a clock or counter: it never falls in the first window (name it in numeric to watch it)"
+    if name not in choices.named and _only_rises(present):
+        return CounterColumn.of(made, values)
     return made
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from driftline._wording import counted
 from driftline.tables._cells import Floats, Read, TableError, read_numbers
 from driftline.tables._columns import Column, is_finite
 from driftline.tables._summaries import bin_edges, numeric_summary, rounded
@@ -74,7 +75,8 @@ class NumericColumn(Column):
         median, scale = _center_and_scale(ordered)
         constant = bool(ordered[0] == ordered[-1])
         center = float(ordered[0]) if constant else median
-        return cls(name, families, center, scale, bin_edges(ordered, scale), constant)
+        missing = round(1.0 - len(ordered) / len(values), 4)
+        return cls(name, families, center, scale, bin_edges(ordered, scale), constant, missing=missing)
 
     def labels(self) -> list[tuple[str, str]]:
         """Name the number and the indicator."""
@@ -92,8 +94,15 @@ class NumericColumn(Column):
         out[:, 0] = (values != self.median) & ~missing if self.constant else self._limited(values, missing)
         if missing.any():  # out holds zeros
             out[:, 1] = missing
-        note = f"{self.name}: {infinite} infinite value{'s' * (infinite > 1)} counted as missing"
-        return (note,) if infinite else ()
+        notes = []
+        if infinite:
+            notes.append(f"{self.name}: {infinite} infinite value{'s' * (infinite > 1)} counted as missing")
+        if parsed.inexact:
+            notes.append(
+                f"{self.name}: {counted(parsed.inexact, 'integer')} beyond 2^53, where numbers are rounded and "
+                "neighbours may become one: name it in categorical if it holds codes, else in drop"
+            )
+        return tuple(notes)
 
     def _limited(self, values: Floats, missing: npt.NDArray[np.bool_]) -> Floats:
         """Return softly limited z-scores, 0 where missing."""

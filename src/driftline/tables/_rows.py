@@ -46,7 +46,10 @@ class Rows:
 
     def completed(self, names: Iterable[str]) -> Rows:
         """Add absent columns as missing values, if that is what their absence means."""
+        absent = self.absent(names) if self.sparse else []
+        if not absent:
+            return self
         table = self.table
-        for name in self.absent(names) if self.sparse else ():
-            table = table.append_column(name, pa.nulls(table.num_rows))
-        return self.holding(table)
+        nothing = pa.chunked_array([pa.nulls(table.num_rows)])
+        columns = [*table.columns, *[nothing] * len(absent)]
+        return self.holding(pa.table(columns, names=[*table.column_names, *absent]))

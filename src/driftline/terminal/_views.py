@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Command", "JsonLines", "Lines", "Screen", "View", "say", "show"]
 
+_NAMED = 100  # most columns that are named
 _STYLES = {"normal": "green", "warning": "yellow", "ALARM": "bold red", "began": "dim", "joined": "dim"}
 _NOTES = 4  # the most that are on the screen
 
@@ -121,8 +122,11 @@ class Lines(View):
 
 
 def _columns(watched: Sequence[str], left_out: Mapping[str, str]) -> list[str]:
-    lines = [counted(len(watched), "column") + ": " + ", ".join(clean(name) for name in watched)]
-    return lines + [f"left out {clean(name)}: {clean(why)}" for name, why in left_out.items()]
+    more = f" and {len(watched) - _NAMED:,} more" if len(watched) > _NAMED else ""
+    lines = [counted(len(watched), "column") + ": " + ", ".join(clean(name) for name in watched[:_NAMED]) + more]
+    rest = f" and {len(left_out) - _NAMED:,} more" if len(left_out) > _NAMED else ""
+    names = ", ".join(clean(name) for name in list(left_out)[:_NAMED])  # the first Record says why
+    return lines + ([f"left out: {names}{rest}"] if left_out else [])
 
 
 @dataclass(frozen=True)
