@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from driftline._wording import counted
 from driftline.cli._errors import about
 from driftline.cli._options import Plan
-from driftline.monitor import Monitor, Tracker, guess_window
+from driftline.monitor import Monitor, Settings, Tracker, guess_window
 from driftline.sources import open_source, read_whole
 from driftline.tables import Rows
 
@@ -22,13 +22,13 @@ class Beginning(NamedTuple):
 
     Attributes:
         settings: settings of the run, with a guess at the window if none was given.
-        original: rows of the original, if there is a file with them.
+        original: rows of the original, if there is a file with them; its path if the run goes on.
         heading: where drift is measured from, in words; empty for a run that goes on.
         remark: where the length of windows comes from, in words; empty if it was given.
     """
 
     settings: Mapping[str, Any]
-    original: Rows | None
+    original: Rows | str | None
     heading: str
     remark: str
 
@@ -41,17 +41,21 @@ class Beginning(NamedTuple):
 def beginning(plan: Plan) -> Beginning:
     """Read the original and guess the window, before a tracker file is created."""
     new = _is_new(plan.tracker)
-    # a run that goes on needs no original, which may be gone by then as it should be
-    original = _read(plan) if plan.original_file is not None and (new or os.path.exists(plan.original_file)) else None
+    original: Rows | str | None = None
+    if plan.original_file is not None:
+        if new:
+            original = _read(plan)
+        elif os.path.exists(plan.original_file):  # it may be gone by then, as it should be
+            original = plan.original_file  # read with the settings that the run began with
     settings, remark = dict(plan.settings), ""
     if new and plan.unsized:
-        source = open_source(plan.source, format=plan.format)
+        source = open_source(plan.source, format=plan.format, nulls=plan.settings.get("null_values", ()))
         with about(plan.source):
             guess = guess_window(source, plan.settings, windows=2 if original is None else 1)
         settings["window"], remark = guess.window, f"{guess.sentence}; --window sets it, or --time-column with --every"
     if not new:
         where = ""
-    elif original is None:
+    elif not isinstance(original, Rows):
         where = "the first window is the original"
     else:
         where = f"the original is {plan.original_file} ({counted(original.table.num_rows, 'row')})"
@@ -61,7 +65,9 @@ def beginning(plan: Plan) -> Beginning:
 def _read(plan: Plan) -> Rows:
     path = plan.original_file or ""
     with about(path):
-        return read_whole(path, None if Path(path).suffix else plan.format)
+        settings = Settings.uncut(plan.settings) if plan.unsized else Settings.from_dict(plan.settings)
+        format = None if Path(path).suffix else plan.format
+        return read_whole(path, format, settings.null_values, settings.window_rule().ignores)
 
 
 def _is_new(tracker: str | None) -> bool:

@@ -214,7 +214,7 @@ def compare(
     from driftline.sources import read_whole
 
     chosen = listed(given)
-    settings = Settings(window=10**9, **chosen)  # the window is the whole of B
+    settings = Settings.uncut(chosen)
     then, now = (read_whole(p, format, settings.null_values, settings.window_rule().ignores) for p in (a, b))
     record = compared(then, now, name=a, **chosen)
     if json:

@@ -193,7 +193,7 @@ def plan_of(given: Mapping[str, Any], config: str | None = None) -> Plan:
             if plan.unsized:
                 if "time_column" in settings or is_pipe(plan.source):
                     raise ValueError(_WINDOWS + (_NO_GUESS if is_pipe(plan.source) else ""))
-                Settings(**settings, window=10**9)  # checked before anything is read; the window is guessed later
+                Settings.uncut(settings)  # checked before anything is read; the window is guessed later
             else:
                 Settings(**settings)
     return plan

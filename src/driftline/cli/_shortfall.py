@@ -69,15 +69,15 @@ def _remedy(coverage: Coverage, settings: Settings) -> str:
 
 
 def _nothing_compared(coverage: Coverage, settings: Settings, records: Sequence[Record]) -> str:
-    begun = bool(records)
     if settings.window is not None:
-        there = (settings.window if begun else 0) + coverage.waiting
-        need = f"two windows of {counted(settings.window, 'row')}, {2 * settings.window:,} in all, there are {there:,}"
+        rows = counted(settings.window, "row")
+        need = f"a window of {rows} after the original" if records else f"two windows of {rows}"
+        need += f"; there are {coverage.waiting:,} {'more' if records else 'in all'}"
         remedy = "choose a smaller --window, or wait for more rows"
     else:
-        need = (
-            f"two complete windows of {settings.every} and a row after them; {'one' if begun else 'none'} is complete"
-        )
+        each = f"of {settings.every}"
+        need = f"a complete window {each} after the original, and a row after it" if records else ""
+        need = need or f"two complete windows {each}, and a row after them"
         remedy = "choose a shorter --every, or wait for more rows"
     return f"nothing has been compared yet: that needs {need}: {remedy} (--flush counts the unfinished window)"
 

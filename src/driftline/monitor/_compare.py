@@ -27,8 +27,6 @@ from driftline.tables import Rows
 
 __all__ = ["compare"]
 
-_WHOLE = 10**9  # rows of a window: it is all that there is
-
 
 def compare(original: Any, current: Any, *, name: str = "original", **settings: Any) -> Record:
     """Measure how far current rows are from original ones, as ``driftline compare`` does; nothing is kept.
@@ -48,8 +46,8 @@ def compare(original: Any, current: Any, *, name: str = "original", **settings: 
     >>> str(record.signal), f"{record.drift:.1f}", record.columns[0].column
     ('alarm', '0.5', '1')
     """
-    chosen = Settings.from_dict({"window": _WHOLE, **settings})
-    return _compared(_rows(original, "original"), _rows(current, "current"), chosen, name)
+    chosen = Settings.uncut(settings)
+    return _compared(_rows(original, "original", chosen), _rows(current, "current", chosen), chosen, name)
 
 
 def _compared(original: Rows, current: Rows, settings: Settings, name: str = "original") -> Record:
@@ -98,10 +96,10 @@ def _compared(original: Rows, current: Rows, settings: Settings, name: str = "or
     )
 
 
-def _rows(data: Any, what: str) -> Rows:
+def _rows(data: Any, what: str, settings: Settings) -> Rows:
     """Return the rows of a frame, or of an array, whose columns are named by their number."""
     if isinstance(data, Rows) or not hasattr(data, "__array__") or hasattr(data, "columns"):
-        return given_rows(data)
+        return given_rows(data, settings)
     values = np.asarray(data.detach().cpu() if hasattr(data, "detach") else data)
     if values.ndim != 2:
         raise ValueError(f"{what} must have two dimensions (rows, columns), got shape {values.shape}")

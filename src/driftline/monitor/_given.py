@@ -23,9 +23,11 @@ from driftline.tables import Rows
 __all__ = ["begin_from", "check_same", "given_rows"]
 
 
-def given_rows(data: Any) -> Rows:
+def given_rows(data: Any, settings: Settings) -> Rows:
     """Return the rows of a frame, or all rows of a file that is named."""
-    return read_whole(os.fspath(data)) if isinstance(data, str | os.PathLike) else rows_of_frame(data)
+    if not isinstance(data, str | os.PathLike):
+        return rows_of_frame(data)
+    return read_whole(os.fspath(data), None, settings.null_values, settings.window_rule().ignores)
 
 
 def begin_from(rows: Rows, settings: Settings, notes: Sequence[str] = ()) -> tuple[RunState, Record]:

@@ -16,7 +16,6 @@ from driftline.sources import Source
 __all__ = ["Guess", "guess_window"]
 
 _LOOK = 100_000  # rows that are counted at most: with more, the guess is the same
-_WHOLE = 10**9
 
 
 class Guess(NamedTuple):
@@ -39,7 +38,7 @@ def guess_window(source: Source, given: Mapping[str, Any], windows: int = 2) -> 
     >>> guess_window(open_source(pa.table({"x": [0.5 * (k % 97) for k in range(20_000)]})), {}).window
     1000
     """
-    settings, rows, least = Settings.from_dict({"window": _WHOLE, **given}), 0, 0
+    settings, rows, least = Settings.uncut(given), 0, 0
     for batch in source.batches():
         if not rows and batch.table.num_rows:
             encoder = fit_encoder(batch.rows, settings)

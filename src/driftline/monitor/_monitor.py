@@ -81,8 +81,7 @@ class Monitor:
         on_alarm: Callback | None = None,
         **settings: Any,
     ) -> None:
-        given = None if original is None else given_rows(original)
-        self._setup(None if tracker is None else Tracker(tracker), on_record, on_alarm, settings, given)
+        self._setup(None if tracker is None else Tracker(tracker), on_record, on_alarm, settings, original)
 
     @classmethod
     def open(
@@ -106,7 +105,7 @@ class Monitor:
         on_record: Callback | None,
         on_alarm: Callback | None,
         given: Mapping[str, Any] | None,
-        original: Rows | None = None,
+        original: Any = None,
     ) -> None:
         self._tracker, self._on_record, self._on_alarm = tracker, on_record, on_alarm
         self._created, self._source = datetime.now(UTC).isoformat(timespec="seconds"), ""
@@ -116,7 +115,7 @@ class Monitor:
         self._remarks: list[str] = []  # for the next Record
         self._rest = Rest()  # of the last source
         self._coverage = Coverage()  # likewise
-        self._original = original  # until the run has begun from it
+        self._original: Rows | None = None  # until the run has begun from it
         self._passed_over: tuple[int, ...] = ()  # rows of windows before the first
         self.too_few: TooFewRowsError | None = None
         try:
@@ -124,21 +123,21 @@ class Monitor:
                 if given is None:
                     raise TrackerError(f"{'' if tracker is None else tracker.path}: no window has been committed yet")
                 self.settings = Settings.from_dict(given)
+                self._original = None if original is None else given_rows(original, self.settings)
             else:
-                self._go_on(tracker, given or {})
+                self._go_on(tracker, given or {}, original)
         except BaseException:
             self.close()
             raise
 
-    def _go_on(self, tracker: Tracker, given: Mapping[str, Any]) -> None:
+    def _go_on(self, tracker: Tracker, given: Mapping[str, Any], original: Any) -> None:
         content = tracker.read()
         run = content.run(tracker.path)
         self._created, self._source, self._progress = run.created, run.source, content.progress
         self._state, self._remarks = with_settings(restored(content, run), given, tracker.path)
         self.settings = self._state.settings
-        if self._original is not None:
-            check_same(self._state, self._original, run.records[0], tracker.path)
-            self._original = None
+        if original is not None:
+            check_same(self._state, given_rows(original, self.settings), run.records[0], tracker.path)
 
     def __repr__(self) -> str:
         kept = "in memory" if self._tracker is None else repr(self._tracker.path)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # the command line needs the names of settings at once: SciPy
 
 __all__ = ["DATETIME_PARTS", "MODELS", "Settings"]
 
+_WHOLE = 10**9  # rows, more than any table in memory has
+
 DATETIME_PARTS = ("hour", "weekday", "day", "month")
 MODELS = tuple(name for name in _ALL_MODELS if name != "quadratic-full")  # too many parameters for encoded tables
 
@@ -216,6 +218,11 @@ class Settings:
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as JSON has them."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def uncut(cls, given: Mapping[str, Any]) -> Self:
+        """Return settings for rows that are not cut into windows, or not yet: one window holds all there are."""
+        return cls.from_dict({"window": _WHOLE, **given})
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
