@@ -149,7 +149,8 @@ class TableEncoder:
         kept, counters, skipped = _frozen(rows, names, choices)
         reasons = {name: str(left.why) for name, left in skipped.items()}
         notes = (*left_out(skipped), *choices.unseen(names))
-        reasons |= {name: choices.leaves_out(name) for name in choices.drop}  # wherever they come up
+        # wherever they come up later
+        reasons |= {name: "dropped, not in the first window" for name in choices.drop if name not in reasons}
         chosen = bool(choices.columns)
         return cls(kept, reasons, schema, chosen, rows.untyped, counters, rows.table.num_rows, notes)
 
