@@ -27,7 +27,7 @@ from driftline.tables import TableEncoder
 
 FIRST_SEED = 700_000
 SEEDS = 2
-QUIET_SEEDS = 4  # of each pool
+QUIET_SEEDS = 2  # of each pool
 _SHARES = (0.25, 0.5, 0.75, 1.0)  # of the new regime, on the slow way
 _FOLDS = 4
 _UNSEEN = 30.0  # rows; log-odds are clipped to where a row that was not seen changes little

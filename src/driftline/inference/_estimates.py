@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from driftline._wording import qualifier
 from driftline.inference._doubts import Doubt
 
 __all__ = ["Estimate", "opened", "unsettled", "withheld"]
@@ -54,12 +55,6 @@ class Estimate:
         """Whether the floor says something: more than 0, and more than a twentieth of the value."""
         return self.floor > 0.05 * max(self.value, 0.0)
 
-    @property
-    def _is_unsettled(self) -> bool:
-        """Whether the lower end is that of counts, far below the error bar: Records keep it, but none of the doubts."""
-        counted = self.floor if self.floor > 0.0 else 0.0
-        return self.low <= counted and math.isinf(self.high) and self.value > self.low + 5.0 * self.std_error
-
     def __float__(self) -> float:
         return self.value
 
@@ -67,7 +62,7 @@ class Estimate:
         least = f"; at least {self.floor:.4g} whatever the model" if self.has_floor else ""
         if not math.isfinite(self.std_error):
             return f"{self.value:.4g} (no interval{least})"
-        if self._is_unsettled:
+        if qualifier(replace(self, high=math.inf) if self.lower_bound else self) == "about ":
             return f"about {self.value:.4g} (not measured in all steps{least})"
         level = f"{100 * self.level:.4g}%"
         if self.lower_bound or not math.isfinite(self.high):  # Records keep no upper end of a lower bound
