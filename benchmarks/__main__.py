@@ -23,6 +23,7 @@ from benchmarks import (
     alarms,
     breaks,
     coverage,
+    hold_or_doubt,
     honesty,
     honesty_cost,
     monitoring,
@@ -47,6 +48,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "alarms": alarms.run,
     "auditor": honesty.auditor,
     "untidy": honesty.run_lengths,
+    "hold-or-doubt": hold_or_doubt.run,
     "steps": speed.steps,
     "error-bars": speed.error_bars,
     "honesty-cost": honesty_cost.run,
@@ -71,8 +73,8 @@ GROUPS = {
 }
 """Names that stand for several; ``foreign`` runs only if it is named."""
 
-LONG = ("auditor", "features-cost", "untidy")
-"""Benchmarks that run only when they are named: they take half an hour."""
+LONG = ("auditor", "features-cost", "hold-or-doubt", "untidy")
+"""Benchmarks that run only when they are named: they take half an hour, or read public tables."""
 
 AGAINST = list(against.PARTS)
 """Comparisons with an earlier version; they need ``--against``, so they are not in the table above."""

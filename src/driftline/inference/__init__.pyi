@@ -19,6 +19,7 @@ from ._doubts import Doubt as Doubt
 from ._doubts import DoubtCode as DoubtCode
 from ._estimates import Estimate as Estimate
 from ._estimates import opened as opened
+from ._estimates import unsettled as unsettled
 from ._estimates import withheld as withheld
 from ._floors import NO_GAIN as NO_GAIN
 from ._floors import Gain as Gain

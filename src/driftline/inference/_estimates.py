@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from numbers import Real
 
+from driftline._wording import qualifier
 from driftline.inference._doubts import Doubt
 
-__all__ = ["Estimate", "opened", "withheld"]
+__all__ = ["Estimate", "opened", "unsettled", "withheld"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Estimate:
     1.25 ± 0.1 (95% interval 1.054 to 1.446; at least 0.62 whatever the model)
     >>> print(opened(Estimate(0.25, 0.1, 0.054, 0.446, 0.95), most=1.0))
     at least 0.25 ± 0.1 (95% interval from 0.054)
+    >>> print(unsettled(Estimate(8.4, 0.3, 7.8, 9.0, 0.95, floor=0.62)))
+    about 8.4 (not measured in all steps; at least 0.62 whatever the model)
     >>> estimate = Estimate(1.25, 0.1, 1.054, 1.446, 0.95)
     >>> estimate
     <Estimate 1.25 ± 0.1 (95% interval 1.054 to 1.446)>
@@ -95,6 +98,8 @@ class Estimate:
         least = f"; at least {self.floor:.4g} whatever the model" if self.has_floor else ""
         if not math.isfinite(self.std_error):
             return f"{self.value:.4g} (no interval{least})"
+        if qualifier(replace(self, high=math.inf) if self.lower_bound else self) == "about ":
+            return f"about {self.value:.4g} (not measured in all steps{least})"
         level = f"{100 * self.level:.4g}%"
         if self.lower_bound or not math.isfinite(self.high):  # Records keep no upper end of a lower bound
             return f"at least {self.value:.4g} ± {self.std_error:.2g} ({level} interval from {self.low:.4g}{least})"
@@ -111,6 +116,15 @@ def _number(other: object) -> float | None:
 def opened(estimate: Estimate, most: float = math.inf) -> Estimate:
     """Return an estimate as a lower bound: nothing but ``most``, the largest value there is, bounds it from above."""
     return replace(estimate, high=max(most, estimate.value), lower_bound=True)
+
+
+def unsettled(estimate: Estimate, most: float = math.inf) -> Estimate:
+    """Return an estimate that rests on a step which could not be measured: it may be too high as well as too low.
+
+    Its lower end is what plain counts show, the floor, or 0.
+    """
+    floor = estimate.floor if estimate.floor > 0.0 else 0.0
+    return replace(estimate, low=min(estimate.low, floor), high=max(most, estimate.high))
 
 
 def withheld(estimate: Estimate) -> Estimate:

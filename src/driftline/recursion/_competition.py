@@ -42,7 +42,8 @@ __all__ = [
     "only_trees",
 ]
 
-_SIGNAL = 0.2  # nats of a step, beyond what noise shows; below, boosted trees were never of use
+_SIGNAL = 0.2  # nats of a step, beyond what noise shows, from which features have to win
+_FAINT = 0.05  # the same from which trees are asked; below, they were never of use
 _FOLDS = 4
 _STRETCHES = 10  # stretches of neighbouring rows in a fold: neighbours often depend on each other
 _ROWS = 10_000  # rows of a window that suffice to compare, and to grow trees on
@@ -50,10 +51,10 @@ _FEWEST = 500  # rows of a window; with fewer, trees have too little to grow on
 _SURE = 3.0  # standard errors by which trees must be better: they cost time, and say less about columns
 
 
-def carries_signal(solved: Solved) -> bool:
+def carries_signal(solved: Solved, least: float = _SIGNAL) -> bool:
     """Say whether a step is large enough for a competition."""
     problem = solved.problem
-    return float(-solved.fit.log_den.mean()) - problem.features.size / problem.rows > _SIGNAL
+    return float(-solved.fit.log_den.mean()) - problem.features.size / problem.rows > least
 
 
 def choose_offset(solved: Solved, psi: LogLinear, loss: Loss, settings: StepSettings) -> Solved:
@@ -89,7 +90,7 @@ def compete(
     signal = carries_signal(base)
     rough = approximates(wider.problem) > approximates(base.problem)
     moves = wider is not base or _is_mixed(base.problem)
-    if not (missed or rough or (moves and (signal or carries_signal(wider)))):
+    if not (missed or rough or (moves and (carries_signal(base, _FAINT) or carries_signal(wider, _FAINT)))):
         return wider, "", False
     best, note, least = wider, "", held_out(wider, loss, settings)
     if signal and wider is not base:

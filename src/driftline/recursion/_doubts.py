@@ -24,6 +24,7 @@ __all__ = [
     "heavy",
     "of_divergence",
     "on_few_rows",
+    "rests_on_weak",
     "unaudited",
     "without_error_bars",
 ]
@@ -83,6 +84,11 @@ def _earlier(track: Track) -> list[Doubt]:
 def bounding(doubts: Iterable[Doubt]) -> bool:
     """Say whether some of these doubts make a divergence from the original a lower bound."""
     return any(doubt.code in _BOUNDING for doubt in doubts)
+
+
+def rests_on_weak(doubts: Iterable[Doubt]) -> bool:
+    """Say whether some of these doubts are of a step that could not be measured."""
+    return any(doubt.code == DoubtCode.WEAK_STEP for doubt in doubts)
 
 
 def unaudited(current: Anchor) -> tuple[Doubt, ...]:

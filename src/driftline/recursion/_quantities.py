@@ -23,6 +23,7 @@ from driftline.recursion._doubts import (
     heavy,
     of_divergence,
     on_few_rows,
+    rests_on_weak,
     without_error_bars,
 )
 from driftline.recursion._floor import floor_on, recounted
@@ -117,14 +118,21 @@ def divergence(
     if not of_step and bounding(estimate.doubts):
         estimate = inference.opened(estimate, inference.largest(kind))
     estimate = without_error_bars(track.current, _withheld(track.current, estimate))
-    if kind != "reverse_kl":
+    if kind == "reverse_kl":
+        estimate = _with_floor(estimate, _floor(track, level, of_step, rows, settings))
+    if of_step or not math.isfinite(estimate.std_error) or not rests_on_weak(estimate.doubts):
         return estimate
+    return inference.unsettled(estimate, inference.largest(kind))
+
+
+def _floor(track: Track, level: float, of_step: bool, rows: Floats | None, settings: StepSettings | None) -> float:
+    """Return the floor of the last step or of all steps."""
     if of_step:
-        return _with_floor(estimate, track.gain.floor(level))
+        return track.gain.floor(level)
     counts = track.partitions
     if rows is not None and settings is not None:
         counts = recounted(counts, rows, _further(track.current.psi, rows, settings))
-    return _with_floor(estimate, floor_on(counts, level))
+    return floor_on(counts, level)
 
 
 def _with_floor(estimate: Estimate, floor: float) -> Estimate:

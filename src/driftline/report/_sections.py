@@ -5,7 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from driftline._wording import between, counted, is_bound, joined, measure, named, number, percent, precise, shift, unit
+from driftline._wording import (
+    between,
+    counted,
+    is_bound,
+    joined,
+    measure,
+    named,
+    number,
+    percent,
+    precise,
+    qualifier,
+    shift,
+    unit,
+)
 from driftline.monitor import Status
 from driftline.report._actions import Action, Worth, worth
 from driftline.report._charts import (
@@ -76,7 +89,7 @@ def _tiles(history: History, found: Verdict) -> Markup:
     drift, kind, size = last.drift, history.kind, last.effective_sample_size
     span, moved = between(drift), shift(drift.value, kind)
     interval = f"{level(drift)} interval {span}" if span else "no interval"
-    least = "at least " if is_bound(drift) else ""
+    least = qualifier(drift)
     tiles = [(f"{least}{precise(drift)}{unit(kind)}", f"{measure(kind)}, {interval}")]
     if math.isfinite(moved):
         digits = 0 if moved >= 100 else 2

@@ -7,7 +7,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from driftline._wording import between, counted, is_bound, joined, measure, named, number, percent, precise, shift, unit
+from driftline._wording import (
+    between,
+    counted,
+    joined,
+    measure,
+    named,
+    number,
+    percent,
+    precise,
+    qualifier,
+    shift,
+    unit,
+)
 from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
 from driftline.monitor import FIRST, Moved, Record, Run, Status
@@ -215,7 +227,7 @@ def _how_far(history: History, last: Record, rough: bool) -> str:
     assert drift is not None
     span = between(drift)
     span = f" ({level(drift)} interval {span})" if span else " (no interval)"
-    least = "at least " if is_bound(drift) else ""
+    least = qualifier(drift)
     reading = f"{least}{precise(drift)}{unit(kind)}{span} from {whence(history)}"
     if least and drift.value <= 0.0:
         return f"the data is further from {whence(history)} than the model can say"
@@ -274,7 +286,7 @@ def _trust(history: History, last: Record) -> tuple[Trust, str]:
 def _short(history: History, last: Record, opening: str, carried: tuple[Moved, ...]) -> str:
     drift = last.drift
     assert drift is not None
-    least = "at least " if is_bound(drift) else ""
+    least = qualifier(drift)
     text = (
         f"{opening}: {least}{precise(drift)}{unit(history.kind) or ' ' + measure(history.kind)} from {whence(history)}"
     )
