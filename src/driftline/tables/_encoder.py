@@ -39,7 +39,7 @@ from driftline.tables._rows import Rows
 
 __all__ = ["Encoded", "TableEncoder", "TableError"]
 
-_FORMAT, _VERSION = "driftline-table", 1
+_FORMAT, _VERSION = "driftline-table", 2
 _KINDS: dict[str, type[Column]] = {
     kind.kind: kind for kind in (NumericColumn, CategoricalColumn, BooleanColumn, DatetimeColumn)
 }
