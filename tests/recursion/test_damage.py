@@ -162,6 +162,7 @@ def test_arrays_are_compared_with_each_other(name, value, message):
         ("params", {"model": "forest"}, "model='forest' is unknown"),
         ("params", {"step": "sometimes"}, "step='sometimes' is unknown"),
         ("params", {"colour": "red"}, "colour"),
+        ("params", {"device": 3}, "parameters are not those"),
         ("params", None, "parameters are not those"),
         ("seed", -1, "seed is not a number"),
         ("columns", ["a"], "names 1 of 2 columns"),

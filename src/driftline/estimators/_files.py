@@ -103,7 +103,8 @@ def _problem(meta: Mapping[str, Any], width: int) -> str:
     """Say what is wrong with the header of an estimator of this many columns; empty if nothing is."""
     seed, columns, training = (meta.get(part, ...) for part in ("seed", "columns", "training"))
     params = meta.get("params")
-    if not isinstance(params, dict) or not isinstance(params.get("hidden", []), list):
+    kinds = {"hidden": list, "device": str}
+    if not isinstance(params, dict) or any(not isinstance(params.get(k, kind()), kind) for k, kind in kinds.items()):
         return "its parameters are not those of an estimator"
     if meta.get("custom") not in ([], ["model"], ["objective"], ["model", "objective"]):
         return "it does not say which of its parameters are functions"
