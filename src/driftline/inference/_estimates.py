@@ -121,10 +121,10 @@ def opened(estimate: Estimate, most: float = math.inf) -> Estimate:
 def unsettled(estimate: Estimate, most: float = math.inf) -> Estimate:
     """Return an estimate that rests on a step which could not be measured: it may be too high as well as too low.
 
-    Its lower end is what plain counts show, the floor, or 0.
+    Its lower end is what plain counts show, the floor, or 0; nothing changes where it promises no more than that.
     """
     floor = estimate.floor if estimate.floor > 0.0 else 0.0
-    return replace(estimate, low=min(estimate.low, floor), high=max(most, estimate.high))
+    return estimate if estimate.low <= floor else replace(estimate, low=floor, high=max(most, estimate.high))
 
 
 def withheld(estimate: Estimate) -> Estimate:
