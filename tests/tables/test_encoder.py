@@ -219,8 +219,8 @@ def test_text_is_left_out_with_advice(rng):
     encoder = TableEncoder.fit(pa.table({"note": words, "x": x}))
     assert encoder.skipped == {"note": "text or identifiers, 300 different values in 300 rows"}
     assert encoder.notes == (
-        "left out: 'note' (text or identifiers, 300 different values in 300 rows). to have frequent values of text, "
-        "name it in categorical, or embed it as numbers first; without this note, name them in drop",
+        "left out: 'note' (text or identifiers, 300 different values in 300 rows). To watch the frequent values of "
+        "text (--categorical, or embed it as numbers first): name them; --drop leaves them out without this note",
     )
     with pytest.raises(TableError, match=r"column 'note' is named, but holds text .*300 different.*categorical.*embed"):
         TableEncoder.fit(pa.table({"note": words, "x": x}), columns=["note", "x"])

@@ -33,6 +33,7 @@ __all__ = [
     "example",
     "family_of",
     "filled",
+    "guarded",
     "pa",
     "pc",
     "percent",
@@ -177,6 +178,14 @@ def family_of(column: Any) -> str:
     if is_.is_string(kind) or is_.is_large_string(kind):
         return "text"
     return "time" if is_.is_timestamp(kind) or is_.is_date(kind) else "other"
+
+
+def guarded(name: str, action: Any) -> Any:
+    """Run an action; name the column if Arrow itself refuses it, such as text that is not UTF-8."""
+    try:
+        return action()
+    except (pa.ArrowException, UnicodeError) as error:
+        raise TableError(f"column {name!r} cannot be read: {error}") from None
 
 
 def filled(column: Any) -> int:

@@ -14,11 +14,11 @@ from driftline.tables._columns import PARTS
 __all__ = ["ColumnChoices", "LeftOut", "left_out"]
 
 _SHOWN, _LISTED = 5, 100  # most names in a message, and in the list of those left out
-_WAYS = {  # how to have columns that were left out, by option, for a note; options are spelt as settings
-    "categorical": "to have frequent values of text, name it in categorical, or embed it as numbers first",
-    "datetime": "to have dates, say which parts in datetime, such as hour,weekday",
-    "numeric": "to have counters, name them in numeric",
-    "embed": "to have nested values, make columns of numbers or categories of them first",
+_WAYS = {  # how to watch columns that were left out, by option, for a note; in Python, options lose their dashes
+    "categorical": "the frequent values of text (--categorical, or embed it as numbers first)",
+    "datetime": "parts of dates (--datetime hour,weekday)",
+    "numeric": "counters (--numeric)",
+    "embed": "nested values (make columns of numbers or categories of them first)",
 }
 
 
@@ -119,4 +119,5 @@ def left_out(found: Mapping[str, LeftOut]) -> tuple[str, ...]:
     shown = ", ".join(f"{name!r} ({left.why})" for name, left in list(told.items())[:_LISTED])
     more = f" and {len(told) - _LISTED} more" if len(told) > _LISTED else ""
     ways = [_WAYS[option] for option in _WAYS if any(left.option == option for left in told.values())]
-    return (f"left out: {shown}{more}. {'; '.join([*ways, 'without this note, name them in drop'])}",)
+    watch = f"To watch {', '.join(ways)}: name them; " if ways else ""
+    return (f"left out: {shown}{more}. {watch}--drop leaves them out without this note",)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from driftline._errors import Message, Option
+from driftline._errors import Option
 from driftline.tables._categories import CategoricalColumn
 from driftline.tables._cells import (
     NOTED_ERRORS,
@@ -25,15 +25,17 @@ from driftline.tables._cells import (
     example,
     family_of,
     filled,
+    guarded,
     pa,
     percent,
     read_labels,
 )
-from driftline.tables._choices import ColumnChoices, LeftOut, left_out
+from driftline.tables._choices import ColumnChoices, left_out
 from driftline.tables._columns import BooleanColumn, Column, DatetimeColumn, is_text
 from driftline.tables._counters import CounterColumn
 from driftline.tables._evidence import Evidence
-from driftline.tables._kinds import COUNTER, EMPTY, freeze, unreadable
+from driftline.tables._freezing import fall_of, frozen
+from driftline.tables._kinds import COUNTER, EMPTY, unreadable
 from driftline.tables._numeric import NumericColumn
 from driftline.tables._rows import Rows
 
@@ -45,7 +47,6 @@ _KINDS: dict[str, type[Column]] = {
 }
 _SHOWN = 5  # most names in a message
 _TWICE = 1.8  # share of missing values, against the first window's, that is noted: twice, but for its noise
-_ROWS_PER_COLUMN = 20  # rows for each encoded column, before categories get more columns than the usual ones
 
 
 class Encoded(NamedTuple):
@@ -146,7 +147,7 @@ class TableEncoder:
         choices.check(names)
         if rows.table.num_rows == 0:
             raise TableError("the first window has no rows: the kinds of its columns cannot be determined")
-        kept, counters, skipped = _frozen(rows, names, choices)
+        kept, counters, skipped = frozen(rows, names, choices)
         reasons = {name: str(left.why) for name, left in skipped.items()}
         notes = (*left_out(skipped), *choices.unseen(names))
         # wherever they come up later
@@ -202,13 +203,13 @@ class TableEncoder:
         for column, labels in zip(self.columns, self._labels, strict=True):
             block = out[:, at : (at := at + len(labels))]
             encode = partial(self._encode, rows, column, block, summaries, column.name in present)
-            remarks, summary, certain = _guarded(column.name, encode)
+            remarks, summary, certain = guarded(column.name, encode)
             notes += remarks
             found |= summary
             evidence.append(certain)
         doubts: list[str] = []
         for counter in (c for c in self.counters if c.name in present):
-            remark, certain = _guarded(counter.name, partial(_fall, rows, counter))
+            remark, certain = guarded(counter.name, partial(fall_of, rows, counter))
             doubts += remark
             evidence.append(certain)
         return Encoded(out, tuple(notes), found, tuple(doubts), tuple(e for e in evidence if e is not None))
@@ -245,7 +246,7 @@ class TableEncoder:
         """Note columns that were left out because they were empty at first, and now hold values."""
         notes = []
         for name in (n for n, why in self.skipped.items() if why in EMPTY and n in present):
-            rows = _guarded(name, lambda name=name: filled(column_of(table, name)))
+            rows = guarded(name, lambda name=name: filled(column_of(table, name)))
             if rows:
                 have = "row has" if rows == 1 else "rows have"
                 notes.append(f"{name}: had {self.skipped[name]} and is not watched; {rows} {have} one now")
@@ -349,59 +350,6 @@ class TableEncoder:
         return cls(made, dict(skipped), data["schema"], data["chosen"], data["untyped"], left, rows)
 
 
-def _frozen(
-    rows: Rows, names: list[str], choices: ColumnChoices
-) -> tuple[tuple[Column, ...], tuple[CounterColumn, ...], dict[str, LeftOut]]:
-    """Return the columns to watch, those that may be counters, and for every column not watched the reason."""
-    found = {name: _guarded(name, partial(freeze, rows, name, choices)) for name in names}
-    _tell_apart(rows, found, choices)
-    counters = tuple(column for column in found.values() if isinstance(column, CounterColumn))
-    found |= {counter.name: LeftOut(COUNTER, "numeric") for counter in counters}
-    kept = tuple(column for column in found.values() if isinstance(column, Column))
-    skipped = {name: left for name, left in found.items() if isinstance(left, LeftOut)}
-    if not kept:
-        shown = (Message("{column!r}: {why}", column=n, why=left.why) for n, left in list(skipped.items())[:_SHOWN])
-        reasons = Message.join("; ", shown) if skipped else "the table has none"
-        raise TableError(
-            "no column can be watched: {reasons}. Name one in {numeric} or {categorical}, or ask for parts of dates "
-            "with {datetime}",
-            reasons=reasons,
-            numeric=Option("numeric"),
-            categorical=Option("categorical"),
-            datetime=Option("datetime"),
-        )
-    if choices.datetime and not any(isinstance(c, DatetimeColumn) for c in kept):
-        given = Option("datetime", choices.datetime)
-        raise TableError("{option}: no watched column holds dates or times", option=given)
-    return kept, counters, skipped
-
-
-def _tell_apart(rows: Rows, found: dict[str, Column | LeftOut], choices: ColumnChoices) -> None:
-    """Give categories that lump many rows together more encoded columns, as far as there are rows for them."""
-    width = sum(len(column.labels()) for column in found.values() if isinstance(column, Column))
-    room = max(0, rows.table.num_rows // _ROWS_PER_COLUMN - width)
-    lumped = [column for column in found.values() if isinstance(column, CategoricalColumn) and column.lumped]
-    lumped.sort(key=lambda column: column.other)
-    while lumped:  # the largest take what the others have left
-        column = lumped.pop(0)
-        share = room // (1 + len(lumped))
-        again = _guarded(column.name, partial(freeze, rows, column.name, choices, share))
-        found[column.name] = again
-        if isinstance(again, Column):
-            room -= len(again.labels()) - len(column.labels())
-
-
-def _fall(rows: Rows, counter: CounterColumn) -> tuple[list[str], Evidence | None]:
-    """Look whether a column that was taken for a counter falls: return remarks, and evidence that it has moved."""
-    cells = column_of(rows.table, counter.name)
-    family = family_of(cells)
-    if family not in counter.reads:
-        held = rows.table.schema.field(counter.name).type
-        return [f"{counter.name}: taken for a clock or counter and left out, now holds {held} values"], None
-    fall = counter.fall(counter.parse(cells, family).values)
-    return ([], None) if fall is None else ([fall.remark], fall.evidence)
-
-
 def _are_columns(parts: Any) -> bool:
     return isinstance(parts, list) and all(isinstance(part, Mapping) for part in parts)
 
@@ -412,14 +360,6 @@ def _columns(parts: list[Mapping[str, Any]]) -> Iterator[Column]:
         if not isinstance(kind, str) or kind not in _KINDS:
             raise TableError(f"{kind!r} is not a kind of column: choose from {', '.join(_KINDS)}")
         yield _KINDS[kind].from_dict(part)
-
-
-def _guarded(name: str, action: Any) -> Any:
-    """Run an action; name the column if Arrow itself refuses it, such as text that is not UTF-8."""
-    try:
-        return action()
-    except (pa.ArrowException, UnicodeError) as error:
-        raise TableError(f"column {name!r} cannot be read: {error}") from None
 
 
 def _and_others(names: list[str]) -> str:
