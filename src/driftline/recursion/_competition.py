@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 _SIGNAL = 0.2  # nats of a step, beyond what noise shows, from which features have to win
-_FAINT = 0.05  # the same from which trees are asked; below, they were never of use
+_FAINT = 0.05  # the same from which trees are asked; in smaller steps they did not win
 _FOLDS = 4
 _STRETCHES = 10  # stretches of neighbouring rows in a fold: neighbours often depend on each other
 _ROWS = 10_000  # rows of a window that suffice to compare, and to grow trees on
