@@ -38,6 +38,14 @@ from ._laws import Law as Law
 from ._laws import law_of as law_of
 from ._laws import quantiles as quantiles
 from ._laws import tail as tail
+from ._moved import Cells as Cells
+from ._moved import holm as holm
+from ._moved import marginal as marginal
+from ._moved import most_moved as most_moved
+from ._moved import moved as moved
+from ._pairs import PairTables as PairTables
+from ._pairs import dependence_moved as dependence_moved
+from ._pairs import pair_parts as pair_parts
 from ._posterior import posterior_means as posterior_means
 from ._probes import probed_optimism as probed_optimism
 from ._theory import exponential_family_covariance as exponential_family_covariance
