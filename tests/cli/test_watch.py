@@ -93,7 +93,7 @@ def test_a_window_that_is_never_full_is_reported(copy, said):
     assert err.splitlines() == [
         "driftline: no window was complete, so nothing was measured",
         "driftline: 300 rows wait for their window to be complete (--flush counts them at once)",
-        "driftline: nothing has been compared yet: that needs two windows of 5,000 rows, 10,000 in all, there are 300: "
+        "driftline: nothing has been compared yet: that needs two windows of 5,000 rows; there are 300 in all: "
         "choose a smaller --window, or wait for more rows (--flush counts the unfinished window)",
     ]
 
@@ -174,7 +174,7 @@ def test_one_row_waits(copy, said, people):
     assert run(["watch", "more.csv", "--tracker", "my run.driftline"]) == 2
     out, err = said()
     assert "has seen 1 window\n" in out
-    assert "two windows of 300 rows, 600 in all, there are 301" in err
+    assert "a window of 300 rows after the original; there are 1 more" in err
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_calls_within_a_window_are_fine_once_something_was_compared(copy, said, 
     """Cron every few hours with daily windows: each call only adds rows to the day that is not over."""
     days(0, 1)
     assert run(DAYS) == 2  # there is nothing to compare yet
-    assert "two complete windows of 1d and a row after them; one is complete" in said()[1]
+    assert "a complete window of 1d after the original, and a row after it" in said()[1]
     days(2, rows=40)
     assert run(DAYS) == 0
     for _ in range(2):  # no rows, and more rows

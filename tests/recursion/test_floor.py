@@ -40,7 +40,6 @@ def pair(rho, rows, rng):
 @pytest.mark.parametrize("model", ["auto", "linear", "quadratic-full", NETWORK])
 def test_estimates_have_a_floor_whatever_the_model(model, rng):
     est = estimator(model).fit(moved(0.0, 4000, rng))
-    assert math.isnan(est.divergence("reverse_kl").floor)  # nothing has been counted yet
     for t in (0.4, 0.8, 1.2):
         est.partial_fit(moved(t, 4000, rng))
     found, step = est.divergence("reverse_kl"), est.step_divergence("reverse_kl")

@@ -116,8 +116,10 @@ def divergence_estimate(
     else:
         quadratic = _second_order(log_r, kind, uncertainty, design, own_window, dependence)
         corrected = reading - quadratic.bias - float(gradient @ uncertainty.bias)
-        share = quadratic.shared if shared else 0.0
-        found = interval(corrected + quadratic.noise, variance, quadratic.noise, quadratic.variance, share, level)
+        share, travelled = quadratic.shared if shared else 0.0, _travelled(kind, uncertainty, design)
+        rest = max(variance - travelled, 0.0)
+        found = interval(corrected + quadratic.noise, rest, quadratic.noise, quadratic.variance, share, level)
+        found = _widened(found, travelled)
         if np.isnan(found.noise) or quadratic.noise > _NOISY * most:  # no law fits: keep the reading as it is
             found = normal_interval(reading, float(np.sqrt(max(variance, 0.0))), level)
     return replace(found, value=min(found.value, most), low=min(found.low, most), high=min(found.high, most))
@@ -219,6 +221,25 @@ def _second_order(
     share = 0.5 * float((matrix * uncertainty.first).sum()) / noise if noise > 0.0 else np.nan
     found = _Quadratic(bias, noise, variance, min(max(share, 0.0), 1.0))
     return _at_least(found, uncertainty.quiet, kind, dependence.effective(log_r.size))
+
+
+def _travelled(kind: str | Generator, uncertainty: Uncertainty, design: Design) -> float:
+    """Return the variance that windows between original and last leave even where the drift is back at 0.
+
+    Where nothing moves, the errors of such a window cancel between its two roles. Where the stream went far away and
+    came back, they do not: the constants of its steps are off, whatever the drift is now.
+    """
+    flat = float(slope(np.zeros(1), kind)[0])
+    mean = design.pull(np.full(design.shape[0], flat / design.shape[0]))
+    return max(float(mean @ (uncertainty.covariance - uncertainty.first) @ mean), 0.0)
+
+
+def _widened(estimate: Estimate, variance: float) -> Estimate:
+    """Add an independent normal error to an estimate: distances of both ends are added in squares."""
+    spread = NormalDist().inv_cdf(0.5 + 0.5 * estimate.level) * math.sqrt(variance)
+    low = estimate.value - math.hypot(estimate.value - estimate.low, spread)
+    high = estimate.value + math.hypot(estimate.high - estimate.value, spread)
+    return replace(estimate, std_error=math.hypot(estimate.std_error, math.sqrt(variance)), low=low, high=high)
 
 
 def _at_least(found: _Quadratic, quiet: Quiet, kind: str | Generator, rows: float) -> _Quadratic:

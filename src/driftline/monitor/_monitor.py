@@ -81,6 +81,8 @@ class Monitor:
         on_alarm: Callback | None = None,
         **settings: Any,
     ) -> None:
+        if original is not None and (tracker is None or not os.path.exists(tracker)):
+            original = given_rows(original, Settings.from_dict(settings))  # before a file is created
         self._setup(None if tracker is None else Tracker(tracker), on_record, on_alarm, settings, original)
 
     @classmethod
