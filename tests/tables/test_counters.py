@@ -26,7 +26,6 @@ def looked(rng, first, later):
         (lambda rng: N + np.arange(N), "goes on"),
         (lambda rng: 5 * N + np.arange(N) + rng.integers(-40, 40, N), "goes on, a little out of order"),
         (lambda rng: np.r_[10**12, N + np.arange(N - 1)], "goes on after a wild value"),
-        (lambda rng: np.full(N, np.nan), "is missing"),
     ],
 )
 def test_a_counter_stays_one(rng, later, what):
@@ -85,3 +84,13 @@ def test_damaged_counters_are_refused(rng):
     for part, value in (("shares", [0.5]), ("rows", 0), ("scale", -1.0), ("edges", []), ("name", "z")):
         with pytest.raises(TableError):
             TableEncoder.from_dict({**whole, "counters": [{**counter, part: value}]})
+
+
+def test_a_counter_that_is_no_longer_filled_is_evidence(rng):
+    gone = np.where(rng.random(N) < 0.9, np.nan, N + np.arange(N, dtype=float))
+    encoded = looked(rng, np.arange(N, dtype=float), gone)
+    (evidence,) = encoded.evidence
+    assert evidence.event == f"{np.isnan(gone).mean():.0%} of its values are missing, at first 0%"
+    assert "taken for a clock or counter and left out; " in encoded.doubts[0]
+    few = np.where(rng.random(N) < 0.002, np.nan, N + np.arange(N, dtype=float))
+    assert looked(rng, np.arange(N, dtype=float), few).evidence == ()

@@ -160,3 +160,22 @@ def test_thousands_of_columns_are_encoded_in_seconds():
     for _ in range(2):
         assert encoder.transform(wide).values.shape == (50, 3000)
     assert time.process_time() - began < 10.0  # about one second
+
+
+def test_a_column_that_was_empty_and_is_filled_is_certain_drift(rng):
+    x = rng.normal(size=N)
+    encoder = TableEncoder.fit(pa.table({"e": pa.nulls(N, pa.float64()), "x": x}))
+    encoder = TableEncoder.from_dict(encoder.to_dict())
+    (evidence,) = encoder.transform(pa.table({"e": x, "x": x})).evidence
+    assert (evidence.column, evidence.event) == ("e", "100% of its rows hold a value, at first none did")
+    one = pa.array([1.0] + [None] * (N - 1))
+    found = encoder.transform(pa.table({"e": one, "x": x}))
+    assert found.evidence == ()
+    assert "1 row has one now" in found.notes[0]
+
+
+def test_the_index_that_pandas_writes_is_left_out(rng):
+    name = "__index_level_0__"
+    table = pa.table({"x": rng.normal(size=N), name: rng.permutation(N)})
+    assert TableEncoder.fit(table).skipped == {name: "the index of a pandas frame"}
+    assert name in TableEncoder.fit(table, numeric=[name]).names

@@ -37,9 +37,11 @@ def caution(divergence: Estimate, tolerance: float) -> Cause | None:
 def _is_large(divergence: Estimate, tolerance: float) -> bool:
     """Say whether a drift is too large to be called normal, however wide its interval.
 
-    It is if it is twice the tolerance and all of its interval lies beyond that, or five times the tolerance anyway. A
-    stream that stays at the tolerance shows the former in one window of forty at most, and only where windows are so
-    small that noise is as large as that.
+    It is if it is twice the tolerance and all of its interval lies beyond that, three times the tolerance anyway, or
+    beyond the tolerance with an interval that reaches ten times as far: nobody knows then how far it is. A stream that
+    stays at the tolerance shows this rarely, and only where windows are so small that noise is as large as that.
     """
+    unit = max(tolerance, _LARGE)
     beyond = divergence.value > max(2.0 * tolerance, _LARGE) and divergence.low > tolerance
-    return beyond or divergence.value > 5.0 * max(tolerance, _LARGE)
+    open_ended = divergence.value > unit and divergence.high > 10.0 * unit
+    return beyond or open_ended or divergence.value > 3.0 * unit

@@ -230,8 +230,9 @@ def _travelled(kind: str | Generator, uncertainty: Uncertainty, design: Design) 
     came back, they do not: the constants of its steps are off, whatever the drift is now.
     """
     flat = float(slope(np.zeros(1), kind)[0])
-    mean = design.pull(np.full(design.shape[0], flat / design.shape[0]))
-    return max(float(mean @ (uncertainty.covariance - uncertainty.first) @ mean), 0.0)
+    now = design.pull(np.full(design.shape[0], 1.0 / design.shape[0]))
+    then = np.append(np.where(uncertainty.known, uncertainty.mean, now[:-1]), 1.0)  # where the drift would be 0
+    return flat * flat * max(float(then @ (uncertainty.covariance - uncertainty.first) @ then), 0.0)
 
 
 def _widened(estimate: Estimate, variance: float) -> Estimate:

@@ -133,7 +133,10 @@ def search(path: str | os.PathLike[str], blocks: Iterable[Floats]) -> Found:
     Rows are kept unchanged, in double precision, so kept rows can be found, even in pages that are no longer used.
     There, a row that spans two pages which are not adjacent is missed, but nearly all rows of a window are found.
     """
-    rows = np.unique(np.concatenate(list(blocks)), axis=0)
+    parts = list(blocks)
+    if not parts:
+        raise ValueError("there are no rows to look for")
+    rows = np.unique(np.concatenate(parts), axis=0)
     # medians and most frequent values are all zeros once encoded, as unused bytes are: finding that row proves nothing
     rows = np.ascontiguousarray(rows[rows.any(axis=1)])
     with Tracker(path, readonly=True) as tracker:

@@ -58,7 +58,9 @@ class CounterColumn(Column):
         """Keep of a numeric column what a later comparison needs; ``values`` are those of the first window."""
         present = values[~np.isnan(values)]
         shares = _shares(present, column.edges)
-        return cls(column.name, column.families, column.scale, column.edges, shares, len(present))
+        return cls(
+            column.name, column.families, column.scale, column.edges, shares, len(present), missing=column.missing
+        )
 
     def labels(self) -> list[tuple[str, str]]:
         """Return nothing: it is not encoded."""
@@ -77,6 +79,10 @@ class CounterColumn(Column):
     def fall(self, values: Floats) -> Fall | None:
         """Say whether the values of a later window have fallen, and how they compare with the first; None if not."""
         present = values[~np.isnan(values)]
+        gone = self._gone(len(present), len(values))
+        if gone is not None:
+            remark = f"{self.name}: taken for a clock or counter and left out; {gone.event}"
+            return Fall(f"{remark}. To watch it, begin a run that names it in numeric, else in drop", gone)
         fallen = int(self._fallen(present).sum())
         if fallen < max(_FALLEN_ROWS, _FALLEN_SHARE * len(present)):
             return None
@@ -88,6 +94,15 @@ class CounterColumn(Column):
         )
         found = f" ({evidence.event})" if evidence else ""
         return Fall(f"{remark}{found}. To watch it, begin a run that names it in numeric, else in drop", evidence)
+
+    def _gone(self, present: int, rows: int) -> Evidence | None:
+        """Return evidence that more values are missing than at first, or fewer; None if chance may explain it."""
+        now = 1.0 - present / max(1, rows)
+        then_rows = self.rows / max(1e-9, 1.0 - self.missing)
+        moved = closer([1.0 - self.missing, self.missing], then_rows, [1.0 - now, now], rows)
+        if moved is None:
+            return None
+        return Evidence(self.name, f"{now:.0%} of its values are missing, at first {self.missing:.0%}", *moved)
 
     def _fallen(self, present: Floats) -> npt.NDArray[np.bool_]:
         """Say which values lie below what came before them: the first window's end, and the middle of earlier rows."""

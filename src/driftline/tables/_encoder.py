@@ -33,7 +33,7 @@ from driftline.tables._cells import (
 from driftline.tables._choices import ColumnChoices, left_out
 from driftline.tables._columns import BooleanColumn, Column, DatetimeColumn, is_text
 from driftline.tables._counters import CounterColumn
-from driftline.tables._evidence import Evidence
+from driftline.tables._evidence import Evidence, closer
 from driftline.tables._freezing import fall_of, frozen
 from driftline.tables._kinds import COUNTER, EMPTY, unreadable
 from driftline.tables._numeric import NumericColumn
@@ -195,23 +195,24 @@ class TableEncoder:
         column_names(rows.table)  # a name that occurs twice is an error
         rows = rows.completed(column.name for column in self.columns)
         present = set(rows.table.column_names)
-        notes = self._check_columns(rows) + self._filled(rows.table, present)
+        remarks, certain = self._filled(rows.table, present)
+        notes = self._check_columns(rows) + remarks
         out = np.zeros((rows.table.num_rows, sum(map(len, self._labels))))
         found: dict[str, dict[str, Any]] = {}
-        evidence: list[Evidence | None] = []
+        evidence: list[Evidence | None] = [*certain]
         at = 0
         for column, labels in zip(self.columns, self._labels, strict=True):
             block = out[:, at : (at := at + len(labels))]
             encode = partial(self._encode, rows, column, block, summaries, column.name in present)
-            remarks, summary, certain = guarded(column.name, encode)
+            remarks, summary, moved = guarded(column.name, encode)
             notes += remarks
             found |= summary
-            evidence.append(certain)
+            evidence.append(moved)
         doubts: list[str] = []
         for counter in (c for c in self.counters if c.name in present):
-            remark, certain = guarded(counter.name, partial(fall_of, rows, counter))
-            doubts += remark
-            evidence.append(certain)
+            remarks, moved = guarded(counter.name, partial(fall_of, rows, counter))
+            doubts += remarks
+            evidence.append(moved)
         return Encoded(out, tuple(notes), found, tuple(doubts), tuple(e for e in evidence if e is not None))
 
     def _encode(
@@ -242,15 +243,19 @@ class TableEncoder:
         shown = example(counted(labels.take(pa.array(bad.at))))
         return f"{column.name}: {len(bad.at)} {what} not {column.holds}{shown}; counted as missing"
 
-    def _filled(self, table: Any, present: set[str]) -> list[str]:
-        """Note columns that were left out because they were empty at first, and now hold values."""
-        notes = []
+    def _filled(self, table: Any, present: set[str]) -> tuple[list[str], list[Evidence]]:
+        """Note columns that were left out because they were empty at first, and now hold values: that is certain."""
+        notes, evidence = [], []
         for name in (n for n, why in self.skipped.items() if why in EMPTY and n in present):
             rows = guarded(name, lambda name=name: filled(column_of(table, name)))
             if rows:
                 have = "row has" if rows == 1 else "rows have"
                 notes.append(f"{name}: had {self.skipped[name]} and is not watched; {rows} {have} one now")
-        return notes
+                share = rows / table.num_rows
+                moved = closer([0.0, 1.0], self.rows, [share, 1.0 - share], table.num_rows)
+                if moved is not None:
+                    evidence.append(Evidence(name, f"{share:.0%} of its rows hold a value, at first none did", *moved))
+        return notes, evidence
 
     def _check_columns(self, rows: Rows) -> list[str]:
         """Note new columns; in a strict schema, new or missing columns are an error."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,6 +43,7 @@ _FEW_ROWS = 20  # with fewer rows, any number of distinct values may be chance
 _CLOCK = 10  # least number of rises of a clock or counter
 _LONG = 5  # or least number of rows that each of its values lasts
 _ZEROS = r"^[+-]?0\d"
+_INDEX = r"__index_level_\d+__"  # name under which pandas writes an index without one
 COUNTER = "a clock or counter: it never falls in the first window"
 _ADVICE = {  # the same for a column that was named, in an error
     "categorical": ", name it in {option} to watch its frequent values, or turn it into numbers with an embedding "
@@ -70,6 +72,8 @@ def freeze(rows: Rows, name: str, choices: ColumnChoices, room: int | None = Non
     reason = choices.leaves_out(name)
     if reason:
         return LeftOut(reason, asked=True)
+    if re.fullmatch(_INDEX, name) and name not in choices.named:
+        return LeftOut("the index of a pandas frame", "numeric")
     found = _frozen(rows, name, choices, room)
     if not isinstance(found, LeftOut) or found.asked or name not in choices.named:
         return found
