@@ -247,7 +247,7 @@ def test_without_a_prior_a_collinear_column_changes_no_error_bar(column):
 
 @pytest.mark.parametrize("path", [(1.0, 0.0, 0.0), (2.0, 0.0, 0.0), (0.7, 1.4, 0.7, 0.0)], ids=str)
 def test_a_drift_that_comes_back_is_not_called_drift(path):
-    """The constants of far steps stay uncertain, whatever the drift is now: of 24 intervals, 4 to 11 missed 0 before."""
+    """The constants of far steps stay uncertain, whatever the drift is now: 4 to 11 of 24 intervals missed 0 before."""
     missed = 0
     for seed in range(16):
         rng = np.random.default_rng(seed)
