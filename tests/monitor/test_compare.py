@@ -9,7 +9,7 @@ import pytest
 import driftline
 from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
-from driftline.monitor import compare
+from driftline.monitor import Record, compare
 from driftline.monitor._compare import _signal
 
 
@@ -47,3 +47,14 @@ def test_values_that_no_row_had_are_an_alarm_in_a_single_look_too():
     record = compare(then, now)
     assert record.signal == Signal.ALARM
     assert record.causes[-1] == Cause.NEW_VALUES
+
+
+def test_a_lower_bound_in_a_record_is_one(rng):
+    """Signs of three columns: the estimate says "at least", and so does the one in the Record, also when read back."""
+    x, y = rng.normal(size=(2, 3000, 4))
+    y[:, 2] = np.abs(y[:, 2]) * np.where(rng.random(3000) < 0.95, 1.0, -1.0) * np.sign(y[:, 0] * y[:, 1])
+    record = compare(x, y)
+    assert record.drift.lower_bound
+    assert record.drift.high == math.inf
+    assert str(record.drift).startswith("at least ")
+    assert Record.from_json(record.to_json()).drift == record.drift

@@ -12,7 +12,7 @@ from driftline.alarms import AlarmMemory, Cause, Decision, Look, Signal, decide,
 from driftline.inference import Doubt, Estimate
 from driftline.monitor._certainty import Certainty
 from driftline.monitor._novelty import Novelty
-from driftline.monitor._records import Moved
+from driftline.monitor._records import Moved, kept_estimate
 from driftline.monitor._settings import Settings
 from driftline.recursion import OriginalInfo, Track, attribution, divergence, has_attribution
 
@@ -137,8 +137,5 @@ def _number(value: float) -> float:
 def plain(estimate: Estimate) -> Estimate:
     """Return an estimate as Records keep it, so that it equals the one read back: a lower bound has no upper end."""
     high = math.inf if estimate.lower_bound else estimate.high
-    value, std_error, low, high, level, floor = map(
-        _number,
-        (estimate.value, estimate.std_error, estimate.low, high, estimate.level, estimate.floor),
-    )
-    return Estimate(value, std_error, low, high, level, floor=floor)
+    parts = (estimate.value, estimate.std_error, estimate.low, high, estimate.level, estimate.floor)
+    return kept_estimate(*map(_number, parts))

@@ -5,16 +5,27 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from driftline._wording import json_line
+from driftline._wording import is_bound, json_line, qualifier
 from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
 from driftline.monitor._settings import Settings
 
-__all__ = ["FIRST", "RECORD_SCHEMA", "Moved", "Original", "Record", "RecordError", "Run", "Status", "Summaries"]
+__all__ = [
+    "FIRST",
+    "RECORD_SCHEMA",
+    "Moved",
+    "Original",
+    "Record",
+    "RecordError",
+    "Run",
+    "Status",
+    "Summaries",
+    "kept_estimate",
+]
 
 FIRST = "original"  # name of the original that a run begins with
 _PARTS = ("value", "std_error", "low", "high", "level", "floor")  # of an estimate that Records keep
@@ -228,8 +239,18 @@ def _estimate_to_dict(estimate: Estimate) -> dict[str, float | None]:
 def _estimate(data: Any, name: str) -> Estimate:
     if set(data) != set(_PARTS):
         raise ValueError(f"{name} has the parts {sorted(data)}")
-    value, std_error, low, high, level, floor = (_number(data[part], f"{name}.{part}") for part in _PARTS)
-    return Estimate(value, std_error, low, high, level, floor=floor)
+    return kept_estimate(*(_number(data[part], f"{name}.{part}") for part in _PARTS))
+
+
+def kept_estimate(value: float, std_error: float, low: float, high: float, level: float, floor: float) -> Estimate:
+    """Return an estimate as Records keep it; numbers that were not finite are nan.
+
+    One without an upper end is open above, and a lower bound unless it rests on a step that could not be measured.
+    """
+    estimate = Estimate(value, std_error, low, high, level, floor=floor)
+    if not is_bound(estimate):
+        return estimate
+    return replace(estimate, high=math.inf, lower_bound=qualifier(estimate) == "at least ")
 
 
 def _checked(data: Any) -> dict[str, Any]:
