@@ -15,7 +15,6 @@ from driftline.fitting import (
     LogLinearDesign,
     Loss,
     ModuleFactory,
-    Monomials,
     Stacked,
     Standardizer,
     Summaries,
@@ -32,25 +31,23 @@ from driftline.fitting import (
     tangents_of,
     unnormalised,
 )
-from driftline.recursion._auditor import Auditor, Seen, audited, doubting, renewed, unseen
-from driftline.recursion._calibration import miscalibrated
-from driftline.recursion._competition import approximates, choose_offset, compete, only_trees
-from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, start_evidence
+from driftline.recursion._auditor import doubting, renewed, unseen
+from driftline.recursion._competition import approximates, only_trees
+from driftline.recursion._evidence import PAIR_COLUMNS, Evidence
 from driftline.recursion._frames import awakened, follow
 from driftline.recursion._problem import Problem, Solved, solve
 from driftline.recursion._rare import rare_events
 from driftline.recursion._recall import recalled
 from driftline.recursion._rows import own_rows
-from driftline.recursion._screening import Proposal, propose
 from driftline.recursion._settings import NEWTON_FEATURES, StepSettings, is_network, penalty_for
 from driftline.recursion._state import Anchor, Step, arrive, has_past
 from driftline.recursion._wide import goes_wide, wide_step, window_rows
+from driftline.recursion._widening import Look, is_off, looked, widened
 
 __all__ = ["log_linear_step", "start_features"]
 
 _HINGES = (-1.3, 0.0, 1.3)  # knots on a column with normal scores
 _SUPPORT = 100.0  # effective rows behind a feature of a cluster
-_ROUNDS = 4  # rounds of adding features in one step
 _KNOWN = 6000  # rows that suffice to relate previous and new features
 _EXTREME = 1e8  # standard deviations whose fourth power still fits in single precision
 
@@ -100,7 +97,7 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     solved = solved._replace(problem=problem)
     note, evidence, missed, seen, rough = "", None, 0, None, approximates(problem)
     if settings.model == "auto":
-        solved, evidence, note, seen = _widened(solved, anchor, loss, settings, seed)
+        solved, evidence, note, seen = widened(solved, anchor, loss, settings, seed)
         anchor, problem, missed = _recall(anchor, problem, solved, evidence, settings)
     features, fit = solved.problem.features, solved.fit
     at = problem.before.positions(features)
@@ -124,36 +121,19 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     if anchor.auditor is not None:
         joined = features.size > size and not problem.first
         auditor, values = _audited(anchor, arrived, solved, joined, seen)
-        if approximates(solved.problem) > rough or _is_off(solved):
+        if approximates(solved.problem) > rough or is_off(solved):
             auditor = doubting(auditor)
         arrived = arrived._replace(auditor=auditor, seen=values)
     telescoped = anchor.log_normalizer - float(fit.coef[-1])
     return Step(arrived, fit.info, fit.log_num, fit.log_den, telescoped, _informed(fit), note, missed)
 
 
-_Look = tuple[Auditor, Seen | None]
-
-
-def _looked(anchor: Anchor, auditor: Auditor, solved: Solved) -> _Look:
-    """Return the auditor after a look at a step, and what the next one needs of its window."""
-    problem, original = solved.problem, anchor.psi.standardizer.original
-    past = None if anchor.uncertainty is None else anchor.uncertainty.score
-    designs, depend = (solved.num, solved.den), (problem.rows_num, problem.rows_den)
-    return audited(auditor, solved.fit, designs, original, depend, past, anchor.seen)
-
-
-def _is_off(solved: Solved) -> bool:
-    """Say whether the odds of rows are other than their log-ratio says."""
-    problem = solved.problem
-    return miscalibrated(solved.fit, (solved.num, solved.den), (problem.rows_num, problem.rows_den), problem.rows)
-
-
-def _audited(anchor: Anchor, arrived: Anchor, solved: Solved, joined: bool, seen: _Look | None) -> _Look:
+def _audited(anchor: Anchor, arrived: Anchor, solved: Solved, joined: bool, seen: Look | None) -> Look:
     """Show the auditor a step, unless it has ``seen`` it; if features have joined, let it look at where they lead."""
     assert anchor.auditor is not None
     original, problem = anchor.psi.standardizer.original, solved.problem
     if not joined:
-        return seen or _looked(anchor, anchor.auditor, solved)
+        return seen or looked(anchor, anchor.auditor, solved)
     errors = arrived.uncertainty
     if errors is None:
         return unseen(anchor.auditor), None
@@ -250,68 +230,6 @@ def _informed(fit: ConvexFit) -> int:
     return int((fit.hessian.diagonal() > 2.0 * fit.weight).sum())
 
 
-def _widened(
-    solved: Solved, anchor: Anchor, loss: Loss, settings: StepSettings, seed: int
-) -> tuple[Solved, Evidence, str, _Look | None]:
-    """Add the features that the drift needs, after a large step only what predicts new rows better.
-
-    If the auditor was shown the fit returned, the last value is what it has seen.
-    """
-    psi = anchor.psi
-    seen: _Look | None = None
-    if isinstance(psi, LogLinear):
-        solved = choose_offset(solved, psi, loss, settings)
-    wider, evidence, note = _adapt(solved, anchor, loss, settings, seed)
-    if not isinstance(psi, LogLinear):
-        return wider, evidence, note, None
-    best, won, asked = compete(solved, wider, psi, loss, settings, seed)
-    if not asked and anchor.auditor is not None and not anchor.auditor.since:
-        seen = _looked(anchor, anchor.auditor, wider)
-        if seen[0].since or _is_off(wider):
-            best, won, _ = compete(solved, wider, psi, loss, settings, seed, missed=True)
-    if best is wider:
-        return wider, evidence, note, seen
-    start = _evidence(anchor, solved.problem)
-    past = None if anchor.uncertainty is None else anchor.uncertainty.score
-    tried = note.replace("added", "tried")
-    return best, _propose(best, start, past, seed).evidence, "; ".join(filter(None, [tried, won])), None
-
-
-def _evidence(anchor: Anchor, problem: Problem) -> Evidence:
-    """Return the evidence so far, or where it begins: at the original, or with features that have been replaced."""
-    return start_evidence(problem.z_num, original=problem.first) if anchor.evidence is None else anchor.evidence
-
-
-def _adapt(
-    solved: Solved, anchor: Anchor, loss: Loss, settings: StepSettings, seed: int
-) -> tuple[Solved, Evidence, str]:
-    """Add the features that the fit's scores call for and fit again, until they call for none."""
-    evidence = _evidence(anchor, solved.problem)
-    past = None if anchor.uncertainty is None else anchor.uncertainty.score
-    notes: list[str] = []
-    for attempt in range(_ROUNDS):
-        proposal = _propose(solved, evidence, past, seed + attempt)
-        if not proposal.reason:
-            return solved, proposal.evidence, "; ".join(notes)
-        if proposal.forget:
-            evidence = proposal.evidence
-        notes.append(f"added {proposal.reason}")
-        problem = solved.problem
-        others: tuple[Learned, ...] = ()
-        if len(proposal.curves):
-            others = (Learned(Monomials(proposal.curves), proposal.evidence.shift, proposal.evidence.rate),)
-        wider = problem.features.extend(
-            problem.z_num,
-            pairs=proposal.pairs,
-            weight=proposal.weight,
-            bias=proposal.bias,
-            others=others,
-            also=problem.z_den,
-        )
-        solved = solve(problem._replace(features=wider), loss, settings)
-    return solved, _propose(solved, evidence, past, seed).evidence, "; ".join(notes)
-
-
 def _recall(
     anchor: Anchor, problem: Problem, solved: Solved, evidence: Evidence, settings: StepSettings
 ) -> tuple[Anchor, Problem, int]:
@@ -326,23 +244,6 @@ def _recall(
         return anchor, problem, features.size - problem.features.size
     assert isinstance(found.psi, LogLinear)
     return found, problem._replace(before=features, coef=found.psi.coef), 0
-
-
-def _propose(solved: Solved, evidence: Evidence, past: Floats | None, seed: int) -> Proposal:
-    """Test candidates by scores that are summed over copies of a row."""
-    problem, fit = solved.problem, solved.fit
-    num, den = problem.rows_num, problem.rows_den
-    return propose(
-        evidence,
-        num.distinct(solved.num),
-        den.distinct(solved.den),
-        num.merged(fit.score_num),
-        den.merged(fit.score_den),
-        None if past is None else num.merged(past),
-        rows=problem.rows,
-        times=(num.time, den.time),
-        seed=seed,
-    )
 
 
 def _lbfgs_step(anchor: Anchor, window: Floats, problem: Problem, settings: StepSettings) -> Step:
