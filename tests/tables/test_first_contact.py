@@ -167,7 +167,7 @@ def test_a_column_that_was_empty_and_is_filled_is_certain_drift(rng):
     encoder = TableEncoder.fit(pa.table({"e": pa.nulls(N, pa.float64()), "x": x}))
     encoder = TableEncoder.from_dict(encoder.to_dict())
     (evidence,) = encoder.transform(pa.table({"e": x, "x": x})).evidence
-    assert (evidence.column, evidence.event) == ("e", "100% of its rows hold a value, at first none did")
+    assert (evidence.column, evidence.event) == ("e", "100% of its rows hold a value, at first 0%")
     one = pa.array([1.0] + [None] * (N - 1))
     found = encoder.transform(pa.table({"e": one, "x": x}))
     assert found.evidence == ()
@@ -179,3 +179,28 @@ def test_the_index_that_pandas_writes_is_left_out(rng):
     table = pa.table({"x": rng.normal(size=N), name: rng.permutation(N)})
     assert TableEncoder.fit(table).skipped == {name: "the index of a pandas frame"}
     assert name in TableEncoder.fit(table, numeric=[name]).names
+
+
+def test_a_column_left_out_that_goes_missing_is_certain_drift(rng):
+    x, ids = rng.normal(size=N), [f"id {k}" for k in range(N)]
+    encoder = TableEncoder.fit(pa.table({"id": ids, "x": x}))
+    encoder = TableEncoder.from_dict(encoder.to_dict())
+    (evidence,) = encoder.transform(pa.table({"id": pa.nulls(N, pa.string()), "x": x})).evidence
+    assert (evidence.column, evidence.event) == ("id", "0% of its rows hold a value, at first 100%")
+    later = pa.table({"id": [f"id {k + N}" for k in range(N)], "x": x})
+    assert encoder.transform(later).evidence == ()
+    assert TableEncoder.fit(later, drop=["id"]).transform(pa.table({"x": x})).evidence == ()
+
+
+@pytest.mark.parametrize("write", ["${:.2f}", "{:,.0f}", "{:.2f} €", "{:.1f} %"])
+def test_numbers_in_disguise_are_recognised(rng, write):
+    values = [write.format(value) for value in 1000.0 + 1e5 * rng.random(N)]
+    why = TableEncoder.fit(pa.table({"price": values, "x": rng.normal(size=N)})).skipped["price"]
+    assert "numbers with signs or separators" in why
+
+
+def test_words_are_not_taken_for_numbers(rng):
+    words = [f"order {k}" for k in range(N)]
+    why = TableEncoder.fit(pa.table({"text": words, "x": rng.normal(size=N)})).skipped["text"]
+    assert why.startswith("text or identifiers")
+    assert "numbers" not in why

@@ -24,7 +24,6 @@ from driftline.tables._cells import (
     counted,
     example,
     family_of,
-    filled,
     guarded,
     pa,
     percent,
@@ -34,7 +33,7 @@ from driftline.tables._choices import ColumnChoices, left_out
 from driftline.tables._columns import BooleanColumn, Column, DatetimeColumn, is_text
 from driftline.tables._counters import CounterColumn
 from driftline.tables._evidence import Evidence, closer
-from driftline.tables._freezing import fall_of, frozen
+from driftline.tables._freezing import fall_of, frozen, values_held
 from driftline.tables._kinds import COUNTER, EMPTY, unreadable
 from driftline.tables._numeric import NumericColumn
 from driftline.tables._rows import Rows
@@ -84,6 +83,7 @@ class TableEncoder:
         untyped: whether text in tables may stand for other types too, as in CSV files.
         counters: columns that were left out as clocks or counters, to be looked at in case they fall.
         rows: number of rows in the first window.
+        held: number of these that held a value, by column that was left out though nobody asked for it.
         notes: what there was to say about the first window; neither stored nor compared.
 
     >>> table = pa.table({"age": [20.0, 30.0, None, 40.0] * 10, "colour": ["red", "blue", "red", "red"] * 10})
@@ -105,6 +105,7 @@ class TableEncoder:
     untyped: bool = False
     counters: tuple[CounterColumn, ...] = ()
     rows: int = 0
+    held: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
@@ -153,7 +154,8 @@ class TableEncoder:
         # wherever they come up later
         reasons |= {name: "dropped, not in the first window" for name in choices.drop if name not in reasons}
         chosen = bool(choices.columns)
-        return cls(kept, reasons, schema, chosen, rows.untyped, counters, rows.table.num_rows, notes)
+        held = values_held(rows, [name for name, left in skipped.items() if not left.asked and left.why != COUNTER])
+        return cls(kept, reasons, schema, chosen, rows.untyped, counters, rows.table.num_rows, held, notes)
 
     @property
     def names(self) -> list[str]:
@@ -195,7 +197,7 @@ class TableEncoder:
         column_names(rows.table)  # a name that occurs twice is an error
         rows = rows.completed(column.name for column in self.columns)
         present = set(rows.table.column_names)
-        remarks, certain = self._filled(rows.table, present)
+        remarks, certain = self._left_out(rows)
         notes = self._check_columns(rows) + remarks
         out = np.zeros((rows.table.num_rows, sum(map(len, self._labels))))
         found: dict[str, dict[str, Any]] = {}
@@ -243,18 +245,17 @@ class TableEncoder:
         shown = example(counted(labels.take(pa.array(bad.at))))
         return f"{column.name}: {len(bad.at)} {what} not {column.holds}{shown}; counted as missing"
 
-    def _filled(self, table: Any, present: set[str]) -> tuple[list[str], list[Evidence]]:
-        """Note columns that were left out because they were empty at first, and now hold values: that is certain."""
+    def _left_out(self, rows: Rows) -> tuple[list[str], list[Evidence]]:
+        """Look at columns that are not watched: whether they hold values as often as at first is certain."""
         notes, evidence = [], []
-        for name in (n for n, why in self.skipped.items() if why in EMPTY and n in present):
-            rows = guarded(name, lambda name=name: filled(column_of(table, name)))
-            if rows:
-                have = "row has" if rows == 1 else "rows have"
-                notes.append(f"{name}: had {self.skipped[name]} and is not watched; {rows} {have} one now")
-                share = rows / table.num_rows
-                moved = closer([0.0, 1.0], self.rows, [share, 1.0 - share], table.num_rows)
-                if moved is not None:
-                    evidence.append(Evidence(name, f"{share:.0%} of its rows hold a value, at first none did", *moved))
+        for name, count in values_held(rows, [name for name in self.held if name in rows.table.column_names]).items():
+            if count and self.skipped[name] in EMPTY:
+                have = "row has" if count == 1 else "rows have"
+                notes.append(f"{name}: had {self.skipped[name]} and is not watched; {count} {have} one now")
+            then, now = self.held[name] / max(1, self.rows), count / max(1, rows.table.num_rows)
+            moved = closer([then, 1.0 - then], self.rows, [now, 1.0 - now], rows.table.num_rows)
+            if moved is not None:
+                evidence.append(Evidence(name, f"{now:.0%} of its rows hold a value, at first {then:.0%}", *moved))
         return notes, evidence
 
     def _check_columns(self, rows: Rows) -> list[str]:
@@ -324,12 +325,13 @@ class TableEncoder:
             "counters": [column.to_dict() for column in self.counters],
             "skipped": dict(self.skipped),
             "rows": self.rows,
+            "held": dict(self.held),
         }
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
         """Restore an encoder from its dictionary; anything else raises :class:`~driftline.tables.TableError`."""
-        known = ("format", "version", "schema", "chosen", "untyped", "columns", "counters", "skipped", "rows")
+        known = ("format", "version", "schema", "chosen", "untyped", "columns", "counters", "skipped", "rows", "held")
         if not isinstance(data, Mapping) or set(data) != set(known) or data["format"] != _FORMAT:
             raise TableError("not a driftline table encoder")
         if data["version"] != _VERSION:
@@ -341,6 +343,11 @@ class TableEncoder:
             raise TableError(f"the encoder's rows={rows!r} are not a number of rows")
         if not isinstance(skipped, Mapping) or not all(is_text(x) for pair in skipped.items() for x in pair):
             raise TableError("the encoder's skipped columns are not names with reasons")
+        held = data["held"]
+        if not isinstance(held, Mapping) or not all(
+            n in skipped and type(c) is int and c >= 0 for n, c in held.items()
+        ):
+            raise TableError("the encoder's numbers of values are not those of columns that it leaves out")
         if data["schema"] not in ("strict", "lenient"):
             raise TableError(f"schema={data['schema']!r} is unknown")
         if not all(isinstance(data[flag], bool) for flag in ("chosen", "untyped")):
@@ -352,7 +359,7 @@ class TableEncoder:
         left = tuple(CounterColumn.from_dict(part) for part in counters)
         if any(skipped.get(column.name) != COUNTER for column in left):
             raise TableError("the encoder's counters are not those that it leaves out")
-        return cls(made, dict(skipped), data["schema"], data["chosen"], data["untyped"], left, rows)
+        return cls(made, dict(skipped), data["schema"], data["chosen"], data["untyped"], left, rows, dict(held))
 
 
 def _are_columns(parts: Any) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from driftline._errors import Message, Option
 from driftline.tables._categories import CategoricalColumn
-from driftline.tables._cells import TableError, column_of, family_of, guarded
+from driftline.tables._cells import TableError, column_of, family_of, filled, guarded
 from driftline.tables._choices import ColumnChoices, LeftOut
 from driftline.tables._columns import Column, DatetimeColumn
 from driftline.tables._counters import CounterColumn
@@ -14,7 +15,7 @@ from driftline.tables._evidence import Evidence
 from driftline.tables._kinds import COUNTER, freeze
 from driftline.tables._rows import Rows
 
-__all__ = ["fall_of", "frozen"]
+__all__ = ["fall_of", "frozen", "values_held"]
 
 _SHOWN = 5  # most names in a message
 _ROWS_PER_COLUMN = 20  # rows for each encoded column, before categories get more columns than the usual ones
@@ -71,3 +72,14 @@ def fall_of(rows: Rows, counter: CounterColumn) -> tuple[list[str], Evidence | N
         return [f"{counter.name}: taken for a clock or counter and left out, now holds {held} values"], None
     fall = counter.fall(counter.parse(cells, family).values)
     return ([], None) if fall is None else ([fall.remark], fall.evidence)
+
+
+def values_held(rows: Rows, names: Iterable[str]) -> dict[str, int]:
+    """Return the number of rows that hold a value, by column; columns that Arrow does not open are left out."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = guarded(name, lambda name=name: filled(column_of(rows.table, name)))
+        except TableError:
+            continue
+    return found

@@ -43,6 +43,7 @@ _FEW_ROWS = 20  # with fewer rows, any number of distinct values may be chance
 _CLOCK = 10  # least number of rises of a clock or counter
 _LONG = 5  # or least number of rows that each of its values lasts
 _ZEROS = r"^[+-]?0\d"
+_DRESSED = r"^\s*[^\w\s]?\s*[-+(]?\s*[^\w\s]?\s*\d[\d.,'\s]*\)?\s*[^\w\s]?\s*$"  # $12.30, 1,234, 3,14 €, 12 %
 _INDEX = r"__index_level_\d+__"  # name under which pandas writes an index without one
 COUNTER = "a clock or counter: it never falls in the first window"
 _ADVICE = {  # the same for a column that was named, in an error
@@ -181,6 +182,8 @@ def _categorical(
         if read.bad is not None and len(read.bad.at) < 0.5 * rows:
             wrong = example(counted(labels.take(pa.array(read.bad.at))))
             hint = f", numbers but for {len(read.bad.at)} rows{wrong} (null_values may say what stands for missing)"
+        elif _are_dressed(labels):
+            hint = ", most of them numbers with signs or separators such as $ or , (write plain numbers to watch them)"
         return LeftOut(f"text or identifiers, {many}{hint}", "categorical")
     if room is not None and made.lumped and not made.watchable:
         return LeftOut(f"categories of which none is frequent, {many}", "categorical")
@@ -215,3 +218,9 @@ def _only_rises(values: Floats) -> bool:
     rises = np.flatnonzero(before < after)
     runs = np.diff(np.concatenate([[-1], rises, [len(values) - 1]]))
     return bool(len(rises) >= _CLOCK or (len(runs) > 2 and runs.min() >= _LONG))
+
+
+def _are_dressed(labels: Any) -> bool:
+    """Say whether most values look like numbers with a currency, a percent sign or separators."""
+    alike = pc.match_substring_regex(labels.drop_null(), _DRESSED)
+    return len(alike) > 0 and (pc.sum(alike).as_py() or 0) > 0.5 * len(alike)
