@@ -40,7 +40,7 @@ from driftline.tables._rows import Rows
 
 __all__ = ["Encoded", "TableEncoder", "TableError"]
 
-_FORMAT, _VERSION = "driftline-table", 2
+_FORMAT, _VERSION = "driftline-table", 3
 _KINDS: dict[str, type[Column]] = {
     kind.kind: kind for kind in (NumericColumn, CategoricalColumn, BooleanColumn, DatetimeColumn)
 }
