@@ -52,6 +52,7 @@ def test_run_length_is_as_promised(dof, shared, persistence):
     assert np.median(lengths) > 0.4 * 20  # 0.69 if geometric: the mean must not rest on a few lucky originals
 
 
+@pytest.mark.slow
 def test_a_tolerance_is_kept_at_its_edge_and_found_beyond():
     policy = AlarmPolicy(tolerance=0.05, run_length=20)
     edge = run_lengths(100, policy, dof=10.0, shared=0.2, drift=0.05, most=400)

@@ -218,6 +218,7 @@ def test_command_runs_resumes_and_writes_everything(tmp_path):
     assert json.loads((folder / "args.json").read_text())["means"] == 3
 
 
+@pytest.mark.slow
 def test_a_failing_unit_is_named_and_the_others_are_kept(tmp_path):
     """With a hundred rows KLIEP has no minimum two standard deviations away: those fits fail, the limit's do not."""
     command = variance_in(tmp_path, "--means 2 --replicates 100 --rows 100")

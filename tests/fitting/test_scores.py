@@ -177,6 +177,7 @@ def test_a_shift_is_the_same_log_ratio_with_and_without_maps():
     assert np.abs(error - error.mean()).mean() < 0.08
 
 
+@pytest.mark.slow
 def test_a_column_that_others_determine_has_no_density_in_any_coordinates():
     """Shares of a whole: with a curve in place of one of them, the plane they lie in is bent, but still a plane."""
     for seed in range(3):

@@ -148,7 +148,7 @@ def test_unequal_windows(rng):
     assert fourfold - first == pytest.approx(4.0 * (whole - first))
 
 
-@pytest.mark.parametrize(("n", "m"), [(1500, 1500), (3000, 1000)])
+@pytest.mark.parametrize(("n", "m"), [pytest.param(1500, 1500, marks=pytest.mark.slow), (3000, 1000)])
 def test_replicated_fits_spread_as_the_theory_says(n, m):
     first = np.diag([1.0, 0.5])
     theory = first + n / m * (gaussian_mean_shift(0.5) - first)

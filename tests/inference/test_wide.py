@@ -39,7 +39,7 @@ def stream(seed, steps, *, rows=600, columns=100, shift=0.0, moved=5, factor=1.0
     return list(out)
 
 
-@pytest.mark.parametrize("steps", [1, 4])
+@pytest.mark.parametrize("steps", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_without_drift_it_reads_nothing_after_any_number_of_steps(steps):
     for kind in ("reverse_kl", "kl"):
         found = [wide_divergence(*follow(stream(s, steps)), kind, 0.95) for s in range(20)]
@@ -49,7 +49,7 @@ def test_without_drift_it_reads_nothing_after_any_number_of_steps(steps):
         assert sum(e.low <= 0.0 for e in found) >= 16
 
 
-@pytest.mark.parametrize("steps", [1, 4])
+@pytest.mark.parametrize("steps", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_shift_of_means_has_its_closed_form(steps):
     truth = 0.5 * 5 * 0.6**2
     for kind in ("reverse_kl", "kl"):

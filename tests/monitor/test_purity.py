@@ -52,6 +52,7 @@ def in_turn(streams):
 
 
 @pytest.mark.networks
+@pytest.mark.slow
 def test_networks_in_threads_are_those_of_another_process():
     import torch
 
