@@ -79,8 +79,8 @@ def _converted(frame: Any, name: str) -> pa.Table:
 
 def _with_names(frame: Any, name: str) -> Any:
     """Return a frame whose columns are named by text, each by another; pandas takes anything for a name."""
-    given = getattr(frame, "columns", None)
-    if not hasattr(frame, "set_axis") or given is None:
+    given = frame.columns if hasattr(frame, "set_axis") else None  # asking others may cost a look at all rows
+    if given is None:
         return frame
     names = [str(column) for column in given]
     if not names:
