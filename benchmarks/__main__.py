@@ -2,7 +2,8 @@
 
 ``python -m benchmarks speed cost --against COMMIT`` compares this version with the one of a commit.
 ``python -m benchmarks smooth [--replicates 100] [--first-seed 1000]`` runs all ``smooth-`` ones, ``foreign`` those of
-the streams that are for reports alone, ``wide`` those with few rows for their features.
+the streams that are for reports alone, ``wide`` those with few rows for their features. ``--resume FILE`` goes on where
+a long run was interrupted; several processes may each take some of the names, with files of their own.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from benchmarks import (
     theory,
     wide,
 )
-from benchmarks.results import Result, markdown, numbers, table
+from benchmarks.public import TABLES
+from benchmarks.results import Kept, Result, markdown, numbers, table
 from driftline import UntrustedEstimateWarning
 
 BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
@@ -46,9 +48,11 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "quiet-tables": breaks.quiet,
     "corollary": theory.corollary,
     "alarms": alarms.run,
-    "auditor": honesty.auditor,
-    "untidy": honesty.run_lengths,
-    "hold-or-doubt": hold_or_doubt.run,
+    **{f"auditor-{name}": partial(honesty.auditor, name) for name in honesty.RIGHT},
+    "auditor-bent": honesty.bent,
+    **{f"untidy-{case.key}": partial(honesty.run_length, case) for case in honesty.UNTIDY},
+    **{f"hold-or-doubt-{table}": partial(hold_or_doubt.run, table) for table in TABLES},
+    "hold-or-doubt-quiet": hold_or_doubt.quiet,
     "steps": speed.steps,
     "error-bars": speed.error_bars,
     "honesty-cost": honesty_cost.run,
@@ -63,6 +67,8 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
 }
 
 
+_LONG_GROUPS = ("auditor", "untidy", "hold-or-doubt")
+
 SMOOTH = {case.name: case for case in [*smooth.CASES, *smooth.FOREIGN]}
 """Cases that take ``--first-seed`` and ``--replicates``."""
 
@@ -70,10 +76,11 @@ GROUPS = {
     "smooth": [case.name for case in smooth.CASES],
     "foreign": [case.name for case in smooth.FOREIGN],
     "wide": [case.name for case in wide.CASES],
+    **{group: [name for name in BENCHMARKS if name.startswith(f"{group}-")] for group in _LONG_GROUPS},
 }
 """Names that stand for several; ``foreign`` runs only if it is named."""
 
-LONG = ("auditor", "features-cost", "hold-or-doubt", "untidy")
+LONG = (*_LONG_GROUPS, "features-cost")
 """Benchmarks that run only when they are named: they take half an hour, or read public tables."""
 
 AGAINST = list(against.PARTS)
@@ -83,7 +90,8 @@ AGAINST = list(against.PARTS)
 def main() -> None:
     parser = _parser()
     args = parser.parse_args()
-    usual = [*(name for name in BENCHMARKS if name not in LONG), "smooth"]
+    long = {name for given in LONG for name in GROUPS.get(given, [given])}
+    usual = [*(name for name in BENCHMARKS if name not in long), "smooth"]
     chosen = [name for given in args.names or usual for name in GROUPS.get(given, [given])]
     unknown = [name for name in chosen if name not in [*BENCHMARKS, *SMOOTH, *AGAINST]]
     if unknown:
@@ -95,16 +103,18 @@ def main() -> None:
         )
     # far away on purpose: doubts are expected, and numbers say by how much estimates are off
     warnings.filterwarnings("ignore", category=UntrustedEstimateWarning)
-    results: list[Result] = []
+    kept = Kept.read(args.resume)
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("benchmarks", total=len(chosen))
         table_of = _runs(args, partial(_say, progress, task))
         for name in chosen:
             progress.update(task, description=name)
-            for result in table_of[name](args.seeds):
-                results.append(result)
-                _write(results, args)
+            if name not in kept.found:
+                kept.add(name, list(table_of[name](args.seeds)))
             progress.advance(task)
+            _write([result for done in chosen for result in kept.found.get(done, [])], args)
+    results = [result for name in chosen for result in kept.found[name]]
+    results += hold_or_doubt.summary(results)
     if args.markdown or any(name in AGAINST for name in chosen):
         print(markdown(results))
     else:
@@ -127,6 +137,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--first-seed", type=int, default=0, help="first seed of smooth; 1000 to tune (default: 0)")
     parser.add_argument("--replicates", type=int, default=0, help="seeds for the coverage of smooth (default: none)")
     parser.add_argument("--json", type=Path, help="file to write the numbers to as well")
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE", help="keep what each NAME has found here, and run only those not in it"
+    )
     parser.add_argument("--keep", type=Path, help="file to write them to as first_edition.json has them")
     parser.add_argument("--markdown", action="store_true", help="print the table in Markdown")
     which = " and ".join(AGAINST)

@@ -10,14 +10,15 @@ nowhere. Seeds begin at 700,000, unused while the method was built.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from benchmarks.public import Regimes, regimes
+from benchmarks.public import TABLES, Regimes, regimes
 from benchmarks.results import INF, Bar, Result
 from benchmarks.tables import Floats
 from driftline import ContinualDensityRatio, DensityRatio
@@ -31,6 +32,9 @@ QUIET_SEEDS = 2  # of each pool
 _SHARES = (0.25, 0.5, 0.75, 1.0)  # of the new regime, on the slow way
 _FOLDS = 4
 _UNSEEN = 30.0  # rows; log-odds are clipped to where a row that was not seen changes little
+
+_VERDICT = ": 1 holds, 2 doubts, 0 neither"
+_MIXTURES, _BEYOND = ": lows of mixtures", ": lows of mixtures beyond the limit"
 
 AT_ONCE, BREAK, SLOW, MONTHS = "at once", "break", "slowly", "by way of the months between"
 
@@ -63,39 +67,41 @@ class Seen(NamedTuple):
         return not self.doubts and self.estimate.high >= self.bound.value - self.bound.error
 
 
-def run(seeds: int) -> Iterator[Result]:
-    """Measure the shares of estimates that hold, that doubt, and that do neither; then quiet pools."""
-    found: list[Seen] = []
-    for case in regimes():
+def run(table: str, seeds: int) -> Iterator[Result]:
+    """Measure each way of a table: value over bound, and whether the estimate holds, doubts, or does neither."""
+    mixtures = beyond = 0
+    for case in regimes(table):
         for seed in range(FIRST_SEED, FIRST_SEED + SEEDS):
             seen = list(looks(case, seed))
-            found += seen
             yield Result(f"{case.name}: bound, nats", seed, seen[0].bound.value, None)
             for look in seen:
                 what = f"{case.name}, {look.way}"
                 yield Result(f"{what}: value / bound", seed, look.estimate.value / look.bound.value, None)
-                yield Result(f"{what}: 1 holds, 2 doubts, 0 neither", seed, float(_verdict(look)), None)
-    yield from _shares("static", [look for look in found if look.way == AT_ONCE])
-    yield from _shares("continual", [look for look in found if look.way != AT_ONCE])
-    mixtures = sum(look.mixtures for look in found)
-    beyond = sum(look.above for look in found)
-    yield Result(f"hold or doubt, {mixtures} lows of mixtures: share beyond the limit", -1, beyond / mixtures, 0.05)
-    yield from _quiet()
+                yield Result(f"{what}{_VERDICT}", seed, float(_verdict(look)), None)
+                mixtures, beyond = mixtures + look.mixtures, beyond + look.above
+    yield Result(f"{table}{_MIXTURES}", -1, float(mixtures), None)
+    yield Result(f"{table}{_BEYOND}", -1, float(beyond), None)
+
+
+def summary(results: Sequence[Result]) -> Iterator[Result]:
+    """Return the shares of estimates that hold and that doubt over all tables, from what :func:`run` has found."""
+    verdicts = [r for r in results if r.what.endswith(_VERDICT)]
+    at_once = [r.what.endswith(f"{AT_ONCE}{_VERDICT}") for r in verdicts]
+    for name, static in (("static", True), ("continual", False)):
+        found = np.array([r.value for r, here in zip(verdicts, at_once, strict=True) if here is static])
+        if len(found):
+            what = f"hold or doubt, {name}, {len(found)} estimates"
+            yield Result(f"{what}: share that holds", -1, float((found == 1).mean()), None)
+            yield Result(f"{what}: share that doubts", -1, float((found == 2).mean()), None)
+            yield Result(f"{what}: share that holds or doubts", -1, float((found > 0).mean()), (0.9, INF))
+    mixtures, beyond = (sum(r.value for r in results if r.what.endswith(end)) for end in (_MIXTURES, _BEYOND))
+    if mixtures:
+        what = f"hold or doubt, {mixtures:.0f} lows of mixtures: share beyond the limit"
+        yield Result(what, -1, beyond / mixtures, 0.05)
 
 
 def _verdict(look: Seen) -> int:
     return 2 if look.doubts else int(look.holds)
-
-
-def _shares(name: str, looks: list[Seen]) -> Iterator[Result]:
-    what, holds, doubts = f"hold or doubt, {name}, {len(looks)} estimates", _share(looks, 1), _share(looks, 2)
-    yield Result(f"{what}: share that holds", -1, holds, None)
-    yield Result(f"{what}: share that doubts", -1, doubts, None)
-    yield Result(f"{what}: share that holds or doubts", -1, holds + doubts, (0.9, INF))
-
-
-def _share(looks: list[Seen], verdict: int) -> float:
-    return float(np.mean([_verdict(look) == verdict for look in looks]))
 
 
 def looks(case: Regimes, seed: int) -> Iterator[Seen]:
@@ -156,11 +162,11 @@ def _followed(windows: list[Floats], seed: int) -> ContinualDensityRatio:
     return estimator
 
 
-def _quiet() -> Iterator[Result]:
+def quiet(seeds: int) -> Iterator[Result]:
     """Draw all windows from one pool: the truth is 0."""
     lows: dict[str, list[bool]] = {"static": [], "continual": []}
     doubts: dict[str, list[bool]] = {"static": [], "continual": []}
-    for case in regimes():
+    for case in chain.from_iterable(map(regimes, TABLES)):
         if len(case.pools) > 2:
             continue  # too few rows for windows of the same
         for seed in range(FIRST_SEED, FIRST_SEED + QUIET_SEEDS):

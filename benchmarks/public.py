@@ -38,11 +38,12 @@ class Regimes:
     held: int
 
 
-def regimes() -> Iterator[Regimes]:
-    """Yield all of them, fixed before any estimate was seen."""
-    yield from _electricity()
-    yield from _flights()
-    yield from _weather()
+TABLES = ("electricity", "flights", "weather")
+
+
+def regimes(table: str) -> Iterator[Regimes]:
+    """Yield those of one of the tables, fixed before any estimate was seen."""
+    yield from {"electricity": _electricity, "flights": _flights, "weather": _weather}[table]()
 
 
 @lru_cache

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
@@ -20,6 +22,34 @@ class Result(NamedTuple):
     value: float
     bar: Bar
     first: float | None = None
+
+
+class Kept:
+    """What benchmarks have found, by name, kept in a file so that a long run can go on where it was interrupted."""
+
+    def __init__(self, path: Path | None, found: dict[str, list[Result]]) -> None:
+        self.path, self.found = path, found
+
+    @classmethod
+    def read(cls, path: Path | None) -> Kept:
+        """Read the file, if there is one; without a path, nothing is kept."""
+        if path is None or not path.exists():
+            return cls(path, {})
+        found = json.loads(path.read_text())
+        return cls(path, {name: [_result(parts) for parts in rows] for name, rows in found.items()})
+
+    def add(self, name: str, results: list[Result]) -> None:
+        """Add what a benchmark has found, and write the file anew."""
+        self.found[name] = results
+        if self.path is not None:
+            beside = self.path.with_name(f"{self.path.name}.new")
+            beside.write_text(json.dumps(self.found, indent=1))  # named tuples are lists there
+            beside.replace(self.path)
+
+
+def _result(parts: list[Any]) -> Result:
+    what, seed, value, bar, first = parts
+    return Result(what, seed, value, tuple(bar) if isinstance(bar, list) else bar, first)
 
 
 def _meets(value: float, bar: float | tuple[float, float]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks import child, scaling
-from benchmarks.results import INF, Result, markdown, numbers
+from benchmarks.results import INF, Kept, Result, markdown, numbers
 from benchmarks.versions import CHILD, Version
 
 
@@ -42,6 +42,25 @@ def test_kept_numbers_are_valid_json():
     """JSON has no nan; four digits are more than any bar needs."""
     kept = numbers([Result("kl", 0, 1.23456789, None), Result("kl", 1, INF, None), Result("mae", 0, 1e-7, None)])
     assert kept == {"kl": [1.235, None], "mae": [1e-7]}
+
+
+def test_a_run_goes_on_where_it_was_interrupted(tmp_path):
+    path = tmp_path / "found.json"
+    found = [Result("kl", 0, 1.5, (0.5, INF), 2.0), Result("kl", 1, INF, 0.1), Result("mae", -1, 0.2, None)]
+    Kept.read(path).add("first", found)
+    again = Kept.read(path)
+    assert again.found == {"first": found}
+    again.add("second", [])
+    assert list(Kept.read(path).found) == ["first", "second"]
+    assert Kept.read(None).found == {}
+
+
+def test_long_benchmarks_run_only_if_they_are_named():
+    from benchmarks.__main__ import BENCHMARKS, GROUPS, LONG
+
+    parts = [name for group in LONG for name in GROUPS.get(group, [group])]
+    assert set(parts) <= set(BENCHMARKS)
+    assert {"untidy-rare", "auditor-bent", "hold-or-doubt-flights", "hold-or-doubt-quiet"} <= set(parts)
 
 
 def test_crossing_of_power_laws_is_where_they_meet():

@@ -9,6 +9,7 @@ pytest.importorskip("pyarrow")
 
 from benchmarks import hold_or_doubt
 from benchmarks.hold_or_doubt import Bound, Seen, donsker_varadhan
+from benchmarks.results import Result
 from driftline.inference import Doubt, DoubtCode, Estimate
 
 
@@ -42,3 +43,19 @@ def test_an_open_interval_is_a_doubt_and_does_not_count_as_one_that_holds():
     assert verdict(Estimate(0.7, 0.05, 0.6, math.inf, 0.95, lower_bound=True)) == 2
     doubt = Doubt(DoubtCode.WEAK_STEP, "this step could not be measured")
     assert verdict(Estimate(1.2, 0.05, 1.1, 1.3, 0.95, doubts=(doubt,))) == 2
+
+
+def test_shares_are_taken_over_all_tables():
+    def verdict(way, value, seed=0):
+        return Result(f"table, {way}{hold_or_doubt._VERDICT}", seed, value, None)
+
+    results = [verdict("at once", 1.0), verdict("at once", 2.0, 1), verdict("slowly", 0.0), verdict("break", 2.0)]
+    results += [
+        Result(f"table{end}", -1, n, None) for end, n in ((": lows of mixtures", 8.0), (hold_or_doubt._BEYOND, 2))
+    ]
+    found = {r.what: r.value for r in hold_or_doubt.summary(results)}
+    assert found["hold or doubt, static, 2 estimates: share that holds"] == 0.5
+    assert found["hold or doubt, static, 2 estimates: share that holds or doubts"] == 1.0
+    assert found["hold or doubt, continual, 2 estimates: share that holds or doubts"] == 0.5
+    assert found["hold or doubt, 8 lows of mixtures: share beyond the limit"] == 0.25
+    assert list(hold_or_doubt.summary([])) == []
