@@ -252,8 +252,14 @@ class LogLinearDesign:
         return np.asarray(((values / size).astype(np.float32) @ self.single).astype(np.float64) * size)
 
     def gram(self, weights: Floats) -> Floats:
-        """Return the weighted sum of outer products of the rows."""
-        return gram_of(self.single, weights)
+        """Return the weighted sum of outer products of the rows; with one weight for all of them, made once."""
+        first = float(weights[0]) if len(weights) else 0.0
+        return self._plain * first if first > 0.0 and (weights == first).all() else gram_of(self.single, weights)
+
+    @cached_property
+    def _plain(self) -> Floats:
+        """The sum of outer products of the rows: every fit starts with it, and a window is in two of them."""
+        return gram_of(self.single, np.ones(self.shape[0]))
 
     def sums(self, values: Floats, size: int) -> Floats:
         """Return sums over blocks of rows."""
@@ -284,6 +290,7 @@ class LogLinearDesign:
             if made in self.__dict__:
                 out.__dict__[made] = np.ascontiguousarray(self.__dict__[made][rows])
         out._thinned = {}
+        out.__dict__.pop("_plain", None)
         return out
 
     def take(self, start: int, stop: int, every: int) -> Floats:

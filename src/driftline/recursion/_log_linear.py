@@ -109,7 +109,7 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     elif isinstance(anchor.psi, Stacked) and anchor.uncertainty is not None:
         past, before = _carried(anchor, num)
     events = rare_events(features, num.z, den.z)
-    uncertainty = inference.advance(past, before, num, den, fit, rows_num, rows_den, events)
+    uncertainty = inference.advance(past, before, num, den, fit, rows_num, rows_den, events, same=num is anchor.design)
     fit = fit._replace(info=fit.info._replace(held_out=fit.info.loss + inference.optimism(uncertainty)))
     coef = fit.coef[:-1].copy()
     coef[at] += problem.coef
