@@ -121,7 +121,8 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     if anchor.auditor is not None:
         joined = features.size > size and not problem.first
         auditor, values = _audited(anchor, arrived, solved, joined, seen)
-        if approximates(solved.problem) > rough or is_off(solved):
+        asked = auditor.since or (seen is not None and not joined)
+        if approximates(solved.problem) > rough or (not asked and is_off(solved)):
             auditor = doubting(auditor)
         arrived = arrived._replace(auditor=auditor, seen=values)
     telescoped = anchor.log_normalizer - float(fit.coef[-1])
