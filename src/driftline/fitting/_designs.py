@@ -213,6 +213,13 @@ class LogLinearDesign:
         out[:, -1] = 1.0
         return out
 
+    @cached_property
+    def top(self) -> Singles:
+        """The largest magnitude of each feature that was learned, (k,)."""
+        learned = sum(other.size for other in self.features.others)
+        values = self.single[:, self.shape[1] - 1 - learned : -1]
+        return np.maximum(values.max(0), -values.min(0))
+
     def dot(self, coef: Floats) -> Floats:
         """Return the matrix times a vector (p,)."""
         features, base, l = self.features, self._base, len(self._place)
@@ -290,7 +297,8 @@ class LogLinearDesign:
             if made in self.__dict__:
                 out.__dict__[made] = np.ascontiguousarray(self.__dict__[made][rows])
         out._thinned = {}
-        out.__dict__.pop("_plain", None)
+        for whole in ("_plain", "top"):
+            out.__dict__.pop(whole, None)
         return out
 
     def take(self, start: int, stop: int, every: int) -> Floats:

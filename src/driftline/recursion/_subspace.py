@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import Features, LogLinearDesign, chunks, gram_of, rows_in_cache
+from driftline.fitting import Features, LogLinearDesign, chunks, gram_of, half_inverse, rows_in_cache
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, coarse
 
 __all__ = [
@@ -200,7 +200,11 @@ def _score_test(
         moments += gram_of(stacked, s * s)
         top = max(float(np.abs(s).max()), 1e-300)
         score += ((s / top).astype(np.float32) @ stacked) * top
-    slope = moments[p:, :p] @ np.linalg.pinv(moments[:p, :p], hermitian=True)
+    half = half_inverse(moments[:p, :p])
+    if half is None:  # collinear features, to the precision of the products
+        slope = moments[p:, :p] @ np.linalg.pinv(moments[:p, :p], hermitian=True)
+    else:
+        slope = (moments[p:, :p] @ half.T) @ half
     outside, score = moments[p:, p:] - slope @ moments[:p, p:], score[p:] - slope @ score[:p]
     values, vectors = np.linalg.eigh(outside)
     keep = values > 1e-3 * moments[p:, p:].diagonal().max()  # the resolution of single-precision products
