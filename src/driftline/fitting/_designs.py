@@ -180,6 +180,7 @@ class LogLinearDesign:
         place[self.order] = np.arange(len(self.order))
         self._place = place[features.linear]  # of each column among the live ones
         self._thinned: dict[int, LogLinearDesign] = {}
+        self._kept: tuple[Floats, Floats] | None = None
 
     @cached_property
     def _extra(self) -> Floats:
@@ -261,7 +262,15 @@ class LogLinearDesign:
     def gram(self, weights: Floats) -> Floats:
         """Return the weighted sum of outer products of the rows; with one weight for all of them, made once."""
         first = float(weights[0]) if len(weights) else 0.0
-        return self._plain * first if first > 0.0 and (weights == first).all() else gram_of(self.single, weights)
+        if first > 0.0 and (weights == first).all():
+            return self._plain * first
+        if self._kept is not None and np.array_equal(self._kept[0], weights):
+            return self._kept[1].copy()
+        return gram_of(self.single, weights)
+
+    def keep(self, weights: Floats, gram: Floats) -> None:
+        """Keep the Gram matrix with these weights, which something else has needed: it will be asked for again."""
+        self._kept = weights, gram
 
     @cached_property
     def _plain(self) -> Floats:
@@ -296,7 +305,7 @@ class LogLinearDesign:
         for made in ("_extra", "single"):  # no need to make these again
             if made in self.__dict__:
                 out.__dict__[made] = np.ascontiguousarray(self.__dict__[made][rows])
-        out._thinned = {}
+        out._thinned, out._kept = {}, None
         for whole in ("_plain", "top"):
             out.__dict__.pop(whole, None)
         return out
