@@ -219,7 +219,7 @@ class LogLinearDesign:
         """The largest magnitude of each feature that was learned, (k,)."""
         learned = sum(other.size for other in self.features.others)
         values = self.single[:, self.shape[1] - 1 - learned : -1]
-        return np.maximum(values.max(0), -values.min(0))
+        return np.asarray(np.maximum(values.max(0), -values.min(0)))
 
     def dot(self, coef: Floats) -> Floats:
         """Return the matrix times a vector (p,)."""
