@@ -43,7 +43,7 @@ class Crossed(NamedTuple):
 class _Problem(NamedTuple):
     """Rows of both windows in bins (N, k), their label (1 in the numerator), weight and offset, (N,) each.
 
-    ``rows`` are the rows to learn from.
+    ``rows`` are the rows to learn from, ``counts`` (s,) their numbers in each bin.
     """
 
     bins: Bins
@@ -52,10 +52,11 @@ class _Problem(NamedTuple):
     weight: Floats
     offset: Floats
     rows: Integers
+    counts: Integers
 
     def part(self, rows: Integers) -> _Problem:
         """Return the problem of learning from some rows."""
-        return self._replace(rows=rows)
+        return self._replace(rows=rows, counts=np.bincount(self.codes[rows].ravel(), minlength=len(self.bins.edge)))
 
 
 class _Tree(NamedTuple):
@@ -146,7 +147,9 @@ def _problem(z_num: Floats, z_den: Floats, offset_num: Floats | None, offset_den
     label = np.repeat([1.0, 0.0], [n, m])
     weight = np.repeat([0.5 * (n + m) / n, 0.5 * (n + m) / m], [n, m])
     offset = [np.zeros(n) if offset_num is None else offset_num, np.zeros(m) if offset_den is None else offset_den]
-    return _Problem(bins, bins.codes(z), label, weight, np.concatenate(offset), np.arange(n + m))
+    codes = bins.codes(z)
+    counts = np.bincount(codes.ravel(), minlength=len(bins.edge))
+    return _Problem(bins, codes, label, weight, np.concatenate(offset), np.arange(n + m), counts)
 
 
 def _folds(sizes: tuple[int, int], seed: int) -> Integers:
@@ -185,13 +188,18 @@ class _Slopes(NamedTuple):
     slope: Floats
     curve: Floats
 
-    def sums(self, rows: Integers, node: Integers, nodes: int, bins: int) -> Floats:
-        """Return the sums of slopes, of curvatures and of rows in each bin of each node, (3, nodes, bins)."""
+    def sums(self, rows: Integers, node: Integers, nodes: int, bins: int, counts: Integers | None = None) -> Floats:
+        """Return the sums of slopes, of curvatures and of rows in each bin of each node, (3, nodes, bins).
+
+        ``counts`` are those of rows, if they are known.
+        """
         codes = self.codes[rows]
         at = (codes + (bins * node)[:, None]).ravel()
-        columns, size = codes.shape[1], nodes * bins
-        parts = (np.repeat(self.slope[rows], columns), np.repeat(self.curve[rows], columns), None)
-        return np.array([np.bincount(at, part, size) for part in parts], dtype=np.float64).reshape(3, nodes, bins)
+        columns, size, out = codes.shape[1], nodes * bins, np.empty((3, nodes * bins))
+        for part, values in zip(out, (self.slope, self.curve), strict=False):
+            part[:] = np.bincount(at, np.repeat(values[rows], columns), size)
+        out[2] = np.bincount(at, minlength=size) if counts is None else counts
+        return out.reshape(3, nodes, bins)
 
 
 class _Level(NamedTuple):
@@ -224,7 +232,7 @@ def _grow(problem: _Problem, score: Floats, *, shared: bool) -> _Tree:
     slopes = _Slopes(problem.codes, slope, problem.weight * chance * (1.0 - chance))
     tree = _Tree(np.zeros(_NODES, dtype=np.int64), np.arange(_NODES), np.zeros(_NODES), np.zeros(_NODES), 0)
     root = np.zeros(1, dtype=np.int64), rows, np.zeros(len(rows), dtype=np.int64)
-    level, size = _Level(*root, slopes.sums(*root[1:], 1, len(bins.edge))), 1
+    level, size = _Level(*root, slopes.sums(*root[1:], 1, len(bins.edge), problem.counts)), 1
     last = _SHARED_DEPTH if shared else _OWN_DEPTH
     for depth in range(1, last + 1):
         choice = _choose(level.sums, bins, shared)
@@ -273,8 +281,10 @@ def _next(level: _Level, choice: _Choice, children: Integers, slopes: _Slopes, b
 def _running(sums: Floats, bins: Bins) -> Floats:
     """Return the sums over a column's bins up to each bin, (3, nodes, bins)."""
     total = np.cumsum(sums, 2)
-    before = np.concatenate([np.zeros((*sums.shape[:2], 1)), total], 2)[:, :, bins.start]
-    return np.asarray(total - before[:, :, bins.column])
+    before = np.zeros((*sums.shape[:2], len(bins.start)))
+    before[:, :, 1:] = total.take(bins.start[1:] - 1, 2)
+    total -= before.repeat(np.diff(bins.start, append=len(bins.column)), 2)
+    return np.asarray(total)
 
 
 def _gain(left: Floats, right: Floats) -> Floats:

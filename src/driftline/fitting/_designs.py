@@ -180,6 +180,7 @@ class LogLinearDesign:
         place[self.order] = np.arange(len(self.order))
         self._place = place[features.linear]  # of each column among the live ones
         self._thinned: dict[int, LogLinearDesign] = {}
+        self._kept: tuple[Floats, Floats] | None = None
 
     @cached_property
     def _extra(self) -> Floats:
@@ -212,6 +213,13 @@ class LogLinearDesign:
             out[:, base:-1] = self._extra
         out[:, -1] = 1.0
         return out
+
+    @cached_property
+    def top(self) -> Singles:
+        """The largest magnitude of each feature that was learned, (k,)."""
+        learned = sum(other.size for other in self.features.others)
+        values = self.single[:, self.shape[1] - 1 - learned : -1]
+        return np.asarray(np.maximum(values.max(0), -values.min(0)))
 
     def dot(self, coef: Floats) -> Floats:
         """Return the matrix times a vector (p,)."""
@@ -252,8 +260,22 @@ class LogLinearDesign:
         return np.asarray(((values / size).astype(np.float32) @ self.single).astype(np.float64) * size)
 
     def gram(self, weights: Floats) -> Floats:
-        """Return the weighted sum of outer products of the rows."""
+        """Return the weighted sum of outer products of the rows; with one weight for all of them, made once."""
+        first = float(weights[0]) if len(weights) else 0.0
+        if first > 0.0 and (weights == first).all():
+            return self._plain * first
+        if self._kept is not None and np.array_equal(self._kept[0], weights):
+            return self._kept[1].copy()
         return gram_of(self.single, weights)
+
+    def keep(self, weights: Floats, gram: Floats) -> None:
+        """Keep the Gram matrix with these weights, which something else has needed: it will be asked for again."""
+        self._kept = weights, gram
+
+    @cached_property
+    def _plain(self) -> Floats:
+        """The sum of outer products of the rows: every fit starts with it, and a window is in two of them."""
+        return gram_of(self.single, np.ones(self.shape[0]))
 
     def sums(self, values: Floats, size: int) -> Floats:
         """Return sums over blocks of rows."""
@@ -283,7 +305,9 @@ class LogLinearDesign:
         for made in ("_extra", "single"):  # no need to make these again
             if made in self.__dict__:
                 out.__dict__[made] = np.ascontiguousarray(self.__dict__[made][rows])
-        out._thinned = {}
+        out._thinned, out._kept = {}, None
+        for whole in ("_plain", "top"):
+            out.__dict__.pop(whole, None)
         return out
 
     def take(self, start: int, stop: int, every: int) -> Floats:

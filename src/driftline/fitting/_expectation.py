@@ -154,24 +154,31 @@ def make_sample(z: Floats, columns: Columns) -> Sample:
     rows = np.empty((len(z), g + b), dtype=np.float32)
     scatter = np.zeros((g, g) if 1 < g <= WIDEST else g)
     for at in chunks(len(z), rows_in_cache(z.shape[1])):
-        part = (z[at][:, columns.gaussian] - center) / scale
+        part = _taken(z[at], columns.gaussian) - center
+        part /= scale
         rows[at, :g] = part
         scatter += part.T @ part if scatter.ndim == 2 else np.einsum("ij,ij->j", part, part)
-        rows[at, g:] = np.clip((z[at][:, columns.binary] - low) / (high - low), 0.0, 1.0)
+        if b:
+            rows[at, g:] = np.clip((z[at][:, columns.binary] - low) / (high - low), 0.0, 1.0)
     counts = rows[:, g:].sum(0, dtype=np.float64)
     members = np.bincount(columns.group, minlength=1)[columns.group] if b else np.zeros(0)
     on = (counts + 0.5) / (len(z) + 0.5 * (members + 1.0))  # half a row for each outcome: never 0, never 1
     return Sample(columns, rows, scatter / len(z), on, center, scale)
 
 
+def _taken(z: Floats, columns: Integers) -> Floats:
+    """Return columns of rows (n, D), in order: the rows themselves if that is all of them."""
+    return z if len(columns) == z.shape[1] else z.take(columns, 1)
+
+
 def _moments(z: Floats, gaussian: Integers) -> tuple[Floats, Floats]:
     """Return means and standard deviations of columns, 1 for constant ones."""
     total = np.zeros(len(gaussian))
     for at in chunks(len(z), rows_in_cache(z.shape[1])):
-        total += z[at][:, gaussian].sum(0)
+        total += _taken(z[at], gaussian).sum(0)
     center, square = total / len(z), np.zeros(len(gaussian))
     for at in chunks(len(z), rows_in_cache(z.shape[1])):
-        part = z[at][:, gaussian] - center
+        part = _taken(z[at], gaussian) - center
         square += np.einsum("ij,ij->j", part, part)
     spread = np.sqrt(square / len(z))
     return center, np.where(spread <= 1e-12 * (1.0 + np.abs(center)), 1.0, spread)

@@ -37,6 +37,8 @@ def advance(
     rows_num: Dependence,
     rows_den: Dependence,
     events: Floats = _NONE,
+    *,
+    same: bool = False,
 ) -> Uncertainty:
     """Close the numerator window of a step and open its denominator window.
 
@@ -48,9 +50,14 @@ def advance(
         fit: fit of the step.
         rows_num, rows_den: dependence between the rows of each window.
         events: counts of events in columns with rare ones, over both windows.
+        same: whether the numerator's design is the very one that it had as the denominator of the last step.
     """
     num, den = _role(design_num, fit.score_num, rows_num), _role(design_den, fit.score_den, rows_den)
-    before = num if past is None else _role(design_past, past.score, rows_num)
+    before = num
+    if past is not None and design_past is design_num:
+        before = num._replace(score=rows_num.merged(past.score))
+    elif past is not None:
+        before = _role(design_past, past.score, rows_num)
     every = _thinning(num, before)  # the same for both roles, so that their errors cancel
     meat_num, meat = _meat(num, num, every), _meat(den, den, _thinning(den))
     meat = positive(meat) if den.lag else meat
@@ -71,7 +78,9 @@ def advance(
         mean = num.design.pull(num.share)[:-1]
         known = np.ones(len(mean), dtype=np.bool_)
     else:
-        closed = _closed(past, before, num, step, every)
+        kept = same and not num.lag and _thinning(before) == every
+        alone = past.meat if kept else _meat(before, before, every)
+        closed = _closed(past, alone, _between(before, now=num, alone=alone, meat=meat_num, every=every), step)
         first, origin, origin_spread = past.first, past.origin, past.origin_spread
         mean, known = past.mean, past.known
     return Uncertainty(
@@ -200,15 +209,25 @@ def _side(role: _Role, scores: Scores, meat: Floats, inverse: Floats) -> _Side:
     return _Side(design, scores, role.lag, inverse @ meat @ inverse, thin, few, rows / thin.shape[0])
 
 
-def _closed(past: Uncertainty, before: _Role, now: _Role, step: _Step, every: int) -> Floats:
+def _between(before: _Role, now: _Role, alone: Floats, meat: Floats, every: int) -> Floats:
+    """Return the covariance of a window's sums in its two roles, given that in each of them alone."""
+    if now.lag or before.design is not now.design:
+        return _meat(before, now, every)
+    # half of what the variance of the sum has beyond both: where weights are squares, half of a Gram matrix is enough
+    both = now._replace(score=before.score + now.score)
+    thin = now.design.thin(every) if every > 1 else now.design
+    then, here = (thin.tally(role.score[::every]) for role in (before, now))
+    order = (np.outer(here, then) - np.outer(then, here)) * (now.design.shape[0] / thin.shape[0] ** 2)
+    return 0.5 * (_meat(both, both, every) - alone - meat + order)
+
+
+def _closed(past: Uncertainty, alone: Floats, both: Floats, step: _Step) -> Floats:
     r"""Return the covariance of all closed windows, to which the numerator of this step now belongs.
 
     Its influence is the sum of that in its two roles, before as a denominator and now as a numerator:
 
     .. math:: \operatorname{Var}(H_-^{-1} \textstyle\sum_i g^-_i T^-_i + H^{-1} \sum_i g_i T_i)
     """
-    # features may have been added, so this is not the meat that was kept
-    alone, both = _meat(before, before, every), _meat(before, now, every)
     cross = past.inverse_hessian @ both @ step.inverse
     closed = step.num.spread + cross + cross.T + past.inverse_hessian @ alone @ past.inverse_hessian.T
     return positive(closed + past.covariance - step.inverse @ _bilinear(step) @ step.inverse)

@@ -273,7 +273,10 @@ def _light(values: Floats) -> tuple[Singles, float]:
 def _cross(window: Window) -> Floats:
     """Return the sum of products of features and functions, weighted by curvature, (p + 1, m)."""
     bend, size = _light(window.bend)
-    return np.asarray((window.rows * bend[:, None]).T @ window.seen.values, dtype=np.float64) * size
+    rows, values = window.rows, window.seen.values
+    if rows.shape[1] < values.shape[1]:  # weights go to the narrower one
+        return np.asarray((rows * bend[:, None]).T @ values, dtype=np.float64) * size
+    return np.asarray(rows.T @ (values * bend[:, None]), dtype=np.float64) * size
 
 
 def _rest(rows: Singles, values: Singles, slopes: Floats) -> Singles:

@@ -235,25 +235,22 @@ class _Hinges:
     """Sums of scores and of their squares over hinges less their trend, for some of the columns; (2, k, 5)."""
 
     def __init__(self, evidence: Evidence, columns: Integers) -> None:
-        self._knots = evidence.knots[columns].astype(np.float32)[..., None]
-        self._trend = evidence.trend[columns].astype(np.float32)[..., None]
-        self.sums = np.zeros((2, *evidence.knots[columns].shape))
+        knots, trend = evidence.knots[columns], evidence.trend[columns]
+        line = np.stack([-knots, np.ones_like(knots), np.zeros_like(knots)], -1)
+        # a hinge is the larger of 0 and a line, and so is what its trend leaves of it: both are quadratic, (k, 10, 3)
+        self._sides = np.concatenate([-trend, line - trend], 1).astype(np.float32)
+        self.sums = np.zeros((2, *knots.shape))
 
     def add(self, columns: Singles, score: Singles, variance: Singles) -> None:
         """Add the sums over rows, given by columns (k, n)."""
-        trend, rest = np.empty_like(columns), np.empty_like(columns)
-        for k in range(self._knots.shape[1]):
-            level, slope, bend = (self._trend[:, k, i] for i in range(3))
-            np.multiply(columns, bend, out=trend)
-            trend += slope
-            trend *= columns
-            trend += level
-            np.subtract(columns, self._knots[:, k], out=rest)
-            np.maximum(rest, 0.0, out=rest)
-            rest -= trend
-            self.sums[0, :, k] += rest @ score
-            rest *= rest
-            self.sums[1, :, k] += rest @ variance
+        basis = np.empty((len(columns), 3, columns.shape[1]), dtype=np.float32)
+        basis[:, 0], basis[:, 1] = 1.0, columns
+        np.multiply(columns, columns, out=basis[:, 2])
+        sides, knots = self._sides @ basis, self.sums.shape[2]
+        rest = np.maximum(sides[:, :knots], sides[:, knots:], out=sides[:, :knots])
+        self.sums[0] += rest @ score
+        rest *= rest
+        self.sums[1] += rest @ variance
 
 
 def collect(

@@ -109,7 +109,7 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     elif isinstance(anchor.psi, Stacked) and anchor.uncertainty is not None:
         past, before = _carried(anchor, num)
     events = rare_events(features, num.z, den.z)
-    uncertainty = inference.advance(past, before, num, den, fit, rows_num, rows_den, events)
+    uncertainty = inference.advance(past, before, num, den, fit, rows_num, rows_den, events, same=num is anchor.design)
     fit = fit._replace(info=fit.info._replace(held_out=fit.info.loss + inference.optimism(uncertainty)))
     coef = fit.coef[:-1].copy()
     coef[at] += problem.coef
@@ -121,7 +121,8 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     if anchor.auditor is not None:
         joined = features.size > size and not problem.first
         auditor, values = _audited(anchor, arrived, solved, joined, seen)
-        if approximates(solved.problem) > rough or is_off(solved):
+        asked = auditor.since or (seen is not None and not joined)
+        if approximates(solved.problem) > rough or (not asked and is_off(solved)):
             auditor = doubting(auditor)
         arrived = arrived._replace(auditor=auditor, seen=values)
     telescoped = anchor.log_normalizer - float(fit.coef[-1])

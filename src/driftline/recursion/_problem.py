@@ -87,15 +87,14 @@ def prior(num: LogLinearDesign, den: LogLinearDesign, frozen: int = 0) -> Floats
     columns, ends = np.concatenate([features.linear, features.squares]), features.base + len(features.pairs)
     rare = np.concatenate([weight[columns], weight[features.pairs].max(1, initial=0.0)])
     out[:ends] = np.where(rare > 1.0, rare, out[:ends])
-    at = len(out) - 1 - sum(other.size for other in features.others)
+    at = first = len(out) - 1 - sum(other.size for other in features.others)
     for other in features.others:
         part = slice(at, at + other.size)
         at = part.stop
         if isinstance(other.map, Monomials):  # bounded, so only as rare as their columns
             out[part] = np.maximum(1.0, np.append(np.tile(weight, 3), 0.0)[other.map.factors].max(1))
             continue
-        values = [design.single[:, part] for design in (num, den)]
-        top = np.max([np.maximum(value.max(0), -value.min(0)) for value in values], 0)
+        top = np.maximum(num.top, den.top)[part.start - first : part.stop - first]
         out[part] = np.maximum(1.0, np.square(top / _EFFECT))
         out[part][:frozen] *= _FIXED
         frozen = max(0, frozen - other.size)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import Features, LogLinearDesign, chunks, gram_of, rows_in_cache
+from driftline.fitting import Features, LogLinearDesign, chunks, gram_of, half_inverse, rows_in_cache
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, coarse
 
 __all__ = [
@@ -168,7 +168,7 @@ def spread_helps(
     tested on the same rows, they would look like drift by themselves. ``time`` is the number of neighbouring rows that
     are worth one.
     """
-    statistic, freedom = 0.0, 0
+    statistic, freedom, grams = 0.0, 0, []
     for half in (0, 1):
         pool = num.z[half::2], den.z[half::2]
         directions = spread_directions(spread.covariance(half))
@@ -176,8 +176,12 @@ def spread_helps(
             continue
         weight, bias = ridge_units(directions, *pool, seed)
         other = slice(1 - half, None, 2)
-        value, count = _score_test(weight, bias, ((num, s_num), (den, s_den)), other)
+        value, count, known = _score_test(weight, bias, ((num, s_num), (den, s_den)), other)
         statistic, freedom = statistic + value / time, freedom + count
+        grams.append(known)
+    if len(grams) == 2:  # both halves of the rows: error bars need the same of all
+        for design, scores, parts in zip((num, den), (s_num, s_den), zip(*grams, strict=True), strict=True):
+            design.keep(scores * scores, parts[0] + parts[1])
     if freedom == 0:
         return False
     # Wilson-Hilferty: the cube root of a chi-square is nearly normal
@@ -187,21 +191,30 @@ def spread_helps(
 
 def _score_test(
     weight: Floats, bias: Floats, sides: tuple[tuple[LogLinearDesign, Floats], ...], rows: slice
-) -> tuple[float, int]:
-    """Statistic and degrees of freedom of units given the features already there, on some rows of both windows."""
+) -> tuple[float, int, list[Floats]]:
+    """Statistic and degrees of freedom of units given the features already there, on some rows of both windows.
+
+    Also return the Gram matrices of these features on the rows of each window, weighted by squared scores.
+    """
     p, units = sides[0][0].shape[1], weight.astype(np.float32)
     size = p + len(bias)
-    moments, score = np.zeros((size, size)), np.zeros(size)
+    moments, score, grams = np.zeros((size, size)), np.zeros(size), []
     for design, scores in sides:
         known, s = design.single[rows], scores[rows]
         stacked = np.empty((len(known), size), dtype=np.float32)
         stacked[:, :p] = known
         np.maximum(design.z[rows].astype(np.float32) @ units + bias.astype(np.float32), 0.0, out=stacked[:, p:])
-        moments += gram_of(stacked, s * s)
+        gram = gram_of(stacked, s * s)
+        moments += gram
+        grams.append(gram[:p, :p])
         top = max(float(np.abs(s).max()), 1e-300)
         score += ((s / top).astype(np.float32) @ stacked) * top
-    slope = moments[p:, :p] @ np.linalg.pinv(moments[:p, :p], hermitian=True)
+    half = half_inverse(moments[:p, :p])
+    if half is None:  # collinear features, to the precision of the products
+        slope = moments[p:, :p] @ np.linalg.pinv(moments[:p, :p], hermitian=True)
+    else:
+        slope = (moments[p:, :p] @ half.T) @ half
     outside, score = moments[p:, p:] - slope @ moments[:p, p:], score[p:] - slope @ score[:p]
     values, vectors = np.linalg.eigh(outside)
     keep = values > 1e-3 * moments[p:, p:].diagonal().max()  # the resolution of single-precision products
-    return float(((vectors[:, keep].T @ score) ** 2 / values[keep]).sum()), int(keep.sum())
+    return float(((vectors[:, keep].T @ score) ** 2 / values[keep]).sum()), int(keep.sum()), grams

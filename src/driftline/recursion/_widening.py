@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from driftline._inputs import Floats
 from driftline.fitting import Learned, LogLinear, Loss, Monomials
-from driftline.recursion._auditor import Auditor, Seen, audited
+from driftline.recursion._auditor import Auditor, Seen, audited, doubting
 from driftline.recursion._calibration import miscalibrated
 from driftline.recursion._competition import choose_offset, compete
 from driftline.recursion._evidence import Evidence, start_evidence
@@ -39,7 +39,8 @@ def widened(
 ) -> tuple[Solved, Evidence, str, Look | None]:
     """Add the features that the drift needs, after a large step only what predicts new rows better.
 
-    If the auditor was shown the fit returned, the last value is what it has seen.
+    If the auditor was shown the fit returned, the last value is what it has seen; its doubt then includes one about the
+    odds of rows (:func:`is_off`).
     """
     psi = anchor.psi
     seen: Look | None = None
@@ -51,7 +52,9 @@ def widened(
     best, won, asked = compete(solved, wider, psi, loss, settings, seed)
     if not asked and anchor.auditor is not None and not anchor.auditor.since:
         seen = looked(anchor, anchor.auditor, wider)
-        if seen[0].since or is_off(wider):
+        if not seen[0].since and is_off(wider):
+            seen = doubting(seen[0]), seen[1]
+        if seen[0].since:
             best, won, _ = compete(solved, wider, psi, loss, settings, seed, missed=True)
     if best is wider:
         return wider, evidence, note, seen
