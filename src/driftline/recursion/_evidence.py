@@ -45,6 +45,8 @@ class Evidence(NamedTuple):
         mean, pair_mean, hinge_mean, curve_mean, lesser_mean: the original's means of columns (D,), of products (D, D),
             of hinges (D, 5), of curved products (m,) and of lessers (g, 4), so that a candidate that joins later has
             all of its drift.
+        hidden: nats by which products and lessers outside the model may have moved without standing out; the standard
+            deviation of these; and the fewest effective rows of a window so far, on which both rest; (3,).
         shift, rate: place and spread of the present frame, (D,): ``shift + rate * z`` are rows in the coordinates of
             the original, which curved products are made of.
     """
@@ -68,6 +70,7 @@ class Evidence(NamedTuple):
     hinge_mean: Floats
     curve_mean: Floats
     lesser_mean: Floats
+    hidden: Floats
     shift: Floats
     rate: Floats
 
@@ -107,6 +110,7 @@ def start_evidence(z: Floats, *, original: bool = True) -> Evidence:
         hinge_mean=_hinge_means(z, knots),
         curve_mean=curves,
         lesser_mean=lesser,
+        hidden=np.array([0.0, 0.0, np.inf]),
         shift=np.zeros(d),
         rate=np.ones(d),
     )

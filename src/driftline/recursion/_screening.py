@@ -57,6 +57,7 @@ _FEW = 4  # columns; with fewer, products are tested one by one
 _CURVES = 16  # curved products, or as many as there are columns
 _LESSERS = 8  # pairs by their lesser, or as many as there are columns
 _RIDGE = 1e-4  # added to correlations of a pair's functions, of which one may all but follow from the others
+_SUSPECT = 13.3  # square of a pair's scores that chance exceeds once in a hundred
 _MEDIAN = 3.357  # of a square with four degrees of freedom
 _CONSTANT = 1e-9  # variance of a column that does not vary, in units of its scale
 _DENSE = 4.5  # standard deviations; the F distribution is only near, so the level is stricter than for one feature
@@ -110,6 +111,7 @@ def propose(
     """
     features, z_num, z_den = num.features, num.z, den.z
     kept, total = collect(evidence, num, den, s_num, s_den, past, times)
+    kept = kept._replace(hidden=_hidden(features, total, rows))
     d, room = z_num.shape[1], _room(features, rows)
     none = Proposal(
         features.pairs[:0], features.weight[:, :0], features.bias[:0], monomials(d)[:0], lessers(d)[:0], kept, ""
@@ -271,6 +273,29 @@ def _top_curves(features: Features, total: Evidence, threshold: float, most: int
     found = np.argsort(-z, kind="stable")[: min(int(np.count_nonzero(z > threshold)), max(0, most // 2))]
     also = np.setdiff1d(place_of(companions(monomials(d)[found], d), d), here)
     return np.asarray(monomials(d)[np.concatenate([found, also])]), float(z.max(initial=0.0))
+
+
+def _hidden(features: Features, total: Evidence, rows: float) -> Floats:
+    """Return what candidates of two columns may have moved by without standing out, see :class:`Evidence`.
+
+    Squared scores of all products outside the model exceed their number by the drift that these hold, in units of the
+    windows' noise. Of lessers only those count that are not a matter of chance, as all of them are many.
+    """
+    rows, of = min(rows, float(total.hidden[2])), lessers(features.columns)
+    if not len(of):
+        return np.array([0.0, 0.0, rows])
+    z = _z(total.pair_score, total.pair_variance, total.row_variance)
+    here = np.zeros_like(z, dtype=bool)
+    here[features.pairs[:, 0], features.pairs[:, 1]] = here[features.pairs[:, 1], features.pairs[:, 0]] = True
+    products = np.square(z[of[::2, 0], of[::2, 1]])[~here[of[::2, 0], of[::2, 1]]]
+    products = products[products > 0.0]
+    squares = _squares(total)
+    squares[lesser_of(joined_lessers(features), features.columns)] = 0.0
+    squares = squares.reshape(-1, 2).max(1)
+    squares = squares[squares > _SUSPECT] - LESSER
+    excess = max(float(products.sum()) - len(products), 0.0) + float(squares.sum())
+    freedom = len(products) + LESSER * len(squares)
+    return np.array([excess / rows, math.sqrt(2.0 * freedom + 4.0 * excess) / rows, rows])
 
 
 class _Joint(NamedTuple):

@@ -91,6 +91,7 @@ EVIDENCE = {
     **dict.fromkeys(("lesser_score", "lesser_mean"), "f lessers 4"),
     "lesser_variance": "f lessers 4 4",
     "lesser_trend": "f lessers 4 6",
+    "hidden": "f 3",
     "row_variance": "f",
     "shared": "b",
     **dict.fromkeys(("mean", "shift", "rate"), "f d"),
