@@ -39,6 +39,10 @@ from ._leaning import affords_shapes as affords_shapes
 from ._leaning import fit_ellipsoids as fit_ellipsoids
 from ._learned import Learned as Learned
 from ._learned import Map as Map
+from ._lessers import LESSER as LESSER
+from ._lessers import Lessers as Lessers
+from ._lessers import lesser_of as lesser_of
+from ._lessers import lessers as lessers
 from ._losses import loss_of as loss_of
 from ._losses import penalised as penalised
 from ._losses import resolve_objective as resolve_objective

@@ -34,6 +34,7 @@ from ._intervals import forward_kl as forward_kl
 from ._intervals import interval as interval
 from ._intervals import log_ratio_std as log_ratio_std
 from ._intervals import normal_interval as normal_interval
+from ._intervals import overlooked as overlooked
 from ._laws import Law as Law
 from ._laws import law_of as law_of
 from ._laws import quantiles as quantiles

@@ -26,6 +26,7 @@ __all__ = [
     "is_noise_known",
     "log_ratio_std",
     "normal_interval",
+    "overlooked",
 ]
 
 _MOST_NOISE = 1.0  # a fit whose bias without drift exceeds one nat is too poor to expand around
@@ -241,6 +242,21 @@ def _widened(estimate: Estimate, variance: float) -> Estimate:
     low = estimate.value - math.hypot(estimate.value - estimate.low, spread)
     high = estimate.value + math.hypot(estimate.high - estimate.value, spread)
     return replace(estimate, std_error=math.hypot(estimate.std_error, math.sqrt(variance)), low=low, high=high)
+
+
+def overlooked(estimate: Estimate, kind: str | Generator, nats: float, spread: float) -> Estimate:
+    """Return an estimate whose upper end allows for drift that the model may lack, so many nats of ``reverse_kl``.
+
+    Near no drift, divergences are alike up to their second derivative. The lower end stays, since drift that the model
+    lacks makes it no smaller; so does the total variation, which has no such derivative.
+    """
+    none = np.zeros(1)
+    bend = math.nan if kind == "total_variation" else float((curvature(none, kind) - slope(none, kind))[0])
+    if not math.isfinite(estimate.high) or not bend * (nats + spread) > 0.0:
+        return estimate
+    width = NormalDist().inv_cdf(0.5 + 0.5 * estimate.level) * bend * spread
+    high = estimate.value + bend * nats + math.hypot(estimate.high - estimate.value, width)
+    return replace(estimate, high=max(estimate.high, min(high, largest(kind))))
 
 
 def _at_least(found: _Quadratic, quiet: Quiet, kind: str | Generator, rows: float) -> _Quadratic:

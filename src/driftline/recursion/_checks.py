@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from driftline.files import Array
-from driftline.fitting import monomials
+from driftline.fitting import LESSER, lessers, monomials
 from driftline.recursion._shapes import (
     ANCHOR,
     AUDITOR,
@@ -22,6 +22,7 @@ from driftline.recursion._shapes import (
     EVIDENCE,
     FEATURES,
     LEARNED,
+    LESSERS,
     MONOMIALS,
     NETWORK_UNCERTAINTY,
     PARTITIONS,
@@ -140,6 +141,8 @@ class _Check:
             found = self.table(f"{key}.evidence", EVIDENCE, {"d": d})
             curves = len(monomials(d))
             _need(found["curves"] == curves, f"{key}.evidence has {found['curves']} of {curves} curved products")
+            pairs = len(lessers(d))
+            _need(found["lessers"] == pairs, f"{key}.evidence has {found['lessers']} of {pairs} pairs' lessers")
         if entry["auditor"]:
             found = self.table(f"{key}.auditor", AUDITOR, {"d": d})
             functions = found["units"] + found["corners"] + found["centres"] - 1
@@ -178,6 +181,8 @@ class _Check:
             return 1
         if kind == "Monomials":
             return self.table(f"{key}.map", MONOMIALS, {"factors": 3 * d + 1})["k"]
+        if kind == "Lessers":
+            return LESSER * self.table(f"{key}.map", LESSERS, {"d": d})["k"]
         found = self.density(f"{key}.map.density", kind, d)
         kept = self.table(f"{key}.map", {"kept": "i kept"}, {})["kept"]
         most = found["k"] * (1 + found["g"] + found["b"] + found["g"] * (found["g"] + 1) // 2)

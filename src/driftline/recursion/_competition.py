@@ -19,6 +19,7 @@ from driftline.fitting import (
     FitDivergedError,
     Integers,
     Learned,
+    Lessers,
     LogLinear,
     LogLinearDesign,
     Loss,
@@ -74,7 +75,7 @@ def _still(problem: Problem, psi: LogLinear) -> Problem:
     """Return the problem with clusters that stay where they are."""
     if psi.summaries is None:
         return problem
-    size = sum(other.size for other in psi.features.others if not isinstance(other.map, Monomials))
+    size = sum(other.size for other in psi.features.others if not isinstance(other.map, Monomials | Lessers))
     return problem._replace(offset_num=None, offset_den=None, summaries=psi.summaries, frozen=size)
 
 

@@ -13,15 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import Integers, LogLinearDesign, chunks, rows_in_cache
+from driftline.fitting import Integers, LogLinearDesign, chunks, lessers, monomials, rows_in_cache
 from driftline.recursion._curves import CurveSums, curve_means
+from driftline.recursion._lessers import LesserSums, lesser_means
 
-__all__ = ["PAIR_COLUMNS", "Evidence", "coarse", "collect", "forget", "reframed", "start_evidence"]
+__all__ = ["PAIR_COLUMNS", "Evidence", "coarse", "collect", "forget", "reframed", "settled", "start_evidence"]
 
 Singles = npt.NDArray[np.float32]
 
 PAIR_COLUMNS = 512  # with more columns than this the products alone would cost more than the fit
-_MEANS = ("mean", "pair_mean", "hinge_mean", "curve_mean")
+_MEANS = ("mean", "pair_mean", "hinge_mean", "curve_mean", "lesser_mean")
 _QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
@@ -35,11 +36,17 @@ class Evidence(NamedTuple):
         pair_variance: the same for variances, over whole windows, (D, D).
         hinge_score, hinge_variance: sums for the hinges, (D, 5).
         curve_score, curve_variance: sums for the curved products, (m,).
+        lesser_trend: coefficients of functions of two columns' lesser on what the model has of both, (g, 4, 6).
+        lesser_score: sums for these functions less their trend, (g, 4).
+        lesser_variance: covariance of these, (g, 4, 4).
         row_variance: sum of the rows' squared scores.
         row_spread: second moments of the rows, weighted by their squared scores, (D, D).
         shared: whether the sums include the last window's scores as denominator.
-        mean, pair_mean, hinge_mean, curve_mean: the original's means of columns (D,), of products (D, D), of hinges
-            (D, 5) and of curved products (m,), so that a candidate that joins later has all of its drift.
+        mean, pair_mean, hinge_mean, curve_mean, lesser_mean: the original's means of columns (D,), of products (D, D),
+            of hinges (D, 5), of curved products (m,) and of lessers (g, 4), so that a candidate that joins later has
+            all of its drift.
+        hidden: nats by which products and lessers outside the model may have moved without standing out; the standard
+            deviation of these; and the fewest effective rows of a window so far, on which both rest; (3,).
         shift, rate: place and spread of the present frame, (D,): ``shift + rate * z`` are rows in the coordinates of
             the original, which curved products are made of.
     """
@@ -52,6 +59,9 @@ class Evidence(NamedTuple):
     hinge_variance: Floats
     curve_score: Floats
     curve_variance: Floats
+    lesser_trend: Floats
+    lesser_score: Floats
+    lesser_variance: Floats
     row_variance: float
     row_spread: Floats
     shared: bool
@@ -59,6 +69,8 @@ class Evidence(NamedTuple):
     pair_mean: Floats
     hinge_mean: Floats
     curve_mean: Floats
+    lesser_mean: Floats
+    hidden: Floats
     shift: Floats
     rate: Floats
 
@@ -77,6 +89,7 @@ def start_evidence(z: Floats, *, original: bool = True) -> Evidence:
     rows = z[np.linspace(0, z.shape[0] - 1, min(z.shape[0], 20_000)).astype(np.int64)]
     knots = coarse(np.ascontiguousarray(np.quantile(rows, _QUANTILES, axis=0).T))
     square, hinge, curves = np.zeros((d, d)), np.zeros((d, len(_QUANTILES))), curve_means(z)
+    lesser, trend = lesser_means(z)
     found = Evidence(
         knots=knots,
         trend=_trend(rows, knots),
@@ -86,6 +99,9 @@ def start_evidence(z: Floats, *, original: bool = True) -> Evidence:
         hinge_variance=hinge,
         curve_score=np.zeros_like(curves),
         curve_variance=np.zeros_like(curves),
+        lesser_trend=trend,
+        lesser_score=np.zeros(trend.shape[:2]),
+        lesser_variance=np.zeros((*trend.shape[:2], trend.shape[1])),
         row_variance=0.0,
         row_spread=square,
         shared=False,
@@ -93,6 +109,8 @@ def start_evidence(z: Floats, *, original: bool = True) -> Evidence:
         pair_mean=z.T @ z / len(z) if d <= PAIR_COLUMNS else square,
         hinge_mean=_hinge_means(z, knots),
         curve_mean=curves,
+        lesser_mean=lesser,
+        hidden=np.array([0.0, 0.0, np.inf]),
         shift=np.zeros(d),
         rate=np.ones(d),
     )
@@ -112,10 +130,29 @@ def forget(evidence: Evidence) -> Evidence:
         hinge_variance=hinges,
         curve_score=curves,
         curve_variance=curves,
+        lesser_score=np.zeros_like(evidence.lesser_score),
+        lesser_variance=np.zeros_like(evidence.lesser_variance),
         row_variance=0.0,
         row_spread=pairs,
         shared=False,
     )
+
+
+def settled(evidence: Evidence, of: Integers) -> Evidence:
+    """Drop the scores of what is like the functions of pairs (k, 3) that join, as these explain them.
+
+    Those are the hinges on both columns, their curved products, and the same pair with one column turned round. Their
+    variances stay: they stand for that of the window at which the sums begin anew.
+    """
+    d = len(evidence.mean)
+    hinges, curves, pairs = (getattr(evidence, name).copy() for name in ("hinge_score", "curve_score", "lesser_score"))
+    factors = monomials(d)
+    for i, j, _ in of.tolist():
+        hinges[[i, j]] = 0.0
+        mine = [(factors < 3 * d) & (factors % d == column) for column in (i, j)]
+        curves[mine[0].any(1) & mine[1].any(1)] = 0.0
+        pairs[(lessers(d)[:, :2] == (i, j)).all(1)] = 0.0
+    return evidence._replace(hinge_score=hinges, curve_score=curves, lesser_score=pairs)
 
 
 def reframed(evidence: Evidence, shift: Floats, rate: Floats) -> Evidence:
@@ -175,12 +212,14 @@ class _Sums(NamedTuple):
     hinge_variance: Floats
     curve_score: Floats
     curve_variance: Floats
+    lesser_score: Floats
+    lesser_variance: Floats
     row_variance: float
     row_spread: Floats
 
 
-_SCORES = ("pair_scores", "hinge_score", "curve_score")
-_VARIANCES = ("pair_variance", "hinge_variance", "curve_variance", "row_variance", "row_spread")
+_SCORES = ("pair_scores", "hinge_score", "curve_score", "lesser_score")
+_VARIANCES = ("pair_variance", "hinge_variance", "curve_variance", "lesser_variance", "row_variance", "row_spread")
 
 
 def _sums(evidence: Evidence, design: LogLinearDesign, center: Floats, score: Floats, total: Floats) -> _Sums:
@@ -196,6 +235,7 @@ def _sums(evidence: Evidence, design: LogLinearDesign, center: Floats, score: Fl
     heavy *= heavy
     pairs, middle = np.zeros((4, len(order), len(order))), center[order].astype(np.float32)
     hinges, curves = _Hinges(evidence, order[:s]), CurveSums(order, s, evidence.shift, evidence.rate, len(live))
+    lesser = LesserSums(order[:s], evidence.lesser_trend, evidence.shift, evidence.rate, len(live))
     for half, at in _halves(len(live), rows_in_cache(len(order))):
         rows, g, h = live[at].astype(np.float32), light[at], heavy[at]
         if d <= PAIR_COLUMNS:
@@ -208,10 +248,11 @@ def _sums(evidence: Evidence, design: LogLinearDesign, center: Floats, score: Fl
             pairs[3] += weighted.T @ weighted
         hinges.add(np.ascontiguousarray(rows[:, :s].T), g, h)
         curves.add(rows, g, h)
+        lesser.add(rows, g, h)
     placed, wide = np.zeros((4, d, d)), np.zeros((2, *evidence.knots.shape))
     placed[:, order[:, None], order] = pairs
     wide[:, order[:s]] = hinges.sums
-    curved = curves.sums
+    curved, (lesser_score, lesser_variance) = curves.sums, lesser.sums
     return _Sums(
         pair_scores=placed[:2] * size,
         pair_variance=placed[3] * spread**2,
@@ -219,6 +260,8 @@ def _sums(evidence: Evidence, design: LogLinearDesign, center: Floats, score: Fl
         hinge_variance=wide[1] * spread**2,
         curve_score=curved[0] * size,
         curve_variance=curved[1] * spread**2,
+        lesser_score=lesser_score * size,
+        lesser_variance=lesser_variance * spread**2,
         row_variance=float(total @ total),
         row_spread=placed[2] * spread**2,
     )

@@ -8,9 +8,11 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline.fitting import (
+    LESSER,
     ConvexFit,
     Design,
     Features,
+    Lessers,
     LogLinearDesign,
     Loss,
     Monomials,
@@ -93,6 +95,9 @@ def prior(num: LogLinearDesign, den: LogLinearDesign, frozen: int = 0) -> Floats
         at = part.stop
         if isinstance(other.map, Monomials):  # bounded, so only as rare as their columns
             out[part] = np.maximum(1.0, np.append(np.tile(weight, 3), 0.0)[other.map.factors].max(1))
+            continue
+        if isinstance(other.map, Lessers):
+            out[part] = np.maximum(1.0, np.repeat(weight[other.map.of[:, :2]].max(1), LESSER))
             continue
         top = np.maximum(num.top, den.top)[part.start - first : part.stop - first]
         out[part] = np.maximum(1.0, np.square(top / _EFFECT))

@@ -115,6 +115,9 @@ def divergence(
         settings: settings of the lag of these rows.
     """
     estimate = doubted(_estimated(track, kind, level, of_step, rows, settings), carried(track, of_step=of_step))
+    evidence = track.current.evidence
+    if not of_step and evidence is not None:
+        estimate = inference.overlooked(estimate, kind, *evidence.hidden[:2].tolist())
     if not of_step and bounding(estimate.doubts):
         estimate = inference.opened(estimate, inference.largest(kind))
     estimate = without_error_bars(track.current, _withheld(track.current, estimate))

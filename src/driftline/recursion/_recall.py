@@ -17,10 +17,12 @@ from driftline._inputs import Floats
 from driftline.fitting import (
     Features,
     Integers,
+    Lessers,
     LogLinear,
     LogLinearDesign,
     Monomials,
     half_inverse,
+    lesser_of,
     log_mean_exp,
     place_of,
     softmax,
@@ -84,6 +86,9 @@ def _means(features: Features, new: Integers, evidence: Evidence) -> Floats:
     for other in features.others:
         if isinstance(other.map, Monomials):
             raw[at : at + other.size] = evidence.curve_mean[place_of(other.map.factors, features.columns)]
+        if isinstance(other.map, Lessers):
+            place = lesser_of(other.map.of, features.columns)
+            raw[at : at + other.size] = evidence.lesser_mean[place].ravel()
         at += other.size
     return (raw[new] - features.center[new]) / features.scale[new]
 

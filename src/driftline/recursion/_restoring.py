@@ -15,6 +15,7 @@ from driftline.fitting import (
     Features,
     Integers,
     Learned,
+    Lessers,
     LogLinear,
     Map,
     Mixture,
@@ -38,7 +39,7 @@ from driftline.recursion._state import Anchor, State, Track
 __all__ = ["parse"]
 
 _DENSITIES: dict[str, type[Any]] = {kind.__name__: kind for kind in (Mixture, Ellipsoids)}
-_PLAIN: dict[str, type[Any]] = {kind.__name__: kind for kind in (Trees, Monomials)}
+_PLAIN: dict[str, type[Any]] = {kind.__name__: kind for kind in (Trees, Monomials, Lessers)}
 
 
 class FactoryError(ValueError):

@@ -6,6 +6,7 @@ candidates explain. Candidates are:
 * products of two columns (drift of a correlation), each by itself or, where many move a little, all of them,
 * hinges on one column (drift in the shape of a marginal),
 * curved products of two or three columns (drift of a dependence that no correlation shows),
+* the lesser and the greater of two columns, four functions at once (drift of a dependence that is stronger at one end),
 * random ridge units in a subspace (drift of mixtures, of clusters, of anything that lives in few directions).
 
 Once joined, features are frozen: the fit stays convex, and sampling errors keep cancelling from step to step.
@@ -20,7 +21,19 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import Features, Integers, LogLinearDesign, Monomials, companions, monomials, place_of
+from driftline.fitting import (
+    LESSER,
+    Features,
+    Integers,
+    Lessers,
+    LogLinearDesign,
+    Monomials,
+    companions,
+    lesser_of,
+    lessers,
+    monomials,
+    place_of,
+)
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence, collect, forget
 from driftline.recursion._settings import NEWTON_FEATURES
 from driftline.recursion._subspace import (
@@ -34,7 +47,7 @@ from driftline.recursion._subspace import (
     whitened,
 )
 
-__all__ = ["Proposal", "capacity", "joined_curves", "propose"]
+__all__ = ["Proposal", "capacity", "propose"]
 
 _LEVEL = 1e-4  # chance of a false feature per window, over all candidates
 _BLOCKS = 3
@@ -42,6 +55,10 @@ _ROWS_PER_FEATURE = 20
 _ROWS_PER_PRODUCT = 5  # fewer will do for all products at once, which are there or not by one test
 _FEW = 4  # columns; with fewer, products are tested one by one
 _CURVES = 16  # curved products, or as many as there are columns
+_LESSERS = 8  # pairs by their lesser, or as many as there are columns
+_RIDGE = 1e-4  # added to correlations of a pair's functions, of which one may all but follow from the others
+_SUSPECT = 13.3  # square of a pair's scores that chance exceeds once in a hundred
+_MEDIAN = 3.357  # of a square with four degrees of freedom
 _CONSTANT = 1e-9  # variance of a column that does not vary, in units of its scale
 _DENSE = 4.5  # standard deviations; the F distribution is only near, so the level is stricter than for one feature
 
@@ -56,6 +73,7 @@ class Proposal(NamedTuple):
     weight: Floats
     bias: Floats
     curves: Integers
+    lessers: Integers
     evidence: Evidence
     reason: str
     forget: bool = False
@@ -93,9 +111,13 @@ def propose(
     """
     features, z_num, z_den = num.features, num.z, den.z
     kept, total = collect(evidence, num, den, s_num, s_den, past, times)
+    kept = kept._replace(hidden=_hidden(features, total, rows))
     d, room = z_num.shape[1], _room(features, rows)
-    none = Proposal(features.pairs[:0], features.weight[:, :0], features.bias[:0], monomials(d)[:0], kept, "")
+    none = Proposal(
+        features.pairs[:0], features.weight[:, :0], features.bias[:0], monomials(d)[:0], lessers(d)[:0], kept, ""
+    )
     candidates = d * (d - 1) // 2 * (d <= PAIR_COLUMNS) + total.knots.size + total.curve_score.size
+    candidates += len(total.lesser_score)
     threshold = NormalDist().inv_cdf(1.0 - 0.5 * _LEVEL / candidates)
 
     strong = _strong_pairs(features, total, threshold)
@@ -105,11 +127,15 @@ def propose(
     pairs = strong[: max(0, min(room.pairs, room.features))]
     # the last blocks are reserved for ridge units
     hinges = min(room.units - UNITS * _BLOCKS, room.features - len(pairs))
-    weight, bias = _top_hinges(features, total, threshold, hinges)
+    weight, bias, far = _top_hinges(features, total, threshold, hinges)
+    if not len(pairs):
+        joint = _top_lessers(features, total, _LEVEL / candidates, min(room.lessers, room.features // (LESSER + 1)))
+        curves, strong_curve = _top_curves(features, total, threshold, min(room.curves, room.features))
+        if len(joint.of) and joint.far >= max(far, strong_curve):
+            return none._replace(pairs=joint.pairs, lessers=joint.of, reason=f"{len(joint.of)} pairs' lessers")
     if len(pairs) or len(bias):
         return none._replace(pairs=pairs, weight=weight, bias=bias, reason=f"{len(pairs)} products, {len(bias)} hinges")
 
-    curves = _top_curves(features, total, threshold, min(room.curves, room.features))
     if len(curves):
         return none._replace(curves=curves, reason=f"{len(curves)} curved products")
 
@@ -131,11 +157,12 @@ def propose(
 
 
 class _Room(NamedTuple):
-    """Numbers of pairs, of units, of curved products, and of features of any kind that may still join."""
+    """Numbers of pairs, units, curved products, pairs' lessers, and of features of any kind, that may still join."""
 
     pairs: int
     units: int
     curves: int
+    lessers: int
     features: int
 
 
@@ -145,6 +172,7 @@ def _room(features: Features, rows: float) -> _Room:
         pairs=most_pairs - features.pairs.shape[0],
         units=most_units - features.bias.shape[0],
         curves=max(_CURVES, features.columns) - len(joined_curves(features)),
+        lessers=max(_LESSERS, features.columns) - len(joined_lessers(features)),
         features=max(0, int(rows) // _ROWS_PER_FEATURE - features.size),
     )
 
@@ -210,8 +238,11 @@ def _other_pairs(features: Features) -> Integers:
     return pairs[[tuple(pair) not in here for pair in pairs.tolist()]]
 
 
-def _top_hinges(features: Features, total: Evidence, threshold: float, most: int) -> tuple[Floats, Floats]:
-    """Pick the best knot of each column that needs one; knots of a column are too alike to take two at once."""
+def _top_hinges(features: Features, total: Evidence, threshold: float, most: int) -> tuple[Floats, Floats, float]:
+    """Pick the best knot of each column that needs one, and say how far the best stands out.
+
+    Knots of a column are too alike to take two at once.
+    """
     z = _z(total.hinge_score, total.hinge_variance, total.row_variance)
     for column, bias in zip(features.weight.T, features.bias, strict=True):
         j = int(np.abs(column).argmax())
@@ -222,7 +253,7 @@ def _top_hinges(features: Features, total: Evidence, threshold: float, most: int
     columns = columns[np.argsort(-best[columns], kind="stable")][: max(0, most)]
     weight = np.zeros((features.columns, len(columns)))
     weight[columns, np.arange(len(columns))] = 1.0
-    return weight, -total.knots[columns, knot[columns]]
+    return weight, -total.knots[columns, knot[columns]], float(best.max(initial=0.0))
 
 
 def joined_curves(features: Features) -> Integers:
@@ -231,8 +262,8 @@ def joined_curves(features: Features) -> Integers:
     return np.concatenate([monomials(features.columns)[:0], *found])
 
 
-def _top_curves(features: Features, total: Evidence, threshold: float, most: int) -> Integers:
-    """Return the curved products that stand out, strongest first, then what comes with them; (k, 3)."""
+def _top_curves(features: Features, total: Evidence, threshold: float, most: int) -> tuple[Integers, float]:
+    """Return the curved products that stand out, strongest first, then what comes with them, (k, 3), and how far."""
     z, d = _z(total.curve_score, total.curve_variance, total.row_variance), features.columns
     here = place_of(joined_curves(features), d)
     z[here] = 0.0
@@ -241,4 +272,79 @@ def _top_curves(features: Features, total: Evidence, threshold: float, most: int
     z[(spread[monomials(d)] < _CONSTANT).any(1)] = 0.0
     found = np.argsort(-z, kind="stable")[: min(int(np.count_nonzero(z > threshold)), max(0, most // 2))]
     also = np.setdiff1d(place_of(companions(monomials(d)[found], d), d), here)
-    return np.asarray(monomials(d)[np.concatenate([found, also])])
+    return np.asarray(monomials(d)[np.concatenate([found, also])]), float(z.max(initial=0.0))
+
+
+def _hidden(features: Features, total: Evidence, rows: float) -> Floats:
+    """Return what candidates of two columns may have moved by without standing out, see :class:`Evidence`.
+
+    Squared scores of all products outside the model exceed their number by the drift that these hold, in units of the
+    windows' noise. Of lessers only those count that are not a matter of chance, as all of them are many.
+    """
+    rows, of = min(rows, float(total.hidden[2])), lessers(features.columns)
+    if not len(of):
+        return np.array([0.0, 0.0, rows])
+    z = _z(total.pair_score, total.pair_variance, total.row_variance)
+    here = np.zeros_like(z, dtype=bool)
+    here[features.pairs[:, 0], features.pairs[:, 1]] = here[features.pairs[:, 1], features.pairs[:, 0]] = True
+    products = np.square(z[of[::2, 0], of[::2, 1]])[~here[of[::2, 0], of[::2, 1]]]
+    products = products[products > 0.0]
+    squares = _squares(total)
+    squares[lesser_of(joined_lessers(features), features.columns)] = 0.0
+    squares = squares.reshape(-1, 2).max(1)
+    squares = squares[squares > _SUSPECT] - LESSER
+    excess = max(float(products.sum()) - len(products), 0.0) + float(squares.sum())
+    freedom = len(products) + LESSER * len(squares)
+    return np.array([excess / rows, math.sqrt(2.0 * freedom + 4.0 * excess) / rows, rows])
+
+
+class _Joint(NamedTuple):
+    """Pairs whose lesser joins (k, 3), products that come with them (l, 2), and how far the first stands out."""
+
+    of: Integers
+    pairs: Integers
+    far: float
+
+
+def joined_lessers(features: Features) -> Integers:
+    """Return the pairs whose lesser is among the features, (k, 3)."""
+    found = [other.map.of for other in features.others if isinstance(other.map, Lessers)]
+    return np.concatenate([lessers(features.columns)[:0], *found])
+
+
+def _top_lessers(features: Features, total: Evidence, level: float, most: int) -> _Joint:
+    """Return the pairs whose functions stand out together, strongest first, with each two columns once."""
+    from scipy.special import chdtri  # not at the top: whoever only reads Records would wait for SciPy
+
+    d = features.columns
+    squares, of = _squares(total), lessers(d)
+    squares[lesser_of(joined_lessers(features), d)] = 0.0
+    # what a column that was constant in the original has in common with others, it has by its own drift
+    constant = total.pair_mean.diagonal() - np.square(total.mean) < _CONSTANT
+    squares[constant[of[:, :2]].any(1)] = 0.0
+    best = squares.reshape(-1, 2).argmax(1) + 2 * np.arange(len(of) // 2)
+    best = best[squares[best] > float(chdtri(LESSER, level))]
+    best = best[np.argsort(-squares[best], kind="stable")][: max(0, most)]
+    here = {tuple(sorted(pair)) for pair in features.pairs.tolist()}
+    pairs = [pair for pair in of[best, :2].tolist() if tuple(pair) not in here]
+    far = _normal(float(squares.max(initial=0.0)))
+    return _Joint(of[best], np.array(pairs, dtype=np.int64).reshape(-1, 2), far)
+
+
+def _squares(total: Evidence) -> Floats:
+    """Return the squares of all pairs' scores in units of their noise, (g,): of four degrees of freedom by chance."""
+    variance = total.lesser_variance
+    scale = np.sqrt(np.maximum(np.einsum("gii->gi", variance), 1e-300))
+    real = (scale**2 > 1e-10 * total.row_variance).all(1)
+    spread = variance / scale[:, :, None] / scale[:, None] + _RIDGE * np.eye(LESSER)
+    spread[~real] = np.eye(LESSER)
+    score = (total.lesser_score / scale)[..., None]
+    found = np.where(real, (score * np.linalg.solve(spread, score)).sum((1, 2)), 0.0)
+    bulk = found[real]
+    return np.asarray(found if bulk.size < 100 else found / max(float(np.median(bulk)) / _MEDIAN, 1.0))
+
+
+def _normal(square: float) -> float:
+    """Return the normal deviate that is as far out as a square of four degrees of freedom (Wilson and Hilferty)."""
+    part = 2.0 / (9.0 * LESSER)
+    return float(((square / LESSER) ** (1.0 / 3.0) - 1.0 + part) / math.sqrt(part))

@@ -15,6 +15,7 @@ __all__ = [
     "EVIDENCE",
     "FEATURES",
     "LEARNED",
+    "LESSERS",
     "MONOMIALS",
     "NETWORK_UNCERTAINTY",
     "PARTITIONS",
@@ -87,6 +88,10 @@ EVIDENCE = {
     "pair_scores": "f 2 d d",
     **dict.fromkeys(("pair_variance", "row_spread", "pair_mean"), "f d d"),
     **dict.fromkeys(("curve_score", "curve_variance", "curve_mean"), "f curves"),
+    **dict.fromkeys(("lesser_score", "lesser_mean"), "f lessers 4"),
+    "lesser_variance": "f lessers 4 4",
+    "lesser_trend": "f lessers 4 6",
+    "hidden": "f 3",
     "row_variance": "f",
     "shared": "b",
     **dict.fromkeys(("mean", "shift", "rate"), "f d"),
@@ -127,5 +132,6 @@ TREES = {
     **dict.fromkeys(("threshold", "value", "gain"), "f k"),
     "start": "i t <k",
 }
+LESSERS = {"of": "i k 3 <d"}
 MONOMIALS = {"factors": "i k 3 <factors"}
 LEARNED = {"shift": "f d", "rate": "f d"}

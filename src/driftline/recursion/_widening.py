@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from driftline._inputs import Floats
-from driftline.fitting import Learned, LogLinear, Loss, Monomials
+from driftline.fitting import Learned, Lessers, LogLinear, Loss, Map, Monomials
 from driftline.recursion._auditor import Auditor, Seen, audited, doubting
 from driftline.recursion._calibration import miscalibrated
 from driftline.recursion._competition import choose_offset, compete
-from driftline.recursion._evidence import Evidence, start_evidence
+from driftline.recursion._evidence import Evidence, settled, start_evidence
 from driftline.recursion._problem import Problem, Solved, solve
 from driftline.recursion._screening import Proposal, propose
 from driftline.recursion._settings import StepSettings
@@ -84,15 +84,16 @@ def _adapt(
             evidence = proposal.evidence
         notes.append(f"added {proposal.reason}")
         problem = solved.problem
-        others: tuple[Learned, ...] = ()
-        if len(proposal.curves):
-            others = (Learned(Monomials(proposal.curves), proposal.evidence.shift, proposal.evidence.rate),)
+        maps: list[Map] = [Monomials(proposal.curves)] if len(proposal.curves) else []
+        if len(proposal.lessers):
+            maps.append(Lessers(proposal.lessers))
+            evidence = settled(evidence, proposal.lessers)
         wider = problem.features.extend(
             problem.z_num,
             pairs=proposal.pairs,
             weight=proposal.weight,
             bias=proposal.bias,
-            others=others,
+            others=tuple(Learned(found, evidence.shift, evidence.rate) for found in maps),
             also=problem.z_den,
         )
         solved = solve(problem._replace(features=wider), loss, settings)
