@@ -266,6 +266,9 @@ class ContinualDensityRatio(RatioEstimator):
             raise ValueError(f"before= must hold the windows of {missing} in the previous features, got {list(given)}")
         if extra:
             raise ValueError(f"before= is for the first window after change_features only, not for {extra}")
+        for name in given:
+            if name in unused and len(given[name]) != len(windows[name]):
+                raise ValueError(f"before of {name!r} has {len(given[name])} rows, its window {len(windows[name])}")
         out = dict(windows)
         for name in changed:
             width = self._state.tracks[name].anchor.window.shape[1] - self.n_features_in_

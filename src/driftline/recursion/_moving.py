@@ -31,6 +31,7 @@ from driftline.inference import Dependence, Forward, Uncertainty, effective_samp
 from driftline.recursion._auditor import LEVEL, Auditor, chance, seen_of, side_of, sum_of, variance_of
 from driftline.recursion._evidence import start_evidence
 from driftline.recursion._problem import prior
+from driftline.recursion._recall import recalled
 from driftline.recursion._rows import own_rows
 from driftline.recursion._settings import NEWTON_FEATURES, StepSettings
 from driftline.recursion._state import Anchor
@@ -39,7 +40,9 @@ __all__ = ["Moved", "moved"]
 
 _ROWS = 4000  # of the window, on which candidates are tested
 _PRODUCTS = 40  # columns with at most so many of which all products are candidates
-_ERRORS = 4.0  # standard errors beyond which a candidate holds drift, and not noise
+_ROWS_PER_PRODUCT = 40.0  # effective rows for each feature from which on all products join
+_HINTS = 3.0  # standard errors beyond which a candidate may hold drift
+_ERRORS = 4.0  # the same, but hardly by chance
 _WORTH = 2e-4  # nats that a candidate adds, at least
 _SHOWN = 2e-3  # nats of misfit below which nobody asks what is missing
 _LOST = 0.01  # nats below which a loss does not matter
@@ -53,11 +56,19 @@ _TOLERANCE = 1e-9
 
 
 class Moved(NamedTuple):
-    """An anchor in new features; the drift in nats that they do not show, 0 if not notable; whether that is a guess."""
+    """An anchor in new features, and what is not known of it.
+
+    Attributes:
+        anchor: the anchor.
+        hidden: drift in nats that the new features do not show, 0 if not notable.
+        weak: whether that is a guess.
+        missed: whether there was drift in functions of the previous features that could not be carried over.
+    """
 
     anchor: Anchor
     hidden: float
     weak: bool
+    missed: bool
 
 
 class _Fit(NamedTuple):
@@ -85,9 +96,9 @@ def moved(before: Anchor, first: Anchor, settings: StepSettings, t: int) -> Move
         settings: settings of steps.
         t: number of steps so far.
     """
+    before, missed = _with_candidates(before, settings)
     psi, past = first.psi, before.uncertainty
     assert isinstance(psi, LogLinear)
-    assert isinstance(before.psi, LogLinear)
     assert past is not None
     old, log_r, z = before.own_design(), np.clip(before.on_window(), -_FARTHEST, _FARTHEST), psi.standardizer(first.window)
     rows = own_rows(before, settings)
@@ -95,30 +106,96 @@ def moved(before: Anchor, first: Anchor, settings: StepSettings, t: int) -> Move
     psi, offset = _summarised(psi, z, log_r)
     features = psi.features
     if settings.model == "auto" and features.size < NEWTON_FEATURES:
-        features = _widened(features, z, log_r - offset, old, errors)
+        features = _widened(features, z, log_r - offset, old, errors, rows.effective(len(z)))
     design = LogLinearDesign(features, z)
     fit = _projected(design, log_r, offset, settings.ridge * prior(design, design))
     if fit is None:
         return None
     onto = _onto(design, old, fit)
     uncertainty = _uncertainty(past, design, old, onto, fit, rows)
+    hidden = _hidden(log_r, fit.log_r, old, errors, rows)
+    overlap = float(fit.gain.sum()) / (rows.worth * rows.time)
+    weak = hidden > 0.0 and overlap < _ROWS_PER_FEATURE * features.size
+    drawn, worth = _drawn(fit.log_r), effective_sample_size(fit.log_r) / (rows.worth * rows.time)
+    shows = not weak and worth > _ROWS_PER_FEATURE * features.size
     anchor = first._replace(
         psi=psi._replace(features=features, coef=fit.coef[:-1]),
         log_normalizer=-float(fit.coef[-1]),
-        uncertainty=uncertainty,
-        evidence=start_evidence(z, original=False) if first.evidence is not None else None,
+        uncertainty=_with_means(uncertainty, design, drawn, worth) if shows else uncertainty,
+        evidence=None if first.evidence is None else start_evidence(z[drawn] if shows else z, original=shows),
         lag=before.lag,
         rows=rows,
         forward=_forward(before.forward, log_r, fit.log_r, rows),
     )
-    hidden = _hidden(log_r, fit.log_r, old, errors, rows)
-    overlap = float((fit.gain).sum()) / (rows.worth * rows.time)
-    weak = hidden > 0.0 and overlap < _ROWS_PER_FEATURE * features.size
     if anchor.auditor is not None:
         shown = 0.5 * float(np.square(fit.log_r - log_r).mean())
-        missed = shown > _SHOWN and _misses(anchor.auditor, design, old, fit, errors, rows, psi)
-        anchor = anchor._replace(auditor=_followed(anchor.auditor, before.auditor, t, missed))
-    return Moved(anchor, hidden, weak)
+        speaks = shown > _SHOWN and _misses(anchor.auditor, design, old, fit, errors, rows, psi)
+        auditor = _followed(anchor.auditor, before.auditor, t, speaks)
+        mean = auditor(z[drawn]).mean(0, dtype=np.float64)
+        anchor = anchor._replace(auditor=auditor._replace(mean=mean, rows=worth))
+    return Moved(anchor, hidden, weak, missed)
+
+
+def _with_candidates(before: Anchor, settings: StepSettings) -> tuple[Anchor, bool]:
+    """Let candidates join, with their drift so far, as long as the original's means of them are known; else say so.
+
+    In the new features these means will be gone. All products join if there are rows enough, of the others those whose
+    scores look like drift, long before they would be sure of it.
+    """
+    psi, evidence = before.psi, before.evidence
+    assert isinstance(psi, LogLinear)
+    if evidence is None or settings.model != "auto" or psi.features.size >= NEWTON_FEATURES:
+        return before, False
+    features, z = psi.features, before.own_design().z
+    rows = own_rows(before, settings).effective(len(z))
+    pairs = _other_pairs(features)
+    likely = _likely(evidence.pair_score, evidence.pair_variance)[pairs[:, 0], pairs[:, 1]]
+    every = _affordable(features, pairs, rows)
+    bent = _likely(evidence.curve_score, evidence.curve_variance)
+    curves, top = np.flatnonzero(bent > _HINTS), max(float(part.max(initial=0.0)) for part in (likely, bent))
+    others: tuple[Learned, ...] = ()
+    if before.crossed is None and len(curves):  # values of trees for their own rows are those of the last features
+        others = (Learned(Monomials(monomials(z.shape[1])[curves]), evidence.shift, evidence.rate),)
+    wider = features.extend(z, pairs=pairs if every else pairs[likely > _HINTS], others=others)
+    if wider.size == features.size:
+        return before, False
+    found = recalled(before, LogLinearDesign(wider, z, before.crossed), evidence, settings.ridge)
+    if found is None:
+        return before, top > _ERRORS
+    return found._replace(uncertainty=_placed(before.uncertainty, found.uncertainty, features.positions(wider))), False
+
+
+def _placed(before: Uncertainty | None, after: Uncertainty | None, at: Integers) -> Uncertainty:
+    """Return the uncertainty after features have joined, with what belongs to the last step alone in place, too."""
+    assert before is not None
+    assert after is not None
+    size = len(after.bias)
+    places = np.append(at, size - 1)
+    meats = []
+    for part in (before.meat, before.meat_num):
+        meats.append(np.zeros((size, size)))
+        meats[-1][np.ix_(places, places)] = part
+    bias = np.zeros(size)
+    bias[places] = before.step_bias
+    return after._replace(meat=meats[0], meat_num=meats[1], step_bias=bias)
+
+
+def _likely(score: Floats, variance: Floats) -> Floats:
+    """Return sums of scores in units of their noise."""
+    return np.asarray(np.abs(score) / np.sqrt(np.maximum(variance, 1e-300)) * (variance > 0.0))
+
+
+def _other_pairs(features: Features) -> Integers:
+    """Return all pairs of columns whose products are not features, (k, 2)."""
+    known = {tuple(sorted(pair)) for pair in features.pairs.tolist()}
+    columns = np.sort(features.linear)
+    found = [(a, b) for i, a in enumerate(columns) for b in columns[i + 1 :] if (a, b) not in known]
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
+
+
+def _affordable(features: Features, pairs: Integers, rows: float) -> bool:
+    """Say whether there are rows enough for all of these pairs."""
+    return rows >= _ROWS_PER_PRODUCT * (features.size + len(pairs))
 
 
 def _summarised(psi: LogLinear, z: Floats, log_r: Floats) -> tuple[LogLinear, Floats]:
@@ -149,18 +226,20 @@ def _unexplained(design: LogLinearDesign, values: Floats) -> float:
     return float(np.square(values - rows @ inference.projection(rows, values[:, None])[:, 0]).mean())
 
 
-def _widened(features: Features, z: Floats, values: Floats, old: LogLinearDesign, errors: Floats) -> Features:
-    """Add products, curved products and hinges that the previous log-ratio needs in the new features.
+def _widened(
+    features: Features, z: Floats, values: Floats, old: LogLinearDesign, errors: Floats, rows: float
+) -> Features:
+    """Add products and curved products that the previous log-ratio needs in the new features.
 
-    A candidate joins if its coefficient, alone, is larger than the errors of that log-ratio explain.
+    All products join if there are ``rows`` enough: a turned square is a sum of these. Otherwise a candidate joins if
+    its coefficient, alone, is larger than the errors of that log-ratio explain.
     """
     d, every = z.shape[1], max(1, len(z) // _ROWS)
     some, target, past = z[::every], values[::every], old.take(0, old.shape[0], every)
-    known = {tuple(pair) for pair in features.pairs.tolist()}
-    pairs = np.array([p for p in zip(*np.triu_indices(d, 1), strict=True) if p not in known], dtype=np.int64)
-    if d <= _PRODUCTS and len(pairs):
-        live = np.isin(pairs, features.linear).all(1)
-        pairs = pairs[live]
+    pairs = _other_pairs(features)
+    if _affordable(features, pairs, rows):
+        features = features.extend(z, pairs=pairs)
+    elif d <= _PRODUCTS and len(pairs):
         found = _needed(features, some, some[:, pairs[:, 0]] * some[:, pairs[:, 1]], target, past, errors)
         features = features.extend(z, pairs=pairs[found]) if len(found) else features
     factors = monomials(d)
@@ -187,7 +266,7 @@ def _needed(
     coef, by = (rest.T @ left) / square, (rest.T @ past) / square[:, None]
     noise = np.einsum("ij,ij->i", by @ errors, by)
     worth = 0.5 * coef**2 * square / len(z)
-    return np.flatnonzero(real & (coef**2 > _ERRORS**2 * noise) & (worth > _WORTH))
+    return np.flatnonzero(real & (coef**2 > _HINTS**2 * noise) & (worth > _WORTH))
 
 
 def _projected(design: LogLinearDesign, log_r: Floats, offset: Floats, ridge: Floats) -> _Fit | None:
@@ -263,10 +342,27 @@ def _uncertainty(
         bias=onto @ past.bias,
         step_bias=onto @ past.step_bias,
         first=inference.mirrored(onto @ past.first @ onto.T),
-        origin=unknown,
+        origin=unknown,  # until it is estimated
         origin_spread=unknown,
         mean=np.zeros(size - 1),
         known=np.zeros(size - 1, dtype=np.bool_),
+    )
+
+
+def _with_means(past: Uncertainty, design: LogLinearDesign, drawn: Integers, worth: float) -> Uncertainty:
+    r"""Return the uncertainty with the original's means of features: those of the window's rows drawn by their ratio.
+
+    Their errors are those of as many rows as the weights are ``worth``, and those of the ratio itself: a mean weighted
+    by :math:`e^{\theta^\top T}` changes by the covariance of features times the error of coefficients. They serve
+    features that join later; as the original's own means, from which KL would follow, they do not count as known.
+    """
+    shares = np.bincount(drawn, minlength=design.shape[0]) / len(drawn)
+    mean = design.pull(shares)
+    spread = design.gram(shares) - np.outer(mean, mean)
+    return past._replace(
+        origin=past.covariance @ spread,
+        origin_spread=inference.mirrored(spread / worth + spread @ inference.covariance(past) @ spread),
+        mean=mean[:-1],
     )
 
 

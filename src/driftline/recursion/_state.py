@@ -153,7 +153,8 @@ def track_of(state: State, original: str | None = None) -> Track:
     if original not in tracks:
         raise ValueError(f"original {original!r} is unknown: choose one of {sorted(tracks)}")
     track = tracks[original]
-    if isinstance(track.current.psi, Stacked):
+    if isinstance(track.current.psi, Stacked) or (track.fresh and has_past(track.current)):
+        # features that joined at the change were fitted to the very rows that would be asked, which reads too much
         raise ValueError(f"features of original {original!r} have changed: call partial_fit with its next window first")
     return track
 

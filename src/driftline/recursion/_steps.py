@@ -122,8 +122,9 @@ def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings)
         before = track.current
         found = _moved(before, rows, standardizer, settings, state.t)
         if found is not None:
-            weak, hidden = track.weak or state.t * found.weak, track.hidden + found.hidden
-            track, anchor = track._replace(weak=weak, hidden=hidden), found.anchor
+            weak, missed = track.weak or state.t * found.weak, track.missed or state.t * found.missed
+            track = track._replace(weak=weak, missed=missed, hidden=track.hidden + found.hidden)
+            anchor = found.anchor
         elif has_past(before):
             stacked = np.concatenate([rows, before.window], 1)
             anchor = before._replace(
