@@ -210,10 +210,11 @@ class ContinualDensityRatio(RatioEstimator):
         """Replace the features that the columns are, such as the output of an encoder that was trained further.
 
         The ratio learned so far is a function of the previous features. So the window it has reached is needed in the
-        new ones: there, the ratio is expressed in these, with its errors. Drift that they do not show is no longer read,
-        and the doubt ``drift_hidden`` says how much that is. The auditor begins anew; there is no floor of the whole
-        divergence any more. Networks, and ratios without error bars, need the next window in both features: see
-        ``before`` of :meth:`partial_fit`. Originals may join in between, in the new features.
+        new ones: there, the ratio is expressed in these, with its errors. Drift that they do not show is not read any
+        more, and the doubt ``drift_hidden`` says how much that is, if it stands out of the noise. The auditor begins
+        anew; there is no floor of the whole divergence from then on. Networks, and ratios without error bars, need the
+        next window in both features: see ``before`` of :meth:`partial_fit`. Originals may join in between, in the new
+        features; divergences can be asked after the next window.
 
         Arguments:
             window: rows of the last window, in the same order, in the new features, (n, D'), or ``{name: rows}`` for

@@ -100,7 +100,8 @@ def moved(before: Anchor, first: Anchor, settings: StepSettings, t: int) -> Move
     psi, past = first.psi, before.uncertainty
     assert isinstance(psi, LogLinear)
     assert past is not None
-    old, log_r, z = before.own_design(), np.clip(before.on_window(), -_FARTHEST, _FARTHEST), psi.standardizer(first.window)
+    old, z = before.own_design(), psi.standardizer(first.window)
+    log_r = np.clip(before.on_window(), -_FARTHEST, _FARTHEST)
     rows = own_rows(before, settings)
     errors = inference.covariance(past)
     psi, offset = _summarised(psi, z, log_r)

@@ -101,9 +101,9 @@ class Track(NamedTuple):
     ``held`` counts the windows for which the anchor has stayed. ``gain`` is what held-out rows of the last step say for
     a drift, ``partitions`` the counts of original and current window that bound the divergence from below. ``weak`` is
     the time of the first step that could not be measured, ``missed`` that of the first at which features joined without
-    their drift so far, 0 if there is none. ``doubts`` are those of the last step. ``moved`` is the time of the last change
-    of features, 0 if there was none, ``hidden`` the nats of drift that the new ones did not show, and ``fresh`` whether
-    no window has come since.
+    their drift so far, 0 if there is none. ``doubts`` are those of the last step. ``moved`` is the time of the last
+    change of features, 0 if there was none, ``hidden`` the nats of drift that the new ones did not show, and ``fresh``
+    whether no window has come since.
     """
 
     tau: int

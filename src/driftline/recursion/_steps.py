@@ -136,9 +136,7 @@ def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings)
     return state._replace(tracks=tracks)
 
 
-def _moved(
-    before: Anchor, rows: Floats, standardizer: Standardizer, settings: StepSettings, t: int
-) -> Moved | None:
+def _moved(before: Anchor, rows: Floats, standardizer: Standardizer, settings: StepSettings, t: int) -> Moved | None:
     """Express an anchor in new features, where it has a log-linear ratio with error bars and rows suffice for them."""
     if before.uncertainty is None or not isinstance(before.psi, LogLinear) or is_network(settings.model):
         return None
