@@ -191,7 +191,7 @@ def test_other_versions_are_refused_with_a_remedy(tmp_path, version, remedy):
     filled(tmp_path / "run")
     with sqlite3.connect(tmp_path / "run") as database:
         database.execute(f"PRAGMA user_version = {version}")
-    with pytest.raises(TrackerError, match=f"written as version {version}, this driftline reads version 10: {remedy}"):
+    with pytest.raises(TrackerError, match=f"written as version {version}, this driftline reads version 11: {remedy}"):
         read_run(tmp_path / "run")
 
 

@@ -171,16 +171,18 @@ def test_networks_are_never_bare_numbers(rng):
     assert {DoubtCode.NO_ERROR_BARS, DoubtCode.NOT_AUDITED} <= codes(paper.divergence())
 
 
-def test_moving_features_are_not_audited(rng):
+def test_moving_features_are_audited_where_the_ratio_has_error_bars(rng):
     x = rng.normal(size=(4, 1000, 2))
     turn = np.array([[1.0, 1.0], [-1.0, 1.0]])
-    est = ContinualDensityRatio(random_state=0).fit(x[0]).partial_fit(x[1])
-    assert DoubtCode.NOT_AUDITED not in codes(est.divergence())
-    est.change_features(x[1] @ turn).partial_fit(x[2] @ turn, before=x[2])
-    for _ in range(2):
-        assert DoubtCode.NOT_AUDITED in codes(est.divergence())
-        assert math.isnan(est.divergence().floor)
-        est.partial_fit(x[3] @ turn)
+    for settings, audited in (({}, True), ({"normalizer": "self"}, False)):
+        est = ContinualDensityRatio(random_state=0, **settings).fit(x[0]).partial_fit(x[1])
+        assert DoubtCode.NOT_AUDITED not in codes(est.divergence())
+        est.change_features(x[1] @ turn).partial_fit(x[2] @ turn, before=x[2])
+        for _ in range(2):
+            assert (DoubtCode.NOT_AUDITED in codes(est.divergence())) == (not audited)
+            assert math.isnan(est.divergence().floor)
+            assert not math.isnan(est.step_divergence().floor)
+            est.partial_fit(x[3] @ turn)
 
 
 def test_intervals_of_few_rows_for_many_features_hold():

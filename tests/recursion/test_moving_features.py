@@ -128,6 +128,20 @@ def test_mistakes_are_named_and_harmless():
         est.change_features({"other": seen[1]})
     kept = est.divergence()
     assert kept.value > 0
+    now = turn(seen[2])[:, :2]
+    est.change_features(turn(seen[1])[:, :2])
+    with pytest.raises(ValueError, match="before of 'original' has 10 rows, its window 3000"):
+        est.partial_fit(now, before=seen[2][:10])
+    est.partial_fit(now, before=seen[2])
+    with pytest.raises(ValueError, match="before= is for the first window after change_features"):
+        est.partial_fit(now, before=seen[2])
+    assert est.t_ == 2
+    assert est.n_features_in_ == 2
+
+
+def test_without_error_bars_the_next_window_is_needed_in_both_features():
+    seen, turn = windows(10), turned(1)
+    est = ContinualDensityRatio(model="quadratic", normalizer="self", random_state=0).fit(seen[0]).partial_fit(seen[1])
     est.change_features(turn(seen[1])[:, :2])
     for question in (est.divergence, lambda: est.log_ratio(seen[1][:, :2])):
         with pytest.raises(ValueError, match="have changed: call partial_fit"):

@@ -177,7 +177,8 @@ class ContinualDensityRatio(RatioEstimator):
         """Advance one step to a window (m, D), or to one window per original, ``{name: window}``.
 
         The first call on an unfitted estimator starts tracing. After an error the estimator is as it was before.
-        After :meth:`change_features`, the first window also needs ``before``: the same rows in the previous features.
+        After :meth:`change_features`, the first window may come with ``before``, the same rows in the previous
+        features; networks, and ratios without error bars, need it.
         """
         if not hasattr(self, "_state"):
             if isinstance(window, Mapping):
@@ -209,8 +210,11 @@ class ContinualDensityRatio(RatioEstimator):
         """Replace the features that the columns are, such as the output of an encoder that was trained further.
 
         The ratio learned so far is a function of the previous features. So the window it has reached is needed in the
-        new ones, and the next window in both: see ``before`` of :meth:`partial_fit`. Originals may join in between, in
-        the new features. Error bars are carried over as far as the new features can express the previous ones.
+        new ones: there, the ratio is expressed in these, with its errors. Drift that they do not show is not read any
+        more, and the doubt ``drift_hidden`` says how much that is, if it stands out of the noise. The auditor begins
+        anew; there is no floor of the whole divergence from then on. Networks, and ratios without error bars, need the
+        next window in both features: see ``before`` of :meth:`partial_fit`. Originals may join in between, in the new
+        features; divergences can be asked after the next window.
 
         Arguments:
             window: rows of the last window, in the same order, in the new features, (n, D'), or ``{name: rows}`` for
@@ -221,7 +225,7 @@ class ContinualDensityRatio(RatioEstimator):
         >>> x = [rng.normal(0.1 * t, 1, (5000, 2)) for t in range(4)]
         >>> turn = np.array([[1.0, 1.0], [-1.0, 1.0]])  # the new features are a linear map of the previous ones
         >>> est = ContinualDensityRatio(random_state=0).fit(x[0]).partial_fit(x[1])
-        >>> est = est.change_features(x[1] @ turn).partial_fit(x[2] @ turn, before=x[2]).partial_fit(x[3] @ turn)
+        >>> est = est.change_features(x[1] @ turn).partial_fit(x[2] @ turn).partial_fit(x[3] @ turn)
         >>> bool(abs(est.divergence("reverse_kl").value - 0.09) < 0.03)
         True
         """
@@ -255,12 +259,17 @@ class ContinualDensityRatio(RatioEstimator):
         changed = [n for n in windows if isinstance(tracks[n].anchor.psi, Stacked)]
         given = before if isinstance(before, Mapping) else {} if before is None else dict.fromkeys(windows, before)
         missing = [n for n in changed if n not in given]
-        # before its first window an original has no ratio in the previous features: they may be given and are unused
-        extra = [n for n in given if n not in changed and (n not in windows or has_past(tracks[n].anchor))]
+        # a ratio that has been expressed in the new features, or an original without one, needs no previous features:
+        # they may be given and are unused
+        unused = {n for n in windows if tracks[n].fresh or not has_past(tracks[n].anchor)}
+        extra = [n for n in given if n not in changed and n not in unused]
         if missing:
             raise ValueError(f"before= must hold the windows of {missing} in the previous features, got {list(given)}")
         if extra:
             raise ValueError(f"before= is for the first window after change_features only, not for {extra}")
+        for name in given:
+            if name in unused and len(given[name]) != len(windows[name]):
+                raise ValueError(f"before of {name!r} has {len(given[name])} rows, its window {len(windows[name])}")
         out = dict(windows)
         for name in changed:
             width = self._state.tracks[name].anchor.window.shape[1] - self.n_features_in_

@@ -101,6 +101,7 @@ from ._shrinkage import fit_shrunk as fit_shrunk
 from ._summaries import Summary as Summary
 from ._summaries import first_summary as first_summary
 from ._summaries import moved_density as moved_density
+from ._summaries import refit_density as refit_density
 from ._training import Pair as Pair
 from ._training import fit_network as fit_network
 from ._training import row_batches as row_batches

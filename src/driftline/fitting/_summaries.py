@@ -15,7 +15,7 @@ from driftline.fitting._leaning import affords_shapes, fit_ellipsoids, refit_ell
 from driftline.fitting._mixtures import Mixture
 from driftline.fitting._scores import NormalScores, far_from_normal, fit_scores, spread_scores
 
-__all__ = ["Summary", "first_summary", "moved_density"]
+__all__ = ["Summary", "first_summary", "moved_density", "refit_density"]
 
 _FEWEST = 100  # rows of a window; with fewer, clusters stay where they are
 _STRETCHES = 10  # of neighbouring rows in each half of a window

@@ -78,6 +78,12 @@ def _earlier(track: Track) -> list[Doubt]:
             "much as they had moved; begin from a new original"
         )
         found.append(Doubt(DoubtCode.DRIFT_MISSED, sentence))
+    if track.hidden:
+        sentence = (
+            f"the features were changed (last at t={track.moved}), and the new ones do not show {track.hidden:.2g} "
+            "nats of the drift that the previous ones had shown: what is read is the drift in the new ones"
+        )
+        found.append(Doubt(DoubtCode.DRIFT_HIDDEN, sentence))
     return found
 
 

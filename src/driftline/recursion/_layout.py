@@ -51,6 +51,7 @@ _MEANINGS = {
     "partitions": "counts of rows in cells that were fixed at the first step, of the original and of the window",
     "doubts": "reasons not to trust the last step, as text",
     "weak": "when a step could not be measured, or features joined without their drift so far",
+    "moved": "when features were replaced last, and the drift that the new ones did not show",
     "gain": "what held-out rows of the last step say for a drift",
     "module": "weights of the network",
     "mean": "means of the encoded columns in the original",

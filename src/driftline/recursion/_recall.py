@@ -11,6 +11,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from driftline import inference
 from driftline._inputs import Floats
@@ -119,9 +120,14 @@ def _target(
     inner = inner + 1e-6 * max(float(inner.diagonal().mean()), 1e-300) * np.eye(len(old))
     slopes = np.linalg.solve(inner, spread[np.ix_(old, new)])
     wanted = now.copy()
-    wanted[new] = means + np.where(past.known, now[old] - past.mean, 0.0) @ slopes
+    wanted[new] = means + np.where(_estimated(past), now[old] - past.mean, 0.0) @ slopes
     rest = spread[np.ix_(new, new)] - slopes.T @ spread[np.ix_(old, new)]
     return _Target(wanted, spread, rest)
+
+
+def _estimated(past: inference.Uncertainty) -> npt.NDArray[np.bool_]:
+    """Say of which features there is a mean of the original: known, or, since features changed, an estimate of it."""
+    return np.asarray(past.known | (past.origin_spread.diagonal()[:-1] > 0.0))
 
 
 class _Tilt(NamedTuple):
@@ -184,7 +190,7 @@ def _uncertainty(
     p = len(old) + len(new)
     wide = inference.placed(past, old, p + 1, (new, means))
     own, spread = past.origin_spread[:-1, :-1].diagonal(), target.spread[old, old]
-    real = past.known & (spread > 1e-9)
+    real = _estimated(past) & (spread > 1e-9)
     each = float(np.median(own[real] / spread[real])) if real.any() else 1.0 / size  # an original row's worth
     pull = np.concatenate([tilt.inverse[:, new], -(tilt.means @ tilt.inverse[:, new])[None]])
     first = pull @ (each * target.rest) @ pull.T

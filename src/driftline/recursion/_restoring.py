@@ -105,7 +105,9 @@ def _restore(arrays: Mapping[str, Array], meta: Mapping[str, Any], factory: Modu
         step = arrays[f"{key}.step_log_ratio"]
         weak, missed = arrays[f"{key}.weak"].tolist()
         doubts = _read_doubts(arrays[f"{key}.doubts"])
-        tracks[name] = Track(entry["tau"], anchor, current, step, held, gain, partitions, weak, missed, doubts)
+        moved, hidden, fresh = arrays[f"{key}.moved"].tolist()
+        track = Track(entry["tau"], anchor, current, step, held, gain, partitions, weak, missed, doubts)
+        tracks[name] = track._replace(moved=int(moved), hidden=hidden, fresh=bool(fresh))
     return State(tracks, int(arrays["t"]))
 
 

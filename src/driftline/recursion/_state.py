@@ -101,7 +101,9 @@ class Track(NamedTuple):
     ``held`` counts the windows for which the anchor has stayed. ``gain`` is what held-out rows of the last step say for
     a drift, ``partitions`` the counts of original and current window that bound the divergence from below. ``weak`` is
     the time of the first step that could not be measured, ``missed`` that of the first at which features joined without
-    their drift so far, 0 if there is none. ``doubts`` are those of the last step.
+    their drift so far, 0 if there is none. ``doubts`` are those of the last step. ``moved`` is the time of the last
+    change of features, 0 if there was none, ``hidden`` the nats of drift that the new ones did not show, and ``fresh``
+    whether no window has come since.
     """
 
     tau: int
@@ -114,6 +116,9 @@ class Track(NamedTuple):
     weak: int = 0
     missed: int = 0
     doubts: tuple[Doubt, ...] = ()
+    moved: int = 0
+    hidden: float = 0.0
+    fresh: bool = False
 
 
 class State(NamedTuple):
@@ -148,7 +153,8 @@ def track_of(state: State, original: str | None = None) -> Track:
     if original not in tracks:
         raise ValueError(f"original {original!r} is unknown: choose one of {sorted(tracks)}")
     track = tracks[original]
-    if isinstance(track.current.psi, Stacked):
+    if isinstance(track.current.psi, Stacked) or (track.fresh and has_past(track.current)):
+        # features that joined at the change were fitted to the very rows that would be asked, which reads too much
         raise ValueError(f"features of original {original!r} have changed: call partial_fit with its next window first")
     return track
 

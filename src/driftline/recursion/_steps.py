@@ -33,6 +33,7 @@ from driftline.recursion._doubts import WEAK, carried
 from driftline.recursion._evidence import start_evidence
 from driftline.recursion._floor import measured
 from driftline.recursion._log_linear import log_linear_step, start_features
+from driftline.recursion._moving import Moved, moved
 from driftline.recursion._rows import Curved, depends, own_rows, reach
 from driftline.recursion._settings import NEWTON_FEATURES, Policy, StepSettings, is_network
 from driftline.recursion._state import Anchor, State, Step, Track, has_past
@@ -99,6 +100,8 @@ def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, po
             track.weak,
             track.missed or t * bool(taken.missed),
             infos[name].doubts,
+            track.moved,
+            track.hidden,
         )
         weak = any(doubt.code in WEAK for doubt in carried(tracks[name], of_step=True))
         tracks[name] = tracks[name]._replace(weak=track.weak or t * weak)
@@ -108,23 +111,40 @@ def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, po
 @limited_threads()
 @quiet_overflow()
 def restart(state: State, windows: Mapping[str, Floats], settings: StepSettings) -> State:
-    """Replace features: each anchor keeps its rows, in the new features stacked beside the previous ones.
+    """Replace features: each anchor keeps its rows, in the new features.
 
-    The next window of a track that has taken a step must hold both, with the new columns first (:class:`Stacked`).
+    A log-linear ratio with error bars is expressed in these at once. Of any other the anchor holds the new features
+    stacked beside the previous ones, and so must its next window, with the new columns first (:class:`Stacked`).
     """
     tracks = dict(state.tracks)
     for name, rows in windows.items():
         track, standardizer = state.tracks[name], fit_standardizer(rows)
         before = track.current
-        if has_past(before):
+        found = _moved(before, rows, standardizer, settings, state.t)
+        if found is not None:
+            weak, missed = track.weak or state.t * found.weak, track.missed or state.t * found.missed
+            track = track._replace(weak=weak, missed=missed, hidden=track.hidden + found.hidden)
+            anchor = found.anchor
+        elif has_past(before):
             stacked = np.concatenate([rows, before.window], 1)
             anchor = before._replace(
                 psi=Stacked(standardizer, before.psi), window=stacked, evidence=None, design=None, known=None
             )._replace(wide=None, wide_step=None, auditor=None, rows=None, seen=None)
         else:
             anchor = _first_anchor(rows, standardizer, settings)
-        tracks[name] = track._replace(anchor=anchor, current=anchor, held=0, partitions=None)
+        tracks[name] = track._replace(anchor=anchor, current=anchor, held=0, partitions=None, moved=state.t, fresh=True)
     return state._replace(tracks=tracks)
+
+
+def _moved(before: Anchor, rows: Floats, standardizer: Standardizer, settings: StepSettings, t: int) -> Moved | None:
+    """Express an anchor in new features, where it has a log-linear ratio with error bars and rows suffice for them."""
+    if before.uncertainty is None or not isinstance(before.psi, LogLinear) or is_network(settings.model):
+        return None
+    if settings.normalizer != "telescoped" or settings.penalty > 0.0:
+        return None
+    first = _first_anchor(rows, standardizer, settings)
+    assert isinstance(first.psi, LogLinear)
+    return None if crowded(first.psi.features.size, 2 * len(rows)) else moved(before, first, settings, t)
 
 
 def _first_anchor(window: Floats, standardizer: Standardizer, settings: StepSettings) -> Anchor:
