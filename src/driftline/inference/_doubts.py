@@ -33,6 +33,7 @@ class DoubtCode(StrEnum):
     WEAK_STEP = "weak_step"
     NO_ERROR_BARS = "no_error_bars"
     NOT_AUDITED = "not_audited"
+    COUNTER_FELL = "counter_fell"
 
 
 WITHHOLDING = (DoubtCode.FEW_ROWS, DoubtCode.DEPENDENT_ROWS, DoubtCode.NOTHING_VARIES)

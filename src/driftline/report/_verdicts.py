@@ -21,9 +21,10 @@ from driftline._wording import (
     unit,
 )
 from driftline.alarms import Cause, Signal
-from driftline.inference import Estimate
+from driftline.inference import Doubt, Estimate
 from driftline.monitor import FIRST, Moved, Record, Run, Status
-from driftline.report._histories import History, doubts, histories, window_name
+from driftline.report._histories import History, histories, window_name
+from driftline.report._trust import Trust, new_values, rated
 
 __all__ = ["Findings", "Outcome", "Trust", "Verdict", "carriers", "distance", "findings", "level", "verdict", "whence"]
 
@@ -43,14 +44,6 @@ class Outcome(StrEnum):
     UNSURE = "unsure"  # no alarm, but the estimate is in doubt or too rough to rule drift out
     WARNING = "warning"
     ALARM = "alarm"
-
-
-class Trust(StrEnum):
-    """Trust in the last estimate."""
-
-    GOOD = "good"
-    CARE = "care"  # an earlier step is in doubt
-    POOR = "poor"  # the last step is in doubt
 
 
 _LABELS = {
@@ -75,6 +68,7 @@ class Verdict:
         trust: trust in the last estimate.
         trust_sentence: reason for that trust.
         carriers: columns that carry most of the drift.
+        doubts: doubts behind that trust, the gravest first.
     """
 
     outcome: Outcome
@@ -84,6 +78,7 @@ class Verdict:
     trust: Trust
     trust_sentence: str
     carriers: tuple[Moved, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
 
 def verdict(history: History) -> Verdict:
@@ -91,7 +86,8 @@ def verdict(history: History) -> Verdict:
     last = history.last
     if last is None or last.drift is None:
         return _waiting(history)
-    trust, why = _trust(history, last)
+    rating = rated(history, last)
+    trust, why = rating.trust, rating.sentence
     parts, rough = carriers(last), _rough(history, last)
     blind = not math.isfinite(last.drift.std_error) and history.signal == Signal.NORMAL
     outcome = Outcome.BLIND if blind else Outcome(history.signal)
@@ -102,7 +98,7 @@ def verdict(history: History) -> Verdict:
     short = _short(history, last, opening, parts) + doubt
     far = f"{opening}{since}: {_how_far(history, last, rough)}"
     sentence = _sentence(history, last, far, why, parts)
-    return Verdict(outcome, _LABELS[outcome], short, sentence, trust, why, parts)
+    return Verdict(outcome, _LABELS[outcome], short, sentence, trust, why, parts, rating.doubts)
 
 
 class Findings(NamedTuple):
@@ -225,9 +221,10 @@ def _how_far(history: History, last: Record, rough: bool) -> str:
     """Say how far the data is, with interval and plain words."""
     drift, kind, bound = last.drift, history.kind, history.settings.tolerance
     assert drift is not None
-    span = between(drift)
-    span = f" ({level(drift)} interval {span})" if span else " (no interval)"
-    least = qualifier(drift)
+    least, span = qualifier(drift), between(drift)
+    span = f"{level(drift)} interval {span}" if span else "no interval"
+    floor = f"; at least {number(drift.floor)} whatever the model" if drift.has_floor and least != "about " else ""
+    span = f" ({span}{floor})"
     reading = f"{least}{precise(drift)}{unit(kind)}{span} from {whence(history)}"
     if least and drift.value <= 0.0:
         return f"the data is further from {whence(history)} than the model can say"
@@ -261,26 +258,12 @@ def _sentence(history: History, last: Record, far: str, trust: str, carried: tup
         parts.append(f"the alarm is about this: {last.reason}")
     if not (math.isfinite(drift.low) and drift.low <= 0.0):
         parts.append(_columns(last, carried))
+    parts += filter(None, [new_values(last)])
     after = [r for r in history.records if r.window > last.window]
     if after:
         known = window_name(last, history.settings)
         parts.append(f"this is as of {known}, {counted(len(after), 'later window')} had too few rows or none")
     return f"{'; '.join(parts)}; {trust[0].lower()}{trust[1:]}"
-
-
-def _trust(history: History, last: Record) -> tuple[Trust, str]:
-    found, doubted = doubts(last), history.doubted
-    if found:
-        more = f" (and {counted(len(found) - 1, 'further reason')})" if len(found) > 1 else ""
-        return Trust.POOR, f"The estimate is not to be trusted: {found[0]}{more}."
-    if doubted:
-        first = window_name(doubted[0], history.settings)
-        were = "was in doubt, that" if len(doubted) == 1 else "were in doubt, the first"
-        return Trust.CARE, (
-            f"The estimate needs care: {len(doubted):,} of the latest steps {were} of {first}, and later estimates "
-            "build on earlier ones."
-        )
-    return Trust.GOOD, "Nothing casts doubt on the estimate."
 
 
 def _short(history: History, last: Record, opening: str, carried: tuple[Moved, ...]) -> str:
