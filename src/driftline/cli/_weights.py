@@ -14,13 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from driftline._errors import Option, OptionError
-from driftline._wording import bounds, clean, counted, precise, whole
+from driftline._wording import bounds, clean, counted, measure, precise, whole
 from driftline.alarms import Signal
 from driftline.cli._errors import about, check_original
 from driftline.cli._formulas import neutralised
 from driftline.inference import Estimate
-from driftline.monitor import Monitor, Record
+from driftline.monitor import Monitor, Record, Settings
+from driftline.report import actions, compared
 from driftline.sources import SourceError, Writer, open_source, open_writer
+from driftline.terminal import say
 
 __all__ = ["print_comparison", "write_weights"]
 
@@ -85,8 +87,8 @@ def _writer(out: str) -> Writer:
         raise error.replaced(advice="name it .csv, .parquet, .arrow or .jsonl") from None
 
 
-def print_comparison(record: Record, a: str, b: str, console: Console) -> None:
-    """Print a comparison in the terminal."""
+def print_comparison(record: Record, a: str, b: str, settings: Settings, console: Console) -> None:
+    """Print a comparison in the terminal: the numbers, what is in doubt, the verdict and what to do."""
     console.print(
         Text(
             f"{clean(b)} ({counted(record.rows, 'row')}) against {clean(a)} ({counted(record.first_row, 'row')})",
@@ -98,14 +100,14 @@ def print_comparison(record: Record, a: str, b: str, console: Console) -> None:
         moved = ((clean(m.column), m.share, m.contribution) for m in record.columns)
         console.print(_estimates("column", "share", moved))
     console.print(Text(f"effective rows: {whole(record.effective_sample_size)} of {record.rows:,}"))
-    for note in (*record.doubts, *record.notes):
-        console.print(Text(f"· {clean(note)}", style="yellow"))
-    console.print(
-        Text(
-            f"{record.signal}: {record.reason}",
-            style={Signal.ALARM: "bold red", Signal.WARNING: "yellow"}.get(record.signal, "green"),
-        )
-    )
+    others = (f"{measure(kind)}: {doubt}" for kind, e in record.divergences.items() for doubt in e.doubts)
+    for note in dict.fromkeys([*map(str, record.doubts), *record.notes, *list(others)]):
+        console.print(Text(f"· {clean(note)}", style="yellow"), soft_wrap=not console.is_terminal)
+    style = {Signal.ALARM: "bold red", Signal.WARNING: "yellow"}.get(record.signal, "green")
+    console.print(Text(f"{record.signal}: {clean(record.reason)}", style=style), soft_wrap=not console.is_terminal)
+    history, found = compared(record, settings)
+    step = actions(history, found, "", {})[0]
+    say(console, "", found.sentence, f"what to do: {step.title}. {step.text}")
 
 
 def _estimates(title: str, share: str, parts: Iterable[tuple[str, float | None, Estimate]]) -> Table:

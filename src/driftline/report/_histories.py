@@ -30,12 +30,14 @@ class History:
         records: all of its Records, in order.
         settings: settings of the run.
         alone: whether it is the only original of the run.
+        single: whether it is one comparison of two tables, not a stream.
     """
 
     original: Original
     records: tuple[Record, ...]
     settings: Settings
     alone: bool
+    single: bool = False
 
     @property
     def measured(self) -> tuple[Record, ...]:

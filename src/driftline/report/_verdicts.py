@@ -21,12 +21,23 @@ from driftline._wording import (
     unit,
 )
 from driftline.alarms import Cause, Signal
-from driftline.inference import Doubt, Estimate
-from driftline.monitor import FIRST, Moved, Record, Run, Status
+from driftline.inference import Doubt, DoubtCode, Estimate
+from driftline.monitor import FIRST, Moved, Original, Record, Run, Settings, Status
 from driftline.report._histories import History, histories, window_name
 from driftline.report._trust import Trust, new_values, rated
 
-__all__ = ["Findings", "Outcome", "Trust", "Verdict", "carriers", "distance", "findings", "level", "verdict", "whence"]
+__all__ = [
+    "Findings",
+    "Outcome",
+    "Verdict",
+    "carriers",
+    "compared",
+    "distance",
+    "findings",
+    "level",
+    "verdict",
+    "whence",
+]
 
 _APART = 6.0  # shift of one normal column, in standard deviations, at which hardly any row could come from both times
 _WORTH_NAMING = 0.1  # least share of a column to be named in a sentence
@@ -90,7 +101,8 @@ def verdict(history: History) -> Verdict:
     trust, why = rating.trust, rating.sentence
     parts, rough = carriers(last), _rough(history, last)
     blind = not math.isfinite(last.drift.std_error) and history.signal == Signal.NORMAL
-    outcome = Outcome.BLIND if blind else Outcome(history.signal)
+    empty = any(doubt.code == DoubtCode.NOTHING_VARIES for doubt in last.doubts) and history.signal != Signal.ALARM
+    outcome = Outcome.BLIND if blind or empty else Outcome(history.signal)
     if outcome == Outcome.NORMAL and (trust != Trust.GOOD or rough):
         outcome = Outcome.UNSURE
     opening, since = _opening(history, outcome)
@@ -99,6 +111,13 @@ def verdict(history: History) -> Verdict:
     far = f"{opening}{since}: {_how_far(history, last, rough)}"
     sentence = _sentence(history, last, far, why, parts)
     return Verdict(outcome, _LABELS[outcome], short, sentence, trust, why, parts, rating.doubts)
+
+
+def compared(record: Record, settings: Settings) -> tuple[History, Verdict]:
+    """Judge one comparison of two tables, in the words of a run."""
+    original = Original(record.original, 0, record.first_row, None, {})
+    history = History(original, (record,), settings, alone=True, single=True)
+    return history, verdict(history)
 
 
 class Findings(NamedTuple):
@@ -184,6 +203,8 @@ def _all(skipped: int) -> str:
 def _opening(history: History, outcome: Outcome) -> tuple[str, str]:
     """Say the outcome and since when it stands; the second part is left out where space is short."""
     since, settings = history.since, history.settings
+    if history.single and outcome != Outcome.BLIND:
+        return _LABELS[outcome], ""
     if outcome in (Outcome.ALARM, Outcome.WARNING) and since is not None:
         return f"{_LABELS[outcome]} since {window_name(since, settings)}", ""
     if outcome == Outcome.BLIND:
@@ -222,10 +243,14 @@ def _how_far(history: History, last: Record, rough: bool) -> str:
     drift, kind, bound = last.drift, history.kind, history.settings.tolerance
     assert drift is not None
     least, span = qualifier(drift), between(drift)
-    span = f"{level(drift)} interval {span}" if span else "no interval"
+    span = f"{level(drift)} interval {span}"
     floor = f"; at least {number(drift.floor)} whatever the model" if drift.has_floor and least != "about " else ""
     span = f" ({span}{floor})"
     reading = f"{least}{precise(drift)}{unit(kind)}{span} from {whence(history)}"
+    if not math.isfinite(drift.std_error):
+        return (
+            f"a reading of {precise(drift)}{unit(kind)} from {whence(history)} has no interval, and is a hint at most"
+        )
     if least and drift.value <= 0.0:
         return f"the data is further from {whence(history)} than the model can say"
     if not least and math.isfinite(drift.low) and drift.low <= 0.0 and drift.value <= max(bound, 0.0):
@@ -234,7 +259,7 @@ def _how_far(history: History, last: Record, rough: bool) -> str:
         return f"the data is {reading}, which chance alone can explain"
     words = distance(drift, kind)
     place = ""
-    if history.signal == Signal.NORMAL and math.isfinite(drift.std_error):
+    if history.signal == Signal.NORMAL:
         place = _place(drift, bound, f"the tolerance of {number(bound)}{unit(kind)}")
     return ", ".join(filter(None, [f"the data is {reading}", place, words]))
 
@@ -256,7 +281,7 @@ def _sentence(history: History, last: Record, far: str, trust: str, carried: tup
         parts[0] += ", and back below the limits in the last window"
     elif history.signal == Signal.ALARM and not drift.value > last.alarm_limit:  # the divergence did not raise it
         parts.append(f"the alarm is about this: {last.reason}")
-    if not (math.isfinite(drift.low) and drift.low <= 0.0):
+    if drift.low > 0.0 and math.isfinite(drift.std_error):  # of what is not known, no column is named
         parts.append(_columns(last, carried))
     parts += filter(None, [new_values(last)])
     after = [r for r in history.records if r.window > last.window]
