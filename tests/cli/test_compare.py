@@ -22,5 +22,5 @@ def test_compare(copy, said):
     )
     assert run(["compare", "first.csv", "first.csv", "--fail-on", "warning"]) == 0
     out, _ = said()
-    assert "normal: the 95% interval" in out
+    assert "normal: the 95 % interval" in out
     assert run(["compare", "first.csv", "last.csv", "--tolerance", "0.5", "--fail-on", "alarm"]) == 0

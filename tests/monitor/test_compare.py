@@ -11,6 +11,7 @@ from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
 from driftline.monitor import Record, compare
 from driftline.monitor._compare import _signal
+from driftline.monitor._judgement import plain
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ from driftline.monitor._compare import _signal
     ],
 )
 def test_nothing_but_an_interval_within_the_tolerance_is_normal(low, high, signal, cause):
-    assert _signal(Estimate(0.03, 0.01, low, high, 0.95), 0.1, math.isnan(low)) == (signal, cause)
+    assert _signal(plain(Estimate(0.03, 0.01, low, high, 0.95)), 0.1) == (signal, cause)
 
 
 def test_frames_and_arrays_are_compared_as_files_are():

@@ -101,7 +101,7 @@ def test_notes_of_a_kind_are_shown_once():
     records = [record(t, notes=(f"payment: {90 + t} rows hold values not seen at first",)) for t in range(1, 9)]
     text = "\n".join(drawn(Screen, records, 80))
     assert text.count("not seen at first") == 1
-    assert "window 8: payment: 98 rows" in text
+    assert "in 8 windows since window 1: payment: 98 rows" in text
 
 
 def test_live_screen_runs():

@@ -22,6 +22,7 @@ from driftline.inference import Estimate
 from driftline.monitor import Monitor, Record, Settings
 from driftline.report import actions, compared
 from driftline.sources import SourceError, Writer, open_source, open_writer
+from driftline.tables import TableError
 from driftline.terminal import say
 
 __all__ = ["print_comparison", "write_weights"]
@@ -59,7 +60,11 @@ def write_weights(
                 taken = [name for name in _ADDED if name in table.column_names]
                 if taken:
                     raise ValueError(f"{path} has a column {taken[0]!r} already")
-                scores = monitor.score(batch.rows.holding(table.drop_columns(further)), original)
+                try:
+                    scores = monitor.score(batch.rows.holding(table.drop_columns(further)), original)
+                except TableError as error:  # rows are counted in the file, not in a batch of it
+                    row = batch.row + error.fields.get("row", 0)
+                    raise error.replaced(row=row, where=batch.file or "the stream") from None
                 doubts |= dict.fromkeys(map(str, scores.doubts))
                 if further:
                     remarks[f"not in the first window, and not counted: {', '.join(map(repr, further))}"] = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +26,7 @@ from driftline.monitor._records import FIRST, Record, Status
 from driftline.monitor._settings import Settings
 from driftline.monitor._sizes import TooFewRowsError, need
 from driftline.recursion import Policy
-from driftline.tables import Rows
+from driftline.tables import Rows, TableError
 
 __all__ = ["compare"]
 
@@ -56,8 +57,11 @@ def compare(original: Any, current: Any, *, name: str = "original", **settings: 
 def _compared(original: Rows, current: Rows, settings: Settings, name: str = "original") -> Record:
     """Measure how far current rows are from original ones, by these settings: as a stream of these two windows is."""
     began = time.perf_counter()
-    encoder = fit_encoder(original, settings)
-    then, now = encoder.transform(original), encoder.transform(current)
+    with _rows_of("the original"):
+        encoder = fit_encoder(original, settings)
+        then = encoder.transform(original)
+    with _rows_of("the rows to compare with it"):
+        now = encoder.transform(current)
     constant = constants(encoder.names, then.values)
     least = need(settings, encoder, constant)
     for what, values in (("the original", then.values), ("the rows to compare with it", now.values)):
@@ -90,6 +94,15 @@ def _compared(original: Rows, current: Rows, settings: Settings, name: str = "or
         seconds=time.perf_counter() - began,
     )
     return replace(record, **{**measures, "step": None})  # the step is the drift itself
+
+
+@contextmanager
+def _rows_of(what: str) -> Iterator[None]:
+    """Say in errors about a row whose row it is: there are no windows here."""
+    try:
+        yield
+    except TableError as error:
+        raise error.replaced(where=what) from None
 
 
 def _rows(data: Any, what: str, settings: Settings) -> Rows:

@@ -48,7 +48,7 @@ def actions(history: History, found: Verdict, path: str, now: Mapping[str, Any])
     if last is None:
         return [Action("Wait", "The first verdict comes with the next complete window.")]
     steps = [] if found.trust == Trust.GOOD else [remedy(history, found, path)]
-    if history.single and found.outcome != Outcome.BLIND:
+    if history.single and found.outcome in (Outcome.ALARM, Outcome.WARNING):
         wide = [larger(history, "The interval reaches across the tolerance. ")]
         return steps or (wide if Cause.INTERVAL_REACHES in last.causes else [_look(found, now)])
     if found.outcome == Outcome.BLIND:

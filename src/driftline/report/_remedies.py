@@ -35,7 +35,7 @@ def remedy(history: History, found: Verdict, path: str) -> Action:
     doubt = next(iter(found.doubts), None)
     if doubt is None:
         return Action("Mind the doubt first", found.trust_sentence)
-    why = "" if doubt.sentence in found.trust_sentence else f"{why}"  # what has been said is not repeated
+    why = "" if doubt.sentence in found.trust_sentence else f"{_said(doubt)} "  # what has been said is not repeated
     if doubt.code in _WEAK:
         return _after_a_weak_step(history, doubt, path, why)
     if doubt.code in _ROWS:

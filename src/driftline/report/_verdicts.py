@@ -248,9 +248,10 @@ def _how_far(history: History, last: Record, rough: bool) -> str:
     span = f" ({span}{floor})"
     reading = f"{least}{precise(drift)}{unit(kind)}{span} from {whence(history)}"
     if not math.isfinite(drift.std_error):
-        return (
-            f"a reading of {precise(drift)}{unit(kind)} from {whence(history)} has no interval, and is a hint at most"
-        )
+        if any(doubt.code == DoubtCode.NOTHING_VARIES for doubt in last.doubts):
+            return "nothing was measured"
+        hint = "has no interval, and is a hint at most"
+        return f"the reading of {precise(drift)}{unit(kind)} from {whence(history)} {hint}"
     if least and drift.value <= 0.0:
         return f"the data is further from {whence(history)} than the model can say"
     if not least and math.isfinite(drift.low) and drift.low <= 0.0 and drift.value <= max(bound, 0.0):

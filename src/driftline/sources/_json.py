@@ -26,6 +26,7 @@ class JsonParser:
     """
 
     delimiter: bytes | None = None
+    remarks: Sequence[str] = ()
 
     def __init__(self, name: str) -> None:
         self._name = name
