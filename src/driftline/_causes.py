@@ -69,7 +69,7 @@ _SENTENCES = {  # causes not listed say nothing of their own
     Cause.BACK_BELOW: "back below the limits, the alarm ends after {needed} such windows",
     Cause.WARM_UP: "warming up, window {seen} of {warm_up}",
     Cause.NO_ERROR_BAR: "no error bar for this window, so nothing was decided",
-    Cause.UNSURE: "drift of {drift} nats has no error bar: {why}",
+    Cause.UNSURE: "drift of {drift} nats has no error bar, see the doubts",
     Cause.DOUBTED: "drift of {drift} nats is beyond the tolerance; its error bar is doubted, see the doubts",
     Cause.WIDE_INTERVAL: "drift of {drift} nats, interval {low} to {high}, is far beyond {tolerance}; "
     "noise alone could reach {bound}: enlarge the window to be sure",

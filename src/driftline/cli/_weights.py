@@ -111,8 +111,10 @@ def print_comparison(record: Record, a: str, b: str, settings: Settings, console
     style = {Signal.ALARM: "bold red", Signal.WARNING: "yellow"}.get(record.signal, "green")
     console.print(Text(f"{record.signal}: {clean(record.reason)}", style=style), soft_wrap=not console.is_terminal)
     history, found = compared(record, settings)
-    step = actions(history, found, "", {})[0]
-    say(console, "", found.sentence, f"what to do: {step.title}. {step.text}")
+    say(console, "", found.sentence)
+    if found.outcome != "normal":
+        step = actions(history, found, "", {})[0]
+        say(console, f"what to do: {step.title}. {step.text}")
 
 
 def _estimates(title: str, share: str, parts: Iterable[tuple[str, float | None, Estimate]]) -> Table:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from driftline._causes import reason
 from driftline._wording import number, percent, precise
-from driftline.alarms import AlarmMemory, Cause, Decision, Look, Signal, decide, is_withheld, why_withheld
+from driftline.alarms import AlarmMemory, Cause, Decision, Look, Signal, decide, is_withheld
 from driftline.inference import Doubt, DoubtCode, Estimate
 from driftline.monitor._certainty import Certainty
 from driftline.monitor._novelty import Novelty
@@ -163,7 +163,7 @@ def _decide(alarm: AlarmMemory, settings: Settings, drift: Estimate, step: Estim
     signal = Signal.WARNING if (beyond or withheld) and stands == Signal.NORMAL else stands
     causes = (Cause.UNSURE if beyond else Cause.NO_ERROR_BAR,)
     blind = Look(drift.value, math.nan, math.nan)
-    why = reason(causes, drift=precise(drift), why=why_withheld(drift, step))
+    why = reason(causes, drift=precise(drift))
     return alarm, Decision(signal, causes, why, blind, None)
 
 

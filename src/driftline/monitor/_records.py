@@ -275,6 +275,7 @@ def kept_estimate(
     high: float,
     level: float,
     floor: float,
+    *,
     doubts: tuple[Doubt, ...] = (),
 ) -> Estimate:
     """Return an estimate as Records keep it; numbers that were not finite are nan.

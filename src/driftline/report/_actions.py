@@ -12,7 +12,7 @@ from driftline._wording import counted, joined, named, number, percent
 from driftline.alarms import Cause
 from driftline.monitor import Record
 from driftline.report._histories import History
-from driftline.report._remedies import Action, adds, file_of, larger, remedy
+from driftline.report._remedies import Action, adds, file_of, larger, new_values, remedy
 from driftline.report._trust import Trust
 from driftline.report._verdicts import Outcome, Verdict
 
@@ -48,6 +48,9 @@ def actions(history: History, found: Verdict, path: str, now: Mapping[str, Any])
     if last is None:
         return [Action("Wait", "The first verdict comes with the next complete window.")]
     steps = [] if found.trust == Trust.GOOD else [remedy(history, found, path)]
+    certain = new_values(last) if Cause.NEW_VALUES in last.causes else None
+    if certain is not None:
+        steps.insert(0, certain)
     if history.single and found.outcome in (Outcome.ALARM, Outcome.WARNING):
         wide = [larger(history, "The interval reaches across the tolerance. ")]
         return steps or (wide if Cause.INTERVAL_REACHES in last.causes else [_look(found, now)])
@@ -57,7 +60,9 @@ def actions(history: History, found: Verdict, path: str, now: Mapping[str, Any])
         steps.append(larger(history, "The interval is too wide to tell drift from none. "))
     if found.outcome in (Outcome.NORMAL, Outcome.UNSURE):
         return steps or [Action("Nothing", "Go on watching; the model and the original can stay as they are.")]
-    if found.carriers or found.trust not in (Trust.POOR, Trust.BOUND):
+    if found.carriers and found.trust == Trust.BOUND:
+        steps.insert(0, _look(found, now))
+    elif (found.carriers or found.trust not in (Trust.POOR, Trust.BOUND)) and certain is None:
         steps.append(_look(found, now))
     if found.outcome == Outcome.WARNING:
         if not _BY_CHANCE & set(last.causes):

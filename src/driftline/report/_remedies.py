@@ -9,11 +9,11 @@ from pathlib import PurePath
 
 from driftline._wording import joined, named
 from driftline.inference import Doubt, DoubtCode
-from driftline.monitor import Status
+from driftline.monitor import Record, Status
 from driftline.report._histories import History, is_abrupt, window_name
 from driftline.report._verdicts import Verdict
 
-__all__ = ["Action", "adds", "file_of", "larger", "remedy"]
+__all__ = ["Action", "adds", "file_of", "larger", "new_values", "remedy"]
 
 _WEAK = (DoubtCode.WEAK_STEP, DoubtCode.LITTLE_OVERLAP, DoubtCode.STEP_MEAN_OFF, DoubtCode.NOT_CONVERGED)
 _ROWS = (DoubtCode.FEW_ROWS, DoubtCode.NOISE_UNKNOWN, DoubtCode.FEW_FOR_WEIGHTS)
@@ -107,8 +107,14 @@ def _one_row(history: History, doubt: Doubt, path: str, why: str) -> Action:
     return Action("Look at that row", text, _drops(doubt))
 
 
-def _new_values(history: History, doubt: Doubt, path: str, why: str) -> Action:
-    names = joined([named(_raw(name)) for name in doubt.concerns[:3]]) or "the column"
+def new_values(record: Record) -> Action | None:
+    """Return what to do about values that the original did not have; None if there are none."""
+    doubt = next((d for d in record.doubts if d.code == DoubtCode.CONSTANT_MOVED), None)
+    return None if doubt is None else _new_values(None, doubt, "", "")
+
+
+def _new_values(history: History | None, doubt: Doubt, path: str, why: str) -> Action:
+    names = joined(list(dict.fromkeys(named(_raw(name)) for name in doubt.concerns[:3]))) or "the column"
     text = (
         f"Are the new values of {names} right? If they are, add the current window as an original. If they only tell "
         "the time, such as a year or a version, leave the column out of another run."
@@ -151,7 +157,7 @@ def _said(doubt: Doubt) -> str:
 
 def _raw(name: str) -> str:
     """Return the raw column of an encoded one, as far as its name shows it."""
-    return name.partition("=")[0].removesuffix(" missing")
+    return name.partition("=")[0].removesuffix(" missing").removesuffix(" changed")
 
 
 def _drops(doubt: Doubt) -> str:

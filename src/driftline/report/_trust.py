@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -97,4 +98,6 @@ def new_values(record: Record) -> str:
     names = joined([named(name) for name in columns[:3]]) + (" and others" if len(columns) > 3 else "")
     share, rest = _share_new(record), record.diagnostics.get("without_new_values")
     said = f"{percent(share)} of the rows hold values that no row of the original had ({names})"
-    return said if rest is None or rest != rest else f"{said}, without them it is about {number(max(rest, 0.0), 3)}"
+    if rest is None or math.isnan(rest):
+        return said
+    return f"{said}, without them the drift is about {number(max(rest, 0.0))} nats"

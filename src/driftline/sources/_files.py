@@ -181,9 +181,9 @@ class Files:
             if isinstance(reader, TextFile):
                 self._check(name, reader)
             for rows in self._rows(name, reader):
+                self._remark(reader)
                 yield Batch(rows, name, row, reader.head, reader.mark)
                 row += rows.table.num_rows
-                self._remark(reader)
         except OSError as error:
             raise _unread(name, error) from None
         finally:

@@ -10,9 +10,9 @@ from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 
-from driftline._wording import bounds, clean, counted, gist, measure, precise, qualifier
+from driftline._wording import bounds, clean, counted, gist, measure, percent, precise, qualifier
 from driftline.alarms import Signal
-from driftline.inference import Estimate
+from driftline.inference import DoubtCode, Estimate
 from driftline.monitor import Record, Settings, Status
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
 
 _BARS = "▁▂▃▄▅▆▇█"
 _LONG = 10  # windows without a remark, after which it is said again
+_SHORT = 80  # characters of a remark that was said before
 
 
 @dataclass(frozen=True)
@@ -157,12 +158,17 @@ def word(record: Record) -> str:
 def marks(record: Record) -> str:
     """Return the codes of the doubts about a window's drift, which stand in its line; empty if there are none.
 
+    Values that the original did not have are a finding: they have a sign of their own.
+
     >>> from driftline.inference import Doubt, DoubtCode
     >>> marks(Record(3, "original", Status.MEASURED, 9, 0, doubts=(Doubt(DoubtCode.FEW_ROWS, "9 rows are few"),)))
     '? few_rows'
     """
-    codes = dict.fromkeys(str(doubt.code) for doubt in record.doubts)
-    return f"? {', '.join(codes)}" if codes else ""
+    codes = dict.fromkeys(str(doubt.code) for doubt in record.doubts if doubt.code != DoubtCode.CONSTANT_MOVED)
+    new = any(doubt.code == DoubtCode.CONSTANT_MOVED for doubt in record.doubts)
+    share = f" in {percent(record.diagnostics['new_values'])}" if "new_values" in record.diagnostics else ""
+    parts = [f"? {', '.join(codes)}" if codes else "", f"+ new values{share}" if new else ""]
+    return clean("  ".join(filter(None, parts)))
 
 
 @dataclass(frozen=True)
@@ -174,6 +180,7 @@ class _Remark:
     first: int
     last: int
     windows: int = 1
+    code: str = ""
 
 
 class Remarks:
@@ -185,11 +192,11 @@ class Remarks:
     def add(self, record: Record) -> list[str]:
         """Take a Record; return the keys of what was not said before, or not for long."""
         new, about = [], record.original
-        doubts = [(f"{doubt.code} {' '.join(doubt.concerns)}", str(doubt)) for doubt in record.doubts]
-        for kind, text in (*doubts, *((gist(note), note) for note in record.notes)):
+        doubts = [(f"{doubt.code} {' '.join(doubt.concerns)}", str(doubt), str(doubt.code)) for doubt in record.doubts]
+        for kind, text, code in (*doubts, *((gist(note), note, "") for note in record.notes)):
             before = self._said.pop((about, kind), None)
             if before is None or record.window - before.last > _LONG:
-                self._said[about, kind] = _Remark(text, about, record.window, record.window)
+                self._said[about, kind] = _Remark(text, about, record.window, record.window, code=code)
                 new.append(text)
             elif before.last < record.window:
                 windows = before.windows + 1
@@ -199,11 +206,19 @@ class Remarks:
         return new
 
     def counted(self, several: bool, *, repeated: bool = False) -> list[str]:
-        """Return everything in a line each, with its windows; if ``repeated``, only what came in more than one.
+        """Return all in a line each, doubts last, with their windows; if ``repeated``, in short what came in several.
 
         With ``several`` originals, lines name theirs.
         """
-        return [_counted(each, several) for each in self._said.values() if each.windows > 1 or not repeated]
+        if not repeated:
+            doubts_last = sorted(self._said.values(), key=lambda each: bool(each.code))
+            return [_counted(each, several) for each in doubts_last]
+        short = (replace(r, text=r.code or _begun(r.text)) for r in self._said.values())
+        return [_counted(each, several) for each in short if each.windows > 1]
+
+
+def _begun(text: str) -> str:
+    return text if len(text) <= _SHORT else f"{text[:_SHORT].rstrip()}…"
 
 
 def _counted(remark: _Remark, several: bool) -> str:

@@ -204,7 +204,7 @@ class Screen(View):
         wanted = [
             _Column("window", lambda r: f"{r.window:,}"),
             _Column("drift [interval]", lambda r: reading(r.drift) if r.status == Status.MEASURED else "–"),
-            _Column("signal", lambda r: f"{word(r)} ?" if r.doubts else word(r), right=False),
+            _Column("signal", lambda r: f"{word(r)} ?" if marks(r).startswith("?") else word(r), right=False),
             _Column(began, when),
             _Column("step", lambda r: precise(r.step) if r.step else "–"),
             _Column("eff. rows", lambda r: whole(r.effective_sample_size)),
@@ -229,8 +229,8 @@ class Screen(View):
         for column in columns:
             table.add_column(Text(column.title), justify="right" if column.right else "left", no_wrap=True)
         if rest >= 12:
-            doubted = any(record.doubts for record in records)
-            table.add_column("doubts, moved most" if doubted and rest >= 18 else "moved most", no_wrap=True)
+            doubted = any(map(marks, records))
+            table.add_column("moved most, doubts" if doubted and rest >= 18 else "moved most", no_wrap=True)
         for record in records:
             cells = [Text(c.cell(record), style=_STYLES.get(c.cell(record).removesuffix(" ?"), "")) for c in columns]
             quiet = "dim" if record.signal == Signal.NORMAL else ""
@@ -269,10 +269,11 @@ class Screen(View):
 
 
 def _most(record: Record, width: int) -> str:
-    """Return doubts and then the columns that moved most, as much as fits."""
+    """Return the columns that moved most and the codes of doubts, as much as fits; names first where room is short."""
     codes = marks(record)
-    names = moved(record, max(8, width - cell_len(codes) - 2)) if len(codes) + 10 < width else ""
-    text = "  ".join(filter(None, [codes, names]))
+    room = width - cell_len(codes) - 2
+    names = moved(record, min(60, room if room >= 30 else width))
+    text = "  ".join(filter(None, [names, codes]))
     return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 
 
