@@ -11,6 +11,7 @@ from driftline._wording import joined, named
 from driftline.inference import Doubt, DoubtCode
 from driftline.monitor import Record, Status
 from driftline.report._histories import History, is_abrupt, window_name
+from driftline.report._trust import brief
 from driftline.report._verdicts import Verdict
 
 __all__ = ["Action", "adds", "file_of", "larger", "new_values", "remedy"]
@@ -35,7 +36,7 @@ def remedy(history: History, found: Verdict, path: str) -> Action:
     doubt = next(iter(found.doubts), None)
     if doubt is None:
         return Action("Mind the doubt first", found.trust_sentence)
-    why = "" if doubt.sentence in found.trust_sentence else f"{_said(doubt)} "  # what has been said is not repeated
+    why = "" if brief(doubt) in found.trust_sentence else f"{_said(doubt)} "  # what has been said is not repeated
     if doubt.code in _WEAK:
         return _after_a_weak_step(history, doubt, path, why)
     if doubt.code in _ROWS:

@@ -11,7 +11,7 @@ from driftline.inference import Doubt, DoubtCode
 from driftline.monitor import Record
 from driftline.report._histories import History, doubts, window_name
 
-__all__ = ["Rating", "Trust", "new_values", "rated"]
+__all__ = ["Rating", "Trust", "brief", "new_values", "rated"]
 
 _FEW_NEW = 0.05  # most rows with values that the original did not have, for the drift to be read as it is
 _BOUNDS = {  # the value is a lower bound, and says so; its lower end holds
@@ -59,11 +59,11 @@ def rated(history: History, last: Record) -> Rating:
     graded = (*poor, *bound, *care)
     if poor:
         more = f" (and {counted(len(graded) - 1, 'further reason')})" if len(graded) > 1 else ""
-        return Rating(Trust.POOR, f"The estimate is not to be trusted: {poor[0]}{more}.", graded)
+        return Rating(Trust.POOR, f"The estimate is not to be trusted: {brief(poor[0])}{more}.", graded)
     if bound:
         return Rating(Trust.BOUND, f"It is a lower bound: {_BOUNDS[bound[0].code]}.", graded)
     if care:
-        return Rating(Trust.CARE, f"The estimate needs care: {_in_short(care[0])}.", graded)
+        return Rating(Trust.CARE, f"The estimate needs care: {brief(care[0])}.", graded)
     earlier = [r for r in history.measured[-_RECENT:] if any(d.code in _OF_STEPS for d in r.doubts)]
     if earlier:
         first = window_name(earlier[0], history.settings)
@@ -73,10 +73,11 @@ def rated(history: History, last: Record) -> Rating:
     return Rating(Trust.GOOD, "Nothing casts doubt on the estimate.")
 
 
-def _in_short(doubt: Doubt) -> str:
+def brief(doubt: Doubt) -> str:
+    """Return a doubt without its advice, which comes with the verdict as one that fits the case."""
     if doubt.code == DoubtCode.CONSTANT_MOVED:
         return "how far rows with values that the original did not have are away cannot be measured"
-    return doubt.sentence
+    return doubt.sentence.partition("; ")[0]
 
 
 def _share_new(record: Record) -> float:

@@ -284,7 +284,8 @@ def _sentence(history: History, last: Record, far: str, trust: str, carried: tup
         parts.append(f"the alarm is about this: {last.reason}")
     if drift.low > 0.0 and math.isfinite(drift.std_error):  # of what is not known, no column is named
         parts.append(_columns(last, carried))
-    parts += filter(None, [new_values(last)])
+    if Cause.NEW_VALUES not in last.causes or not math.isnan(last.diagnostics.get("without_new_values", math.nan)):
+        parts += filter(None, [new_values(last)])
     after = [r for r in history.records if r.window > last.window]
     if after:
         known = window_name(last, history.settings)
