@@ -43,6 +43,7 @@ class Cause(StrEnum):
     DOUBTED = "doubted"  # the drift is beyond the tolerance, and its standard error is not to be trusted
     WIDE_INTERVAL = "wide_interval"  # the drift is far beyond the tolerance, but noise could make it as large
     LOWER_BOUND = "lower_bound"  # the drift may be larger than what was measured, by an unknown amount
+    UNSETTLED = "unsettled"  # the drift rests on a step that could not be measured
     NO_ROWS = "no_rows"  # nothing was measured: the window is empty
     TOO_FEW_ROWS = "too_few_rows"  # nothing was measured: too few rows for the columns
     FIT_FAILED = "fit_failed"  # nothing was measured: the fit did not converge
@@ -52,37 +53,37 @@ class Cause(StrEnum):
     INTERVAL_WITHIN = "interval_within"  # one comparison: the whole interval is below the tolerance
     INTERVAL_REACHES = "interval_reaches"  # one comparison: the interval reaches beyond the tolerance
     INTERVAL_BEYOND = "interval_beyond"  # one comparison: the whole interval is beyond the tolerance
-    NO_INTERVAL = "no_interval"  # one comparison: too few rows for an interval
+    NO_INTERVAL = "no_interval"  # one comparison: there is no interval, the doubts say why
 
 
-_INTERVAL = "the {percent:.4g}% interval, {low:.3g} to {high:.3g},"
+_INTERVAL = "the {percent} interval, {low} to {high},"
 _UNMEASURED = "nothing was measured"
 _SENTENCES = {  # causes not listed say nothing of their own
-    Cause.WITHIN: "drift of {drift:.3g} nats is within {bound:.3g}",
-    Cause.ABOVE_WARNING: "drift of {drift:.3g} nats is beyond {bound:.3g}",
-    Cause.ABOVE_LIMIT: "drift of {drift:.3g} nats is beyond {bound:.3g}",
-    Cause.STEP_ABOVE_WARNING: "abrupt change: step of {step:.3g} nats is beyond {step_bound:.3g}",
-    Cause.ABRUPT_STEP: "abrupt change: step of {step:.3g} nats is beyond {step_bound:.3g}",
-    Cause.NEW_VALUES: "{column}: {share:.0%} of the rows have a value that no row had at first, at least {least:.3g} "
-    "nats",
-    Cause.SHARE_MOVED: "{column}: {event}, at least {least:.3g} nats",
+    Cause.WITHIN: "drift of {drift} nats is within {bound}",
+    Cause.ABOVE_WARNING: "drift of {drift} nats is beyond {bound}",
+    Cause.ABOVE_LIMIT: "drift of {drift} nats is beyond {bound}",
+    Cause.STEP_ABOVE_WARNING: "abrupt change: step of {step} nats is beyond {step_bound}",
+    Cause.ABRUPT_STEP: "abrupt change: step of {step} nats is beyond {step_bound}",
+    Cause.NEW_VALUES: "{column}: {share} of the rows have a value that no row had at first, at least {least} nats",
+    Cause.SHARE_MOVED: "{column}: {event}, at least {least} nats",
     Cause.BACK_BELOW: "back below the limits, the alarm ends after {needed} such windows",
     Cause.WARM_UP: "warming up, window {seen} of {warm_up}",
     Cause.NO_ERROR_BAR: "no error bar for this window, so nothing was decided",
-    Cause.UNSURE: "drift of {drift:.3g} nats has no error bar, too few rows for that: enlarge the window",
-    Cause.DOUBTED: "drift of {drift:.3g} nats is beyond the tolerance; its error bar is doubted, see the doubts",
-    Cause.WIDE_INTERVAL: "drift of {drift:.3g} nats, interval {low:.3g} to {high:.3g}, is far beyond {tolerance:.3g}; "
-    "noise alone could reach {bound:.3g}: enlarge the window to be sure",
-    Cause.LOWER_BOUND: "drift is at least {drift:.3g} nats, perhaps more: the model does not hold all of it",
+    Cause.UNSURE: "drift of {drift} nats has no error bar, see the doubts",
+    Cause.DOUBTED: "drift of {drift} nats is beyond the tolerance; its error bar is doubted, see the doubts",
+    Cause.WIDE_INTERVAL: "drift of {drift} nats, interval {low} to {high}, is far beyond {tolerance}; "
+    "noise alone could reach {bound}: enlarge the window to be sure",
+    Cause.LOWER_BOUND: "drift is at least {drift} nats, perhaps more: the model does not hold all of it",
+    Cause.UNSETTLED: "drift of about {drift} nats rests on a step that could not be measured: known is {low} or more",
     Cause.NO_ROWS: _UNMEASURED,
     Cause.TOO_FEW_ROWS: _UNMEASURED,
     Cause.FIT_FAILED: _UNMEASURED,
     Cause.BEGAN: "drift is measured from this window on",
     Cause.JOINED: "drift is measured from these rows on",
-    Cause.INTERVAL_WITHIN: f"{_INTERVAL} lies within {{tolerance:.3g}}",
-    Cause.INTERVAL_REACHES: f"{_INTERVAL} reaches beyond {{tolerance:.3g}}",
-    Cause.INTERVAL_BEYOND: f"{_INTERVAL} lies beyond {{tolerance:.3g}}",
-    Cause.NO_INTERVAL: "{drift:.3g} nats without an error bar: too few rows to decide",
+    Cause.INTERVAL_WITHIN: f"{_INTERVAL} lies within {{tolerance}}",
+    Cause.INTERVAL_REACHES: f"{_INTERVAL} reaches beyond {{tolerance}}",
+    Cause.INTERVAL_BEYOND: f"{_INTERVAL} lies beyond {{tolerance}}",
+    Cause.NO_INTERVAL: "no error bar, so nothing was decided: {why}",
 }
 _CONTINUED = {  # said of the cause before, not as a sentence of their own
     Cause.STREAK: " ({streak} in a row, {needed} needed)",
@@ -95,10 +96,11 @@ def reason(causes: Sequence[Cause], **numbers: object) -> str:
 
     Arguments:
         causes: causes in the order they are to be named.
-        numbers: numbers and names that the sentences of these causes hold.
+        numbers: numbers and names that the sentences of these causes hold, as they are to be read: whoever has the
+            estimates knows how many digits these support.
 
-    >>> reason([Cause.ABOVE_LIMIT, Cause.STREAK], drift=0.0512, bound=0.04, streak=1, needed=2)
-    'drift of 0.0512 nats is beyond 0.04 (1 in a row, 2 needed)'
+    >>> reason([Cause.ABOVE_LIMIT, Cause.STREAK], drift="0.051", bound="0.040", streak=1, needed=2)
+    'drift of 0.051 nats is beyond 0.040 (1 in a row, 2 needed)'
     """
     text = ""
     for cause in causes:

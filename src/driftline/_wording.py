@@ -7,6 +7,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import NormalDist
 from typing import Any, Protocol
@@ -16,11 +17,13 @@ import numpy as np
 __all__ = [
     "MONTHS",
     "Interval",
+    "against",
     "between",
     "bounds",
     "clean",
     "counted",
     "day",
+    "gist",
     "is_bound",
     "joined",
     "json_line",
@@ -33,6 +36,7 @@ __all__ = [
     "qualifier",
     "shift",
     "shortened",
+    "shown",
     "title",
     "unit",
     "whole",
@@ -55,6 +59,7 @@ _MEASURES = {  # name in the literature, with the two samples; what it is, where
 _LARGE = 1e9  # from here on, numbers have an exponent
 _SMALL = 5e-5  # below this, a divergence is 0 for any purpose
 _FAR_BELOW = 5.0  # standard errors
+_FINEST = 6  # decimals
 
 
 class Interval(Protocol):
@@ -75,6 +80,42 @@ class Interval(Protocol):
     @property
     def high(self) -> float:
         """Upper end of the interval."""
+
+    @property
+    def level(self) -> float:
+        """Confidence level of the interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A distance as people read it, see :func:`shown`."""
+
+    value: float
+    std_error: float
+    low: float
+    high: float
+    level: float
+
+
+def shown(estimate: Interval) -> Interval:
+    """Return a distance as people read it: never below 0. What is kept is not changed.
+
+    Noise is subtracted, so that without drift values scatter around 0. One below 0 reads 0, and its interval reaches as
+    far as that of a reading of 0: an upper end pushed down by luck would promise too much.
+
+    >>> from driftline.inference import Estimate
+    >>> quiet = Estimate(-0.002, 0.0015, -0.002, 0.0, 0.95)
+    >>> precise(quiet), bounds(quiet)
+    ('0.0000', ('0', '0.0029'))
+    """
+    if not (estimate.value < 0.0 or estimate.low < 0.0):
+        return estimate
+    low, high = max(estimate.low, 0.0), estimate.high
+    if estimate.value < 0.0 and math.isfinite(high) and math.isfinite(estimate.std_error):
+        high = max(high, NormalDist().inv_cdf(0.5 + 0.5 * estimate.level) * estimate.std_error)
+    if math.isinf(estimate.low):  # there is no interval
+        low = estimate.low
+    return Shown(max(estimate.value, 0.0), estimate.std_error, low, high, estimate.level)
 
 
 def measure(kind: str) -> str:
@@ -175,7 +216,22 @@ def precise(estimate: Interval) -> str:
     >>> precise(Estimate(0.84321, 0.02, 0.80, 0.88, 0.95)), precise(Estimate(0.84321, float("nan"), 0, 0, 0.95))
     ('0.843', '0.843')
     """
-    return number(estimate.value, _decimals(estimate))
+    return number(shown(estimate).value, _decimals(estimate))
+
+
+def against(estimate: Interval, limit: float) -> tuple[str, str]:
+    """Write a value and the limit that it is compared with, with the same decimals: more where both would look alike.
+
+    >>> from driftline.inference import Estimate
+    >>> against(Estimate(0.1234, 0.02, 0.08, 0.16, 0.95), 0.1), against(Estimate(0.1004, 0.02, 0.06, 0.14, 0.95), 0.1)
+    (('0.123', '0.100'), ('0.1004', '0.1000'))
+    """
+    value, decimals = shown(estimate).value, _decimals(estimate)
+    texts = number(value, decimals), number(limit, decimals)
+    while decimals is not None and decimals < _FINEST and texts[0] == texts[1] and value != limit:
+        decimals += 1
+        texts = number(value, decimals), number(limit, decimals)
+    return texts
 
 
 def between(estimate: Interval) -> str:
@@ -196,8 +252,9 @@ def bounds(estimate: Interval) -> tuple[str, ...]:
     """
     if not math.isfinite(estimate.low):
         return ()
-    decimals = _decimals(estimate)
-    return number(estimate.low, decimals), number(estimate.high, decimals) if math.isfinite(estimate.high) else "∞"
+    decimals, read = _decimals(estimate), shown(estimate)
+    low = "0" if read.low == 0.0 else number(read.low, decimals)
+    return low, number(read.high, decimals) if math.isfinite(read.high) else "∞"
 
 
 def is_bound(estimate: Interval) -> bool:
@@ -292,6 +349,15 @@ def day(at: datetime, clock: bool = False) -> str:
     text = f"{at.day} {MONTHS[at.month - 1]} {at.year}"
     seconds = f":{at.second:02}" if at.second else ""
     return f"{text} {at.hour:02}:{at.minute:02}{seconds}" if clock or at.hour or at.minute or at.second else text
+
+
+def gist(text: str) -> str:
+    """Return a note without its numbers and examples: notes that differ in these alone say the same thing.
+
+    >>> gist("12 rows came late") == gist("4 rows came late")
+    True
+    """
+    return re.sub(r"[0-9][0-9.,]*", "#", text.partition(", such as ")[0])
 
 
 def clean(text: str) -> str:

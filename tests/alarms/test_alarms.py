@@ -91,7 +91,7 @@ def test_abrupt_change_and_slow_drift_are_distinguished():
     decision = alarm.update(quiet(0.0), step=quiet(0.3, shared=0.0))
     assert decision.signal is Signal.ALARM
     assert decision.drift.signal is Signal.NORMAL
-    assert "abrupt change: step of 0.3 nats" in decision.reason
+    assert "abrupt change: step of 0.3000 nats" in decision.reason
     slow = DriftAlarm(run_length=100).update(quiet(0.3), step=quiet(0.0, shared=0.0))
     assert slow.signal is Signal.ALARM
     assert slow.reason.startswith("drift of 0.3 nats is beyond")
@@ -237,7 +237,8 @@ def test_a_large_drift_with_a_wide_interval_is_not_normal(value, low, high, tole
     assert decision.signal == signal
     assert (decision.causes == (Cause.WIDE_INTERVAL,)) == (signal == "warning")
     if signal == "warning":
-        said = f"drift of {value:.3g} nats, interval {low:.3g} to {high:.3g}, is far beyond {tolerance:.3g}"
+        ends = f"{low:.2f}" if low else "0", f"{high:.2f}"
+        said = f"drift of {value:.2f} nats, interval {ends[0]} to {ends[1]}, is far beyond {tolerance:.3g}"
         assert said in decision.reason
     assert DriftAlarm(tolerance=tolerance, warm_up=1).update(wide).signal == "normal"
 

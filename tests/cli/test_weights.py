@@ -128,3 +128,11 @@ def test_formulas_are_neutralised_if_asked(copy, said, people):
     said()
     assert run(["weights", "run.driftline", "rows.csv", "--out", "w.parquet", "--escape-formulas"]) == 2
     assert "--escape-formulas is for CSV files" in said()[1]
+
+
+def test_an_unreadable_cell_is_named_by_its_row_of_the_file(copy, said, people):
+    rows = people(1005).astype({"age": str})
+    rows.loc[211, "age"] = "red"
+    rows.to_csv("rows.csv", index=False)
+    assert run(["weights", "run.driftline", "rows.csv", "--out", "w.csv"]) == 2
+    assert "column 'age': value 'red' in row 212 of rows.csv is not a number" in said()[1]

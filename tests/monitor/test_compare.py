@@ -1,6 +1,8 @@
 """A single look at two tables: what an interval says, or the lack of one."""
 
 import math
+import os
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,8 +11,10 @@ import pytest
 import driftline
 from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
-from driftline.monitor import Record, compare
+from driftline.monitor import Monitor, Record, compare
 from driftline.monitor._compare import _signal
+from driftline.monitor._judgement import plain
+from driftline.monitor._sizes import TooFewRowsError
 
 
 @pytest.mark.parametrize(
@@ -23,7 +27,7 @@ from driftline.monitor._compare import _signal
     ],
 )
 def test_nothing_but_an_interval_within_the_tolerance_is_normal(low, high, signal, cause):
-    assert _signal(Estimate(0.03, 0.01, low, high, 0.95), 0.1, math.isnan(low)) == (signal, cause)
+    assert _signal(plain(Estimate(0.03, 0.01, low, high, 0.95)), 0.1) == (signal, cause)
 
 
 def test_frames_and_arrays_are_compared_as_files_are():
@@ -58,3 +62,93 @@ def test_a_lower_bound_in_a_record_is_one(rng):
     assert record.drift.high == math.inf
     assert str(record.drift).startswith("at least ")
     assert Record.from_json(record.to_json()).drift == record.drift
+
+
+def mixed(rng, rows, shift=0.0, new=0.0, order=False):
+    frame = pd.DataFrame(
+        {
+            "x": rng.normal(shift, 1.0, rows),
+            "y": rng.gamma(2.0, 1.0, rows),
+            "kind": rng.choice(["a", "b", "c"], rows, p=[0.5, 0.3, 0.2]),
+        }
+    )
+    frame.loc[rng.random(rows) < new, "kind"] = "new"
+    return frame.assign(x=np.cumsum(frame.x)) if order else frame
+
+
+MADE = {
+    "quiet": ({}, {}),
+    "moved": ({}, {"shift": 0.5}),
+    "a new category": ({}, {"new": 0.02}),
+    "far away": ({}, {"shift": 40.0}),
+    "dependent": ({"order": True}, {"order": True}),
+}
+
+
+def watched(then, now, **settings):
+    (_, record) = Monitor(window=len(then), **settings).watch(pd.concat([then, now]), flush=True)
+    return record
+
+
+def assert_same(one, other):
+    """Both must tell the same of the same two windows: estimates, doubts of each measure, columns, diagnostics."""
+    assert one.divergences == other.divergences
+    assert one.doubts == other.doubts
+    assert one.columns == other.columns
+    assert one.effective_sample_size == other.effective_sample_size
+    assert str(one.diagnostics) == str(other.diagnostics)  # nan is not nan
+    assert set(other.notes) <= set(one.notes)  # those of the first window are its own Record's
+
+
+@pytest.mark.parametrize("case", MADE)
+def test_compare_tells_what_watch_tells_of_the_same_two_windows(case):
+    rng = np.random.default_rng(1000)
+    then, now = (mixed(rng, 800, **how) for how in MADE[case])
+    alone, stream = compare(then, now), watched(then, now)
+    assert_same(alone, stream)
+    assert (alone.signal == Signal.NORMAL) <= (stream.signal == Signal.NORMAL)  # one look is never calmer
+    if case in ("far away", "dependent"):
+        assert alone.doubts
+
+
+@pytest.mark.skipif(not os.environ.get("DRIFTLINE_DATA"), reason="DRIFTLINE_DATA does not name a folder")
+def test_compare_and_watch_agree_on_a_public_table():
+    market = pd.read_csv(Path(os.environ["DRIFTLINE_DATA"], "electricity", "electricity.zip")).drop(columns="date")
+    for first, last in ((0, 8_000), (20_000, 30_000)):
+        then, now = (market.iloc[k : k + 2_000].sample(frac=1.0, random_state=7) for k in (first, last))
+        assert_same(compare(then, now), watched(then, now))
+
+
+def test_too_few_rows_are_an_error_as_in_a_first_window():
+    rng = np.random.default_rng(1000)
+    with pytest.raises(TooFewRowsError, match="the rows to compare with it: 30 rows are too few, at least 40"):
+        compare(mixed(rng, 500), mixed(rng, 30))
+
+
+def test_an_unreadable_cell_is_named_by_its_table():
+    then = pd.DataFrame({"x": np.random.default_rng(0).normal(size=300)})
+    now = pd.DataFrame({"x": ["1.5"] * 299 + ["red"]})
+    with pytest.raises(ValueError, match=r"value 'red' in row 300 of the rows to compare with it is not a number"):
+        compare(then.astype(str), now, numeric=["x"])
+
+
+def test_new_values_in_a_few_rows_are_counted_apart():
+    """The drift without them is that of the rest, whatever their share: here none, and a shift by 0.3."""
+    errors = []
+    for seed in range(1000, 1010):
+        rng = np.random.default_rng(seed)
+        record = compare(mixed(rng, 2000), mixed(rng, 2000, shift=0.3, new=0.1))
+        errors.append(record.diagnostics["without_new_values"] - 0.3**2 / 2)
+        assert 0.08 < record.diagnostics["new_values"] < 0.12
+    spread = np.std(errors, ddof=1) / np.sqrt(len(errors))
+    assert abs(np.mean(errors)) < 4.0 * spread + 0.002
+    quiet = compare(mixed(rng, 2000), mixed(rng, 2000))
+    assert quiet.diagnostics["new_values"] == 0.0
+    assert math.isnan(quiet.diagnostics["without_new_values"])
+
+
+def test_after_a_step_that_could_not_be_measured_no_column_is_named():
+    rng = np.random.default_rng(1000)
+    record = compare(mixed(rng, 800), mixed(rng, 800, shift=40.0))
+    assert "weak_step" in [doubt.code for doubt in record.doubts]
+    assert record.columns == ()

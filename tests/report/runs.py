@@ -6,13 +6,16 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from driftline.alarms import Signal
-from driftline.inference import Estimate, normal_interval
+from driftline.alarms import Cause, Signal
+from driftline.inference import Doubt, DoubtCode, Estimate, normal_interval
 from driftline.monitor import Moved, Original, Record, Run, Settings
 
 COLUMNS = ("nswprice", "vicprice", "nswdemand", "transfer", "holiday")
 WEEKLY = Settings(time_column="ts", every="1w", tolerance=0.1)
 ROWS = Settings(window=5000, tolerance=0.1)
+
+
+MISSES = Doubt(DoubtCode.MODEL_MISSES, "the data have changed in a way that the model does not hold")
 
 
 def estimate(value: float, error: float = 0.02) -> Estimate:
@@ -37,7 +40,9 @@ def record(window: int, value: float, step: float = 0.01, *, settings: Settings 
     signal = Signal.ALARM if value > limit else Signal.WARNING if value > warning else Signal.NORMAL
     bound = {Signal.ALARM: f"is beyond {limit:.3g}", Signal.WARNING: f"is beyond {warning:.3g}"}
     reason = f"drift of {value:.3g} nats {bound.get(signal, f'is within {warning:.3g}')}"
+    cause = {Signal.ALARM: Cause.ABOVE_LIMIT, Signal.WARNING: Cause.ABOVE_WARNING}.get(signal, Cause.WITHIN)
     if step > 0.15:
+        cause = Cause.ABRUPT_STEP
         signal, reason = Signal.ALARM, f"{reason}; abrupt change: step of {step:.3g} nats is beyond 0.13"
     rows = settings.window or 336
     start, end = times(window) if settings.every else (None, None)
@@ -54,6 +59,7 @@ def record(window: int, value: float, step: float = 0.01, *, settings: Settings 
         step=estimate(step, 0.012),
         step_limit=0.13,
         signal=signal,
+        causes=(cause,),
         reason=reason,
         warning_limit=warning,
         alarm_limit=limit,
@@ -189,7 +195,7 @@ def bounds(windows: int = 9) -> list[Record]:
     def changed(each: Record) -> Record:
         columns = tuple(Moved(m.column, m.share, opened(m.contribution)) for m in each.columns)
         divergences = {kind: opened(found) for kind, found in each.divergences.items()}
-        return replace(each, divergences=divergences, columns=columns, doubts=("the value is a lower bound",))
+        return replace(each, divergences=divergences, columns=columns, doubts=(MISSES,))
 
     measured = [record(w, 0.02 * w) for w in range(1, windows)]
     return [original(), *measured[:4], *map(changed, measured[4:])]
@@ -200,7 +206,8 @@ def extreme() -> Run:
     found = [original(ROWS)]
     for w in range(1, 30):
         found.append(record(w, 0.05 if w < 20 else 1e6, 1e5 if w == 20 else 0.01, settings=ROWS))
-    doubt = "the two windows hardly overlap (3 of 10000 rows are informative, step of 12 nats): take smaller steps"
+    apart = "the two windows hardly overlap (3 of 10000 rows are informative, step of 12 nats): take smaller steps"
+    doubt = Doubt(DoubtCode.LITTLE_OVERLAP, apart)
     names = (NASTY, "a b", "$x_1$")
     found[-1] = replace(
         found[-1],

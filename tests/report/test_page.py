@@ -105,7 +105,7 @@ def test_the_page_has_all_its_parts(runs):
         "What to do",
         "driftline weights run.driftline current.csv --out weighted.csv",
         "The last windows",
-        "windows 40 to 42, 77 : no rows",
+        "windows 40 to 42, 77 (4 in all): no rows",
         "came after their window had been closed and were left out: windows 5, 36, 67, 98, 129",
         "How to read the numbers",
         "tracker file /data/run.driftline",

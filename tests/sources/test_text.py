@@ -184,3 +184,21 @@ def test_an_element_that_does_not_end_is_not_read_for_ever(monkeypatch: pytest.M
     assert not list(reader.feed(b'[{"a": "' + b"x" * 900))
     with pytest.raises(SourceError, match="element 1 of the JSON array does not end"):
         list(reader.feed(b"x" * 900))
+
+
+def test_a_header_of_numbers_and_a_line_without_an_end_are_noted_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, rows: Callable[..., Any]
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("1.5,2\n3,4\n5,6")
+    source = open_source(path)
+    for _ in range(2):
+        assert rows(source) == [{"1.5": "3", "2": "4"}, {"1.5": "5", "2": "6"}]
+    assert [record.message for record in caplog.records] == [
+        "'a.csv': the first line, '1.5,2', holds numbers, and became the names of columns",
+        "'a.csv': the last line has no line end, and was read as it is: it may be half-written",
+    ]
+    caplog.clear()
+    path.write_text("x,2\n3,4\n")
+    rows(open_source(path))
+    assert caplog.records == []  # a name among them is a header

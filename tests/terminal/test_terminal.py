@@ -13,10 +13,10 @@ from rich.console import Console
 from driftline import _wording as words
 from driftline._wording import clean
 from driftline.alarms import Signal
-from driftline.inference import DIVERGENCES, Estimate
+from driftline.inference import DIVERGENCES, Doubt, DoubtCode, Estimate
 from driftline.monitor import Moved, Record, Settings
 from driftline.terminal import Command, Heading, JsonLines, Lines, Screen, heading, reading, say
-from driftline.terminal._lines import moved, sparkline, when
+from driftline.terminal._lines import Remarks, marks, moved, sparkline, when
 
 HEAD = Heading(
     "orders/*.parquet, 26 files", "windows of 1w by ordered_at", "run.driftline", "KL(current‖original)", 0.1, 130_000
@@ -101,7 +101,7 @@ def test_notes_of_a_kind_are_shown_once():
     records = [record(t, notes=(f"payment: {90 + t} rows hold values not seen at first",)) for t in range(1, 9)]
     text = "\n".join(drawn(Screen, records, 80))
     assert text.count("not seen at first") == 1
-    assert "window 8: payment: 98 rows" in text
+    assert "in 8 windows since window 1: payment: 98 rows" in text
 
 
 def test_live_screen_runs():
@@ -217,3 +217,46 @@ def test_commands_to_paste_are_not_broken():
     say(console, command, "a sentence that is longer than forty characters is wrapped")
     assert console.file.getvalue().splitlines()[0].rstrip() == command
     assert len(console.file.getvalue().splitlines()) == 3
+
+
+DOUBT = Doubt(DoubtCode.WEAK_STEP, "the step at t=3 could not be measured, and later values build upon it")
+NEW = Doubt(DoubtCode.CONSTANT_MOVED, "column(s) 'plan=other' were constant", ("plan=other",))
+
+
+def test_doubts_mark_every_line_and_are_said_once():
+    console = Console(file=io.StringIO(), width=80)
+    with Lines(HEAD, console) as view:
+        for t in range(1, 6):
+            view.add(record(t, doubts=(DOUBT,) if t >= 3 else (), notes=(f"amount: {t} values are infinite",)))
+    lines = console.file.getvalue().splitlines()
+    assert sum("ALARM  ? weak_step" in line for line in lines) == 3
+    assert sum(str(DOUBT) in line for line in lines) == 1
+    assert sum("values are infinite" in line for line in lines) == 2  # at first, and counted in the end
+    assert "  in 3 windows since window 3: weak_step" in lines
+    assert "  in 5 windows since window 1: amount: 5 values are infinite" in lines
+    screen = drawn(Screen, [record(t, doubts=(DOUBT,)) for t in range(1, 4)], 160)
+    assert sum("ALARM ?" in line and "? weak_step" in line for line in screen) == 3
+    assert any(line.startswith("· in 3 windows since window 1: the step at t=3") for line in screen)
+
+
+def test_what_was_not_said_for_long_is_said_again():
+    remarks = Remarks()
+    assert remarks.add(record(1, notes=("3 rows came late",))) == ["3 rows came late"]
+    assert remarks.add(record(5, notes=("4 rows came late",))) == []
+    assert remarks.add(record(30, notes=("5 rows came late",))) == ["5 rows came late"]
+
+
+def test_new_values_are_a_finding_not_a_doubt():
+    found = record(1, doubts=(NEW,), diagnostics={"new_values": 0.02})
+    assert marks(found) == "+ new values in 2 %"
+    assert marks(record(1, doubts=(DOUBT, NEW))) == "? weak_step  + new values"
+    assert not any("?" in line for line in drawn(Screen, [found], 120))
+
+
+def test_a_distance_is_never_shown_below_zero():
+    quiet = Estimate(-0.002, 0.0015, -0.002, 0.0, 0.95)
+    assert reading(quiet) == "0.0000 [0, 0.0029]"  # an interval of nothing would promise too much
+    assert reading(Estimate(0.002, 0.0015, -0.0002, 0.006, 0.95)) == "0.0020 [0, 0.0060]"
+    assert reading(Estimate(-0.5, math.nan, -math.inf, math.inf, 0.95)) == "0 [no interval]"
+    assert reading(Estimate(1.35, 0.1, 1.14, math.inf, 0.95, lower_bound=True)) == "≥ 1.35 [1.14, ∞]"
+    assert quiet.value == -0.002  # what is kept does not change

@@ -1,4 +1,5 @@
 from ._caution import is_withheld as is_withheld
+from ._caution import why_withheld as why_withheld
 from ._decisions import AlarmMemory as AlarmMemory
 from ._decisions import AlarmPolicy as AlarmPolicy
 from ._decisions import Cause as Cause

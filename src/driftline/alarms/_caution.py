@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from driftline._causes import Cause
+from driftline._wording import is_bound
 from driftline.inference import WITHHOLDING, DoubtCode, Estimate
 
-__all__ = ["caution", "is_withheld"]
+__all__ = ["caution", "is_withheld", "why_withheld"]
 
 _ROUGH = (DoubtCode.OUTLIER, DoubtCode.NOISE_UNKNOWN, DoubtCode.EXTRAPOLATED)  # an error bar is rough with these
 _LARGE = 0.1  # nats that are large whatever the tolerance: a column has moved by nearly half a standard deviation
@@ -18,17 +19,26 @@ def is_withheld(estimate: Estimate) -> bool:
     return math.isnan(estimate.std_error) and any(doubt.code in WITHHOLDING for doubt in estimate.doubts)
 
 
+def why_withheld(*estimates: Estimate) -> str:
+    """Say why estimates have no error bar: the first doubt that explains it, or what usually does."""
+    codes = (*WITHHOLDING, DoubtCode.NO_ERROR_BARS)
+    found = (str(doubt) for e in estimates for doubt in e.doubts if doubt.code in codes)
+    return next(found, "too few rows, or a model that has none")
+
+
 def caution(divergence: Estimate, tolerance: float) -> Cause | None:
     """Return why nobody knows whether a drift with an error bar is within the tolerance; None if there is no reason.
 
-    A lower bound may be of any drift, and an error bar that one row or one assumption makes is no reason for calm. Nor
-    is one so wide that a large drift stays below the limit.
+    A lower bound may be of any drift, and so may what rests on a step that could not be measured. An error bar that one
+    row or one assumption makes is no reason for calm, nor is one so wide that a large drift stays below the limit.
 
     >>> caution(Estimate(1.4, 0.6, 0.4, 2.9, 0.95), tolerance=0.1)
     <Cause.WIDE_INTERVAL: 'wide_interval'>
     """
     if divergence.lower_bound:
         return Cause.LOWER_BOUND
+    if is_bound(divergence):
+        return Cause.UNSETTLED
     if divergence.value > tolerance and any(doubt.code in _ROUGH for doubt in divergence.doubts):
         return Cause.DOUBTED
     return Cause.WIDE_INTERVAL if _is_large(divergence, tolerance) else None

@@ -17,6 +17,7 @@ import numpy as np
 
 from driftline._causes import Cause, Signal, reason
 from driftline._errors import Option, OptionError
+from driftline._wording import against, bounds, number, precise
 from driftline.alarms._caution import caution, is_withheld
 from driftline.alarms._limits import has_law, limit, quiet_law
 from driftline.inference import Estimate
@@ -206,7 +207,9 @@ def decide(
         causes = (*(causes or (Cause.BACK_BELOW,)), Cause.ALARM_CONTINUES)
     elif not causes:
         causes = (Cause.WITHIN, Cause.ALARM_ENDED) if memory.signal == Signal.ALARM else (Cause.WITHIN,)
-    decision = Decision(signal, causes, _reason(causes, drift, change, streak, policy), drift, change)
+    seen_as = divergence, divergence if step is None else step
+    why = _reason(causes, seen_as, (drift, change or drift), streak, policy)
+    decision = Decision(signal, causes, why, drift, change)
     return AlarmMemory(seen, streak, calm, signal, weights), _cautious(decision, divergence, policy)
 
 
@@ -215,14 +218,9 @@ def _cautious(decision: Decision, divergence: Estimate, policy: AlarmPolicy) -> 
     cause = caution(divergence, policy.tolerance) if decision.signal == Signal.NORMAL else None
     if cause is None:
         return decision
-    why = reason(
-        (cause,),
-        drift=max(divergence.value, 0.0),
-        low=divergence.low,
-        high=divergence.high,
-        tolerance=policy.tolerance,
-        bound=decision.drift.bound,
-    )
+    low, high = bounds(divergence) or ("unknown", "unknown")
+    limits = {"tolerance": number(policy.tolerance), "bound": against(divergence, decision.drift.bound)[1]}
+    why = reason((cause,), drift=precise(divergence), low=low, high=high, **limits)
     return decision._replace(signal=Signal.WARNING, causes=(cause,), reason=why)
 
 
@@ -238,17 +236,17 @@ def _exceeded(drift: Look, change: Look | None, policy: AlarmPolicy) -> tuple[Ca
     return tuple(causes)
 
 
-def _reason(causes: Sequence[Cause], drift: Look, change: Look | None, streak: int, policy: AlarmPolicy) -> str:
-    step = drift if change is None else change
-    return reason(
-        causes,
-        drift=drift.value,
-        bound=drift.bound,
-        step=step.value,
-        step_bound=step.bound,
-        streak=streak,
-        needed=policy.persistence,
-    )
+def _reason(
+    causes: Sequence[Cause],
+    estimates: tuple[Estimate, Estimate],
+    looks: tuple[Look, Look],
+    streak: int,
+    policy: AlarmPolicy,
+) -> str:
+    """Say causes with the numbers of drift and step, rounded as everywhere."""
+    (drift, bound), (step, step_bound) = (against(e, look.bound) for e, look in zip(estimates, looks, strict=True))
+    numbers = {"drift": drift, "bound": bound, "step": step, "step_bound": step_bound}
+    return reason(causes, **numbers, streak=streak, needed=policy.persistence)
 
 
 class DriftAlarm:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,7 +52,7 @@ def beginning(plan: Plan) -> Beginning:
     settings, remark = dict(plan.settings), ""
     if new and plan.unsized:
         source = open_source(plan.source, format=plan.format, nulls=plan.settings.get("null_values", ()))
-        with about(plan.source):
+        with about(plan.source), _quiet():
             guess = guess_window(source, plan.settings, windows=2 if original is None else 1)
         settings["window"], remark = guess.window, f"{guess.sentence}; --window sets it, or --time-column with --every"
     if not new:
@@ -60,6 +62,18 @@ def beginning(plan: Plan) -> Beginning:
     else:
         where = f"the original is {plan.original_file} ({counted(original.table.num_rows, 'row')})"
     return Beginning(settings, original, where, remark)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what sources log to themselves: it is said when they are read again."""
+    log = logging.getLogger("driftline.sources")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _read(plan: Plan) -> Rows:

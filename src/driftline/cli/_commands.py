@@ -205,10 +205,12 @@ def compare(
 ) -> int:
     """Measure how far one file is from another: divergences with intervals, columns that differ. Nothing is kept.
 
-    alarm: the whole interval lies beyond the tolerance; warning: part of it does.
+    alarm: the whole interval lies beyond the tolerance; warning: part of it does, or there is none. Exit code 2 if
+    nothing could be measured.
 
     Example: driftline compare train.parquet today.parquet --tolerance 0.05 --fail-on alarm
     """
+    from driftline.cli._shortfall import nothing_measured
     from driftline.cli._weights import print_comparison
     from driftline.monitor import compare as compared
     from driftline.sources import read_whole
@@ -220,8 +222,12 @@ def compare(
     if json:
         typer.echo(record.to_json())
     else:
-        print_comparison(record, a, b, Console())
-    return int(fail_on.met([record.signal]))
+        print_comparison(record, a, b, settings, Console())
+    if fail_on.met([record.signal]):
+        return 1
+    for line in (missed := list(nothing_measured([record]))):
+        complain(line)
+    return BAD_INPUT if missed else 0
 
 
 @original.command("add")

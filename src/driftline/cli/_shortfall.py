@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from driftline._wording import counted
+from driftline.inference import DoubtCode
 from driftline.monitor import Coverage, Record, Settings, Status
 
-__all__ = ["shortfall"]
+__all__ = ["nothing_measured", "shortfall"]
 
 _STUCK = 3  # times the rows of the largest window before: so many that wait do not look like one window
 
 
 def shortfall(
-    coverage: Coverage, settings: Settings, records: Sequence[Record], *, new: bool, once: bool
+    coverage: Coverage, settings: Settings, records: Sequence[Record], *, fresh: Sequence[Record], once: bool
 ) -> Iterator[str]:
     """Yield sentences on rows that this call should have measured but did not; none if it has done its work.
 
@@ -21,15 +22,18 @@ def shortfall(
         coverage: what became of the rows of this call.
         settings: settings of the run.
         records: all Records of the run.
-        new: whether some of them are of this call.
+        fresh: those of this call.
         once: whether the rows that wait do not come again, as from standard input.
     """
+    new = bool(fresh)
     if coverage.blind:
         yield _blind(coverage)
         yield _remedy(coverage, settings)
     elif not any(record.status == Status.MEASURED for record in records):
         if new or not records or coverage.waiting:
             yield _nothing_compared(coverage, settings, records)
+    elif new and (blank := list(nothing_measured(fresh))):
+        yield from blank
     elif once and coverage.waiting and not coverage.measured:
         yield (
             f"nothing was measured: {counted(coverage.waiting, 'row')} of standard input did not fill a window, and do "
@@ -40,6 +44,14 @@ def shortfall(
             f"{counted(coverage.largest, 'row')} wait for one window to be complete, more than {_STUCK} times as many "
             f"as any window had: does {settings.time_column!r} still move on? (--flush counts them at once)"
         )
+
+
+def nothing_measured(records: Sequence[Record]) -> Iterator[str]:
+    """Yield a sentence if nothing could be measured in any of these windows, since no column varies."""
+    measured = [record for record in records if record.status == Status.MEASURED]
+    found = [next((d for d in r.doubts if d.code == DoubtCode.NOTHING_VARIES), None) for r in measured]
+    if found and all(doubt is not None for doubt in found):
+        yield f"nothing was measured: {found[-1]}"
 
 
 def _blind(coverage: Coverage) -> str:

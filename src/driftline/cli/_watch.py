@@ -18,7 +18,7 @@ from driftline.cli._errors import BAD_INPUT, check_original, code_of, complain
 from driftline.cli._options import Plan
 from driftline.cli._shortfall import shortfall
 from driftline.monitor import FIRST, Monitor, Record
-from driftline.report import Findings, findings, write_report
+from driftline.report import Findings, History, Verdict, actions, findings, write_report
 from driftline.sources import Source, open_source
 from driftline.tables import TableError
 from driftline.terminal import Command, JsonLines, Lines, Screen, View, heading, say, show
@@ -64,7 +64,7 @@ def watch(plan: Plan, console: Console) -> int:
             complain(_stopped(plan, records))
             return stopped
         once = plan.source == "-" and not plan.replay
-        short = shortfall(monitor.coverage, monitor.settings, records, new=bool(new), once=once)
+        short = shortfall(monitor.coverage, monitor.settings, records, fresh=new, once=once)
         missed = list(short) if reading.ended else []
         for line in missed:
             complain(line)
@@ -171,13 +171,25 @@ def _last_words(
         return
     if found is not None:
         yield ""
-        yield from (verdict.sentence for _, verdict in found.verdicts)
+        for history, verdict in found.verdicts:
+            yield verdict.sentence
+            yield from _advice(history, verdict, plan.tracker)
     if plan.report is not None and records:
         yield f"report: {plan.report}"
     elif plan.tracker is None:
         yield "nothing was kept: with --tracker run.driftline the same command goes on where this one ended"
     elif records:
         yield Command(f"for a report: driftline report {shlex.quote(plan.tracker)}")
+
+
+def _advice(history: History, verdict: Verdict, tracker: str | None) -> Iterator[str]:
+    """Yield the first step to take; none if there is nothing to do."""
+    if verdict.outcome == "normal":
+        return
+    step = actions(history, verdict, tracker or "", {})[0]
+    yield f"what to do: {step.title}. {step.text}"
+    if step.command and tracker is not None:
+        yield Command(f"  {step.command}")
 
 
 def _stopped(plan: Plan, records: list[Record]) -> str:

@@ -14,13 +14,16 @@ from rich.table import Table
 from rich.text import Text
 
 from driftline._errors import Option, OptionError
-from driftline._wording import bounds, clean, counted, precise, whole
+from driftline._wording import bounds, clean, counted, measure, precise, whole
 from driftline.alarms import Signal
 from driftline.cli._errors import about, check_original
 from driftline.cli._formulas import neutralised
 from driftline.inference import Estimate
-from driftline.monitor import Monitor, Record
+from driftline.monitor import Monitor, Record, Settings
+from driftline.report import actions, compared
 from driftline.sources import SourceError, Writer, open_source, open_writer
+from driftline.tables import TableError
+from driftline.terminal import say
 
 __all__ = ["print_comparison", "write_weights"]
 
@@ -57,7 +60,11 @@ def write_weights(
                 taken = [name for name in _ADDED if name in table.column_names]
                 if taken:
                     raise ValueError(f"{path} has a column {taken[0]!r} already")
-                scores = monitor.score(batch.rows.holding(table.drop_columns(further)), original)
+                try:
+                    scores = monitor.score(batch.rows.holding(table.drop_columns(further)), original)
+                except TableError as error:  # rows are counted in the file, not in a batch of it
+                    row = batch.row + error.fields.get("row", 0)
+                    raise error.replaced(row=row, where=batch.file or "the stream") from None
                 doubts |= dict.fromkeys(map(str, scores.doubts))
                 if further:
                     remarks[f"not in the first window, and not counted: {', '.join(map(repr, further))}"] = None
@@ -85,8 +92,8 @@ def _writer(out: str) -> Writer:
         raise error.replaced(advice="name it .csv, .parquet, .arrow or .jsonl") from None
 
 
-def print_comparison(record: Record, a: str, b: str, console: Console) -> None:
-    """Print a comparison in the terminal."""
+def print_comparison(record: Record, a: str, b: str, settings: Settings, console: Console) -> None:
+    """Print a comparison in the terminal: the numbers, what is in doubt, the verdict and what to do."""
     console.print(
         Text(
             f"{clean(b)} ({counted(record.rows, 'row')}) against {clean(a)} ({counted(record.first_row, 'row')})",
@@ -98,14 +105,16 @@ def print_comparison(record: Record, a: str, b: str, console: Console) -> None:
         moved = ((clean(m.column), m.share, m.contribution) for m in record.columns)
         console.print(_estimates("column", "share", moved))
     console.print(Text(f"effective rows: {whole(record.effective_sample_size)} of {record.rows:,}"))
-    for note in (*record.doubts, *record.notes):
-        console.print(Text(f"· {clean(note)}", style="yellow"))
-    console.print(
-        Text(
-            f"{record.signal}: {record.reason}",
-            style={Signal.ALARM: "bold red", Signal.WARNING: "yellow"}.get(record.signal, "green"),
-        )
-    )
+    others = (f"{measure(kind)}: {doubt}" for kind, e in record.divergences.items() for doubt in e.doubts)
+    for note in dict.fromkeys([*map(str, record.doubts), *record.notes, *list(others)]):
+        console.print(Text(f"· {clean(note)}", style="yellow"), soft_wrap=not console.is_terminal)
+    style = {Signal.ALARM: "bold red", Signal.WARNING: "yellow"}.get(record.signal, "green")
+    console.print(Text(f"{record.signal}: {clean(record.reason)}", style=style), soft_wrap=not console.is_terminal)
+    history, found = compared(record, settings)
+    say(console, "", found.sentence)
+    if found.outcome != "normal":
+        step = actions(history, found, "", {})[0]
+        say(console, f"what to do: {step.title}. {step.text}")
 
 
 def _estimates(title: str, share: str, parts: Iterable[tuple[str, float | None, Estimate]]) -> Table:

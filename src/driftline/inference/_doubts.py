@@ -34,6 +34,7 @@ class DoubtCode(StrEnum):
     NO_ERROR_BARS = "no_error_bars"
     NOT_AUDITED = "not_audited"
     DRIFT_HIDDEN = "drift_hidden"
+    COUNTER_FELL = "counter_fell"
 
 
 WITHHOLDING = (DoubtCode.FEW_ROWS, DoubtCode.DEPENDENT_ROWS, DoubtCode.NOTHING_VARIES)

@@ -20,7 +20,7 @@ from driftline.alarms import AlarmMemory, Cause
 from driftline.fitting import FitDivergedError
 from driftline.monitor._certainty import certainty
 from driftline.monitor._judgement import Judgement, judge
-from driftline.monitor._novelty import constants, novelty
+from driftline.monitor._novelty import constants, new_rows, novelty
 from driftline.monitor._records import FIRST, Original, Record, Status, Summaries
 from driftline.monitor._settings import Settings
 from driftline.monitor._sizes import TooFewRowsError, need
@@ -225,7 +225,8 @@ def _judged(state: RunState, original: Original, arrived: State, info: Info, enc
     )
     track, alarm = arrived.tracks[original.name], state.alarms[original.name]
     names, groups = state.encoder.names, grouped(state.encoder)
-    return judge(track, about, settings, alarm, names, groups, new_values, certain, encoded.doubts)
+    fresh = new_rows(original.constant, names, values)
+    return judge(track, about, settings, alarm, names, groups, new_values, certain, encoded.doubts, fresh)
 
 
 def add_original(state: RunState, name: str, given: Rows | None) -> tuple[RunState, Record]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,18 +14,19 @@ import pyarrow as pa
 
 from driftline import recursion
 from driftline._causes import reason
-from driftline._wording import is_bound
-from driftline.alarms import Cause, Signal, is_withheld
+from driftline._wording import bounds, is_bound, number, precise
+from driftline.alarms import Cause, Signal, why_withheld
 from driftline.inference import Estimate
 from driftline.monitor._advance import fit_encoder, grouped, rows_of, step_settings
 from driftline.monitor._certainty import Certainty, certainty
 from driftline.monitor._given import given_rows
-from driftline.monitor._judgement import moved, plain, sentences
-from driftline.monitor._novelty import Novelty, constants, novelty
+from driftline.monitor._judgement import certainly, measured, plain
+from driftline.monitor._novelty import Novelty, constants, new_rows, novelty
 from driftline.monitor._records import FIRST, Record, Status
 from driftline.monitor._settings import Settings
+from driftline.monitor._sizes import TooFewRowsError, need
 from driftline.recursion import Policy
-from driftline.tables import Rows
+from driftline.tables import Rows, TableError
 
 __all__ = ["compare"]
 
@@ -31,8 +34,9 @@ __all__ = ["compare"]
 def compare(original: Any, current: Any, *, name: str = "original", **settings: Any) -> Record:
     """Measure how far current rows are from original ones, as ``driftline compare`` does; nothing is kept.
 
-    The signal is an alarm if the whole interval lies beyond the tolerance, or if so many rows hold values that no row
-    of the original has; it is a warning if a part of the interval does.
+    Estimates and doubts are those of a :class:`~driftline.Monitor` that watches these two windows. The signal is that
+    of a single look: an alarm if the whole interval lies beyond the tolerance, or if so many rows hold values that no
+    row of the original has; a warning if a part of the interval does, if it is open above, or if there is none.
 
     Arguments:
         original, current: frames (pandas, polars, pyarrow), arrays (n, D), paths of files, or
@@ -51,49 +55,54 @@ def compare(original: Any, current: Any, *, name: str = "original", **settings: 
 
 
 def _compared(original: Rows, current: Rows, settings: Settings, name: str = "original") -> Record:
-    """Measure how far current rows are from original ones, by these settings."""
+    """Measure how far current rows are from original ones, by these settings: as a stream of these two windows is."""
     began = time.perf_counter()
-    encoder = fit_encoder(original, settings)
-    then, now = encoder.transform(original), encoder.transform(current)
+    with _rows_of("the original"):
+        encoder = fit_encoder(original, settings)
+        then = encoder.transform(original)
+    with _rows_of("the rows to compare with it"):
+        now = encoder.transform(current)
+    constant = constants(encoder.names, then.values)
+    least = need(settings, encoder, constant)
+    for what, values in (("the original", then.values), ("the rows to compare with it", now.values)):
+        if missed := least.missed(len(values)):
+            raise TooFewRowsError("{what}: {missed}: take more rows, or fewer columns", what=what, missed=missed)
     how = step_settings(settings, encoder)
     start = recursion.start(rows_of(encoder, then.values, "original"), how, FIRST)
     window = rows_of(encoder, now.values, "current")
     state, info = recursion.step(start, {FIRST: window}, how, Policy())
-    track, about = state.tracks[FIRST], info.originals[FIRST]
-    found = {kind: recursion.divergence(track, kind, settings.level, of_step=False) for kind in settings.divergences}
-    moves = moved(track, encoder.names, settings, grouped(encoder))
-    first = settings.divergences[0]
+    track, about, first = state.tracks[FIRST], info.originals[FIRST], settings.divergences[0]
+    fresh = new_rows(constant, encoder.names, now.values)
+    drift, _, measures = measured(track, about, settings, encoder.names, grouped(encoder), now.doubts, fresh)
     new_values = novelty(
-        constants(encoder.names, then.values),
-        len(then.values),
-        encoder.names,
-        now.values,
-        kind=first,
-        run_length=settings.run_length,
+        constant, len(then.values), encoder.names, now.values, kind=first, run_length=settings.run_length
     )
     certain = {Cause.NEW_VALUES: new_values, Cause.SHARE_MOVED: certainty(now.evidence, first)}
-    signal, causes, why = _judged(found[first], settings.tolerance, certain)
-    return Record(
+    signal, causes, why = _judged(drift, settings.tolerance, certain)
+    record = Record(
         window=1,
         original=name,
         status=Status.MEASURED,
         rows=len(now.values),
         first_row=len(then.values),
-        divergences={kind: plain(estimate) for kind, estimate in found.items()},
         signal=signal,
         causes=causes,
         reason=why,
         warning_limit=settings.tolerance,
         alarm_limit=settings.tolerance,
-        columns=moves.columns,
-        effective_sample_size=about.effective_sample_size,
-        doubts=(
-            *now.doubts,
-            *sentences([*about.doubts, *(d for e in found.values() for d in e.doubts), *moves.doubts]),
-        ),
         notes=(*encoder.notes, *now.notes),
         seconds=time.perf_counter() - began,
     )
+    return replace(record, **{**measures, "step": None})  # the step is the drift itself
+
+
+@contextmanager
+def _rows_of(what: str) -> Iterator[None]:
+    """Say in errors about a row whose row it is: there are no windows here."""
+    try:
+        yield
+    except TableError as error:
+        raise error.replaced(where=what) from None
 
 
 def _rows(data: Any, what: str, settings: Settings) -> Rows:
@@ -111,22 +120,26 @@ def _judged(
 ) -> tuple[Signal, tuple[Cause, ...], str]:
     """Compare the interval with the tolerance: this is a single look, not a stream. What is certain is an alarm."""
     drift = plain(estimate)
-    signal, cause = _signal(drift, tolerance, is_withheld(estimate))
-    numbers = {"drift": drift.value, "low": drift.low, "high": drift.high, "tolerance": tolerance}
-    causes, why = [cause], [reason((cause,), **numbers, percent=100.0 * drift.level)]
+    signal, cause = _signal(drift, tolerance)
+    low, high = bounds(drift) or ("", "")
+    numbers = {"drift": precise(drift), "low": low, "high": high, "tolerance": number(tolerance)}
+    level = f"{100.0 * drift.level:.4g}\xa0%"
+    causes, why = [cause], [reason((cause,), **numbers, percent=level, why=why_withheld(estimate))]
     for further, found in certain.items():
         if found is not None and found.least > tolerance:
             signal = Signal.ALARM
             causes.append(further)
-            why.append(reason((further,), **found._asdict()))
+            why.append(certainly(further, found))
     return signal, tuple(causes), "; ".join(why)
 
 
-def _signal(drift: Estimate, tolerance: float, withheld: bool) -> tuple[Signal, Cause]:
-    if is_bound(drift):  # nobody knows whether it is within the tolerance
-        return (Signal.ALARM if drift.low > tolerance else Signal.WARNING), Cause.LOWER_BOUND
+def _signal(drift: Estimate, tolerance: float) -> tuple[Signal, Cause]:
+    """Decide by an interval. What is open above, or has none, is never normal: nobody knows where it ends."""
+    if is_bound(drift):
+        cause = Cause.LOWER_BOUND if drift.lower_bound else Cause.UNSETTLED
+        return (Signal.ALARM if drift.low > tolerance else Signal.WARNING), cause
     if not math.isfinite(drift.low + drift.high):
-        return Signal.WARNING if withheld or drift.value > tolerance else Signal.NORMAL, Cause.NO_INTERVAL
+        return Signal.WARNING, Cause.NO_INTERVAL
     if drift.low > tolerance:
         return Signal.ALARM, Cause.INTERVAL_BEYOND
     if drift.high > tolerance:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from driftline.fitting import find_repeats
 from driftline.inference import terms
 
-__all__ = ["Novelty", "constants", "novelty"]
+__all__ = ["Novelty", "constants", "new_rows", "novelty"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,6 +39,17 @@ def constants(names: Sequence[str], values: Floats) -> dict[str, float]:
     """Return the encoded columns with one value in all rows (n, D), and that value."""
     flat = (values == values[0]).all(0)
     return {name: float(values[0, j]) for j, name in enumerate(names) if flat[j]}
+
+
+def new_rows(constant: Mapping[str, float], names: Sequence[str], values: Floats) -> npt.NDArray[np.bool_]:
+    """Say of each row (m, D) whether some constant column of the original has another value there, (m,).
+
+    >>> new_rows({"a": 0.0}, "ab", np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 3.0]])).tolist()
+    [False, True, False]
+    """
+    at = [j for j, name in enumerate(names) if name in constant]
+    found: npt.NDArray[np.bool_] = (values[:, at] != [constant[names[j]] for j in at]).any(1)
+    return found
 
 
 def novelty(

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from driftline._wording import is_bound, json_line, qualifier
 from driftline.alarms import Cause, Signal
-from driftline.inference import Estimate
+from driftline.inference import Doubt, DoubtCode, Estimate
 from driftline.monitor._settings import Settings
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
 
 FIRST = "original"  # name of the original that a run begins with
 _PARTS = ("value", "std_error", "low", "high", "level", "floor")  # of an estimate that Records keep
+_DOUBT_PARTS = {"code", "sentence", "concerns"}
 E = TypeVar("E", bound=StrEnum)
 Summaries = Mapping[str, Mapping[str, Any]]  # column -> its histogram, as `driftline.tables` describes it
 
@@ -66,8 +67,9 @@ class Record:
         rows: number of rows in the window.
         first_row: number of rows of the stream before the window.
         start, end: times between which the window lies, ISO 8601; None unless windows are cut by time.
-        divergences: estimates with intervals, by name; in nats if they have a unit. ``reverse_kl`` has a floor.
-        step: KL(current‖previous window).
+        divergences: estimates with intervals, by name; in nats if they have a unit. ``reverse_kl`` has a floor. Each
+            carries the doubts that concern it alone; those of the first are among ``doubts``.
+        step: KL(current‖previous window), with the doubts that concern it alone.
         signal: the alarm's decision after this window.
         causes: causes of that decision, as codes.
         reason: the same causes in words, with their numbers.
@@ -75,8 +77,11 @@ class Record:
         step_limit: limit of ``step``; beyond it is an abrupt change.
         columns: columns that moved furthest from the original, largest first.
         effective_sample_size: Kish's size of the weights on the window, at most ``rows``.
-        diagnostics: numbers about the step: ``overlap``, ``lag``, ``mean_ratio``, ``step_mean_ratio``.
-        doubts: reasons not to trust the estimates of this window, in words; empty if there are none.
+        diagnostics: numbers about the step: ``overlap``, ``lag``, ``mean_ratio``, ``step_mean_ratio``,
+            ``new_values``, the share of rows with a value that no row of the original had, and ``without_new_values``,
+            the drift without them (of ``reverse_kl``; nan if there are none).
+        doubts: reasons not to trust the drift, the first of ``divergences``: codes and sentences; empty if there are
+            none.
         notes: other remarks about the window, in words; empty if there are none.
         late_rows: number of rows left out since the last Record because their window had been closed.
         digest: digest of the encoded rows: it shows which window's rows a tracker file holds, and reveals none of them.
@@ -101,7 +106,7 @@ class Record:
     columns: tuple[Moved, ...] = ()
     effective_sample_size: float = math.nan
     diagnostics: Mapping[str, float] = field(default_factory=dict)
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
     notes: tuple[str, ...] = ()
     late_rows: int = 0
     digest: str = ""
@@ -133,7 +138,9 @@ class Record:
                 ]
             elif f.name == "diagnostics":
                 value = {name: _finite(v) for name, v in value.items()}
-            elif f.name in ("doubts", "notes"):
+            elif f.name == "doubts":
+                value = [_doubt_to_dict(doubt) for doubt in value]
+            elif f.name == "notes":
                 value = list(value)
             elif f.name == "causes":
                 value = [str(cause) for cause in value]
@@ -232,22 +239,50 @@ def _member(kind: type[E], value: Any, name: str) -> E:
         raise ValueError(f"{name}={value!r} is not one of {[str(known) for known in kind]}") from None
 
 
-def _estimate_to_dict(estimate: Estimate) -> dict[str, float | None]:
-    return {name: _finite(getattr(estimate, name)) for name in _PARTS}
+def _doubt_to_dict(doubt: Doubt) -> dict[str, Any]:
+    return {"code": str(doubt.code), "sentence": doubt.sentence, "concerns": list(doubt.concerns)}
+
+
+def _estimate_to_dict(estimate: Estimate) -> dict[str, Any]:
+    numbers = {name: _finite(getattr(estimate, name)) for name in _PARTS}
+    return {**numbers, "doubts": [_doubt_to_dict(doubt) for doubt in estimate.doubts]}
 
 
 def _estimate(data: Any, name: str) -> Estimate:
-    if set(data) != set(_PARTS):
+    if set(data) != {*_PARTS, "doubts"}:
         raise ValueError(f"{name} has the parts {sorted(data)}")
-    return kept_estimate(*(_number(data[part], f"{name}.{part}") for part in _PARTS))
+    return kept_estimate(
+        *(_number(data[part], f"{name}.{part}") for part in _PARTS), doubts=_doubts(data["doubts"], f"{name}.doubts")
+    )
 
 
-def kept_estimate(value: float, std_error: float, low: float, high: float, level: float, floor: float) -> Estimate:
+def _doubts(data: Any, name: str) -> tuple[Doubt, ...]:
+    if not isinstance(data, list) or not all(isinstance(doubt, dict) and set(doubt) == _DOUBT_PARTS for doubt in data):
+        raise ValueError(f"{name} are not a list of codes and sentences")
+    for doubt in data:
+        concerns = doubt["concerns"]
+        if not isinstance(concerns, list) or not all(isinstance(part, str) for part in (doubt["sentence"], *concerns)):
+            raise ValueError(f"{name} are not text")
+    return tuple(
+        Doubt(_member(DoubtCode, doubt["code"], "doubt"), doubt["sentence"], tuple(doubt["concerns"])) for doubt in data
+    )
+
+
+def kept_estimate(
+    value: float,
+    std_error: float,
+    low: float,
+    high: float,
+    level: float,
+    floor: float,
+    *,
+    doubts: tuple[Doubt, ...] = (),
+) -> Estimate:
     """Return an estimate as Records keep it; numbers that were not finite are nan.
 
     One without an upper end is open above, and a lower bound unless it rests on a step that could not be measured.
     """
-    estimate = Estimate(value, std_error, low, high, level, floor=floor)
+    estimate = Estimate(value, std_error, low, high, level, floor=floor, doubts=doubts)
     if not is_bound(estimate):
         return estimate
     return replace(estimate, high=math.inf, lower_bound=qualifier(estimate) == "at least ")
@@ -270,10 +305,10 @@ def _checked(data: Any) -> dict[str, Any]:
     for name in ("start", "end"):
         if not isinstance(data[name], str | None):
             raise ValueError(f"{name}={data[name]!r} is not a time")
-    for name in ("doubts", "notes"):
-        if not isinstance(data[name], list) or not all(isinstance(note, str) for note in data[name]):
-            raise ValueError(f"{name} are not text")
-        out[name] = tuple(data[name])
+    if not isinstance(data["notes"], list) or not all(isinstance(note, str) for note in data["notes"]):
+        raise ValueError("notes are not text")
+    out["notes"] = tuple(data["notes"])
+    out["doubts"] = _doubts(data["doubts"], "doubts")
     for name in ("warning_limit", "alarm_limit", "step_limit", "effective_sample_size", "seconds"):
         out[name] = _number(data[name], name)
     if not 0.0 <= out["seconds"] < math.inf:
@@ -296,10 +331,21 @@ def _checked(data: Any) -> dict[str, Any]:
 _NUMBER = {"type": ["number", "null"]}
 _COUNT = {"type": "integer", "minimum": 0}
 _TIME = {"type": ["string", "null"]}
+_DOUBTS = {"type": "array", "items": {"$ref": "#/$defs/doubt"}}
+_DOUBT = {
+    "type": "object",
+    "properties": {
+        "code": {"enum": [str(code) for code in DoubtCode]},
+        "sentence": {"type": "string"},
+        "concerns": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["code", "sentence", "concerns"],
+    "additionalProperties": False,
+}
 _ESTIMATE = {
     "type": "object",
-    "properties": dict.fromkeys(_PARTS, _NUMBER),
-    "required": list(_PARTS),
+    "properties": {**dict.fromkeys(_PARTS, _NUMBER), "doubts": _DOUBTS},
+    "required": [*_PARTS, "doubts"],
     "additionalProperties": False,
 }
 _MOVED = {
@@ -327,7 +373,7 @@ _PROPERTIES: dict[str, Any] = {
     "columns": {"type": "array", "items": _MOVED},
     "effective_sample_size": _NUMBER,
     "diagnostics": {"type": "object", "additionalProperties": _NUMBER},
-    "doubts": {"type": "array", "items": {"type": "string"}},
+    "doubts": _DOUBTS,
     "notes": {"type": "array", "items": {"type": "string"}},
     "late_rows": _COUNT,
     "digest": {"type": "string"},
@@ -340,5 +386,5 @@ RECORD_SCHEMA: dict[str, Any] = {
     "properties": _PROPERTIES,
     "required": list(_PROPERTIES),
     "additionalProperties": False,
-    "$defs": {"estimate": _ESTIMATE},
+    "$defs": {"estimate": _ESTIMATE, "doubt": _DOUBT},
 }

@@ -156,8 +156,8 @@ def _doubts(
     if moved:
         columns = ", ".join(_label(j, names) for j in moved[:5])
         infinite = (
-            f"column(s) {columns} were constant in the original and are not now: the true ratio there is zero or "
-            "infinite"
+            f"column(s) {columns} were constant in the original and are not now: the true ratio of the rows with new "
+            "values is zero, so how far these are cannot be measured; judge the column by itself"
         )
         doubts.append(Doubt(DoubtCode.CONSTANT_MOVED, infinite, tuple(_name(j, names) for j in moved)))
     return doubts

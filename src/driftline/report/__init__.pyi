@@ -1,3 +1,5 @@
+from ._actions import Action as Action
+from ._actions import actions as actions
 from ._figure import draw as draw
 from ._figure import write_png as write_png
 from ._histories import History as History
@@ -7,5 +9,6 @@ from ._page import render as render
 from ._page import write_report as write_report
 from ._verdicts import Findings as Findings
 from ._verdicts import Verdict as Verdict
+from ._verdicts import compared as compared
 from ._verdicts import findings as findings
 from ._verdicts import verdict as verdict

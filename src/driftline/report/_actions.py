@@ -1,34 +1,27 @@
-"""Actions: what a person may do after a verdict, as steps with the command to type where there is one."""
+"""Actions: what a person may do after a verdict, the first step first."""
 
 from __future__ import annotations
 
 import math
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import PurePath
 from typing import Any
 
 from driftline._wording import counted, joined, named, number, percent
+from driftline.alarms import Cause
 from driftline.monitor import Record
 from driftline.report._histories import History
-from driftline.report._verdicts import Outcome, Trust, Verdict
+from driftline.report._remedies import Action, adds, file_of, larger, new_values, remedy
+from driftline.report._trust import Trust
+from driftline.report._verdicts import Outcome, Verdict
 
 __all__ = ["Action", "Worth", "actions", "worth"]
 
 _FEW = 0.1  # least share of effective rows to retrain with weights
 _LEAST = 100.0  # least number of effective rows to do so
 _MISSED = 0.4  # most that the weights' mean may differ from 1: beyond it, they miss too much of the original
-
-
-@dataclass(frozen=True)
-class Action:
-    """Step to take: what, why, and the command if there is one."""
-
-    title: str
-    text: str
-    command: str = ""
+_BY_CHANCE = {Cause.ABOVE_WARNING, Cause.STEP_ABOVE_WARNING, Cause.STREAK, Cause.INTERVAL_REACHES}
 
 
 class Worth(StrEnum):
@@ -54,30 +47,32 @@ def actions(history: History, found: Verdict, path: str, now: Mapping[str, Any])
     last = history.last
     if last is None:
         return [Action("Wait", "The first verdict comes with the next complete window.")]
-    steps = [] if found.trust == Trust.GOOD else [_mend(found)]
+    steps = [] if found.trust == Trust.GOOD else [remedy(history, found, path)]
+    certain = new_values(last) if Cause.NEW_VALUES in last.causes else None
+    if certain is not None:
+        steps.insert(0, certain)
+    if history.single and found.outcome in (Outcome.ALARM, Outcome.WARNING):
+        wide = [larger(history, "The interval reaches across the tolerance. ")]
+        return steps or (wide if Cause.INTERVAL_REACHES in last.causes else [_look(found, now)])
     if found.outcome == Outcome.BLIND:
         return steps
+    if Cause.WIDE_INTERVAL in last.causes or (found.outcome == Outcome.UNSURE and found.trust == Trust.GOOD):
+        steps.append(larger(history, "The interval is too wide to tell drift from none. "))
     if found.outcome in (Outcome.NORMAL, Outcome.UNSURE):
-        if found.trust == Trust.GOOD and found.outcome == Outcome.UNSURE:
-            steps.append(Action("Take larger windows", "The interval is too wide to tell drift from none."))
-        if steps:
-            return steps
-        return [*steps, Action("Nothing", "Go on watching; the model and the original can stay as they are.")]
-    steps.append(_look(found, now))
+        return steps or [Action("Nothing", "Go on watching; the model and the original can stay as they are.")]
+    if found.carriers and found.trust == Trust.BOUND:
+        steps.insert(0, _look(found, now))
+    elif (found.carriers or found.trust not in (Trust.POOR, Trust.BOUND)) and certain is None:
+        steps.append(_look(found, now))
     if found.outcome == Outcome.WARNING:
+        if not _BY_CHANCE & set(last.causes):
+            return steps
         wait = "A warning is ten times as frequent by chance as an alarm: wait for the next windows before acting."
         if history.settings.warning is not None:
             wait = "Warnings come more often by chance than alarms: wait for the next windows before acting."
         return [*steps, Action("Then wait", wait)]
-    return [*steps, _retrain(history, last, path), _renew(path)]
-
-
-def _mend(found: Verdict) -> Action:
-    return Action(
-        "Mind the doubt first",
-        f"{found.trust_sentence} Larger windows, windows that follow each other more closely, or dropping a broken "
-        "column usually mend it; the notes below have the details.",
-    )
+    renew = [] if any(step.command == adds(path) for step in steps) else [_renew(path)]
+    return [*steps, _retrain(history, last, path), *renew]
 
 
 def _look(found: Verdict, now: Mapping[str, Any]) -> Action:
@@ -92,7 +87,7 @@ def _look(found: Verdict, now: Mapping[str, Any]) -> Action:
     hint = f" {joined([named(name) for name in missing])} {verb} missing values now." if missing else ""
     return Action(
         f"Look at {names}",
-        "Compare then and now above. A changed unit, a broken sensor or join, or a new category is mended at the "
+        "Compare then and now. A changed unit, a broken sensor or join, or a new category is mended at the "
         f"source; the divergence falls again by itself once the data is as it was.{hint}",
     )
 
@@ -100,7 +95,7 @@ def _look(found: Verdict, now: Mapping[str, Any]) -> Action:
 def _retrain(history: History, last: Record, path: str) -> Action:
     size, rows = last.effective_sample_size, last.rows
     state, option = worth(last), "" if history.alone else f" --original {shlex.quote(history.original.name)}"
-    command = f"driftline weights {_file(path)} current.csv --out weighted.csv{option}"
+    command = f"driftline weights {file_of(path)} current.csv --out weighted.csv{option}"
     text = (
         "Current rows are the ones to learn from. If the model must keep serving the population of the original as "
         "well, pass the weights as sample_weight: they make current rows count as the original's would. "
@@ -119,9 +114,5 @@ def _renew(path: str) -> Action:
         "Then take a new original",
         "Once the new state is the one to compare with (a model retrained on it, a new season), add it as a further "
         "original: alarms against it start afresh, the old one stays.",
-        f"driftline original add {_file(path)} --name NAME",
+        adds(path),
     )
-
-
-def _file(path: str) -> str:
-    return shlex.quote(PurePath(path).name or "run.driftline")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from driftline._wording import between, counted, measure, number, percent, precise, unit
+from driftline._wording import between, counted, measure, number, percent, precise, shown, unit
 from driftline.alarms import Signal
 from driftline.inference import Estimate
 from driftline.monitor import Record, Status
@@ -173,10 +173,10 @@ def drift_frame(history: History, size: Size) -> Frame:
 
 
 def _series(estimates: Sequence[Estimate | None], marks: list[Signal], says: list[str]) -> Series:
-    nothing = math.nan
-    values = [nothing if e is None else e.value for e in estimates]
-    low = [nothing if e is None else e.low for e in estimates]
-    high = [nothing if e is None else e.high for e in estimates]
+    nothing, read = math.nan, [None if e is None else shown(e) for e in estimates]
+    values = [nothing if e is None else e.value for e in read]
+    low = [nothing if e is None else e.low for e in read]
+    high = [nothing if e is None else e.high for e in read]
     return Series(values, low, high, marks, says)
 
 

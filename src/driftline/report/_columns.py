@@ -30,7 +30,7 @@ def columns(history: History, now: Mapping[str, Any], ident: str) -> Markup:
         return ""
     title = tag("h2", "Which columns moved")
     if not last.columns:
-        text = "This run does not say which columns moved: its model has no such parts, or none was asked for."
+        text = "Which columns moved is not known: a step could not be measured, or the model has no such parts."
         return tag("section", title, tag("p", esc(text)), class_="card")
     about = (
         "Each column's part in KL(original‖current) + KL(current‖original) in the last measured window, with "

@@ -16,7 +16,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from driftline._plotting import COLORS, canvas, plain
-from driftline._wording import is_bound, measure, named, number, percent, shortened, unit
+from driftline._wording import is_bound, measure, named, number, percent, shortened, shown, unit
 from driftline.alarms import Signal
 from driftline.inference import Estimate
 from driftline.monitor import Run, Status
@@ -25,7 +25,8 @@ from driftline.report._histories import History, ReportError, is_abrupt
 from driftline.report._page import write_whole
 from driftline.report._scales import Scale, short, value_ticks
 from driftline.report._timelines import Timeline, segments, timeline
-from driftline.report._verdicts import Findings, Outcome, Trust, Verdict, findings, level
+from driftline.report._trust import Trust
+from driftline.report._verdicts import Findings, Outcome, Verdict, findings, level
 
 __all__ = ["draw", "write_png"]
 
@@ -109,11 +110,12 @@ def _frame(axes: Axes, history: History, line: Timeline) -> None:
 
 def _series(axes: Axes, history: History, line: Timeline, estimates: list[Estimate | None]) -> None:
     """Draw values with their band, broken where nothing was measured."""
-    values = [math.nan if e is None else e.value for e in estimates]
+    read = [None if e is None else shown(e) for e in estimates]
+    values = [math.nan if e is None else e.value for e in read]
     x = _dates(line.places, line)
     few = sum(map(math.isfinite, values)) <= _DOTS
     for part in segments(history.records, values):
-        at, some = [x[i] for i in part], [estimates[i] for i in part]
+        at, some = [x[i] for i in part], [read[i] for i in part]
         low = [e.low for e in some if e is not None]
         high = [e.high for e in some if e is not None]
         open_above = [is_bound(e) for e in some if e is not None]
@@ -188,7 +190,7 @@ def _limit(axes: Axes, history: History, line: Timeline, values: list[float], la
 
 
 def _value(estimate: Estimate | None) -> float:
-    return math.nan if estimate is None else estimate.value
+    return math.nan if estimate is None else shown(estimate).value
 
 
 def _vertical(axes: Axes, scale: Scale) -> None:

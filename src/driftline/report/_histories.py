@@ -9,11 +9,11 @@ from itertools import groupby
 
 from driftline._wording import MONTHS, day, moment
 from driftline.alarms import Signal
+from driftline.inference import WITHHOLDING, Doubt, DoubtCode
 from driftline.monitor import Original, Record, Run, Settings, Status
 
-__all__ = ["History", "ReportError", "doubts", "histories", "is_abrupt"]
+__all__ = ["History", "ReportError", "doubts", "histories", "is_abrupt", "window_name"]
 
-_RECENT = 10  # windows after which a doubted step no longer counts against an estimate
 _WEIGHTS = 0.03  # least share of the effective rows expected; heavy tails cost some of them, but not that many
 
 
@@ -30,12 +30,14 @@ class History:
         records: all of its Records, in order.
         settings: settings of the run.
         alone: whether it is the only original of the run.
+        single: whether it is one comparison of two tables, not a stream.
     """
 
     original: Original
     records: tuple[Record, ...]
     settings: Settings
     alone: bool
+    single: bool = False
 
     @property
     def measured(self) -> tuple[Record, ...]:
@@ -73,28 +75,26 @@ class History:
         runs = self.runs(self.signal)
         return runs[-1][0] if runs else None
 
-    @property
-    def doubted(self) -> tuple[Record, ...]:
-        """Recent windows whose step the estimator had reasons not to trust."""
-        return tuple(r for r in self.measured[-_RECENT:] if r.doubts)
-
 
 def is_abrupt(record: Record) -> bool:
     """Say whether the step to this window was beyond its limit."""
     return record.step is not None and record.step.value > record.step_limit
 
 
-def doubts(record: Record) -> list[str]:
-    """Return reasons not to trust an estimate, in words."""
+def doubts(record: Record) -> list[Doubt]:
+    """Return reasons not to trust the drift: those of the Record, and what its numbers show themselves."""
     found = list(record.doubts)
     drift = record.drift
+    explained = any(doubt.code in (*WITHHOLDING, DoubtCode.NO_ERROR_BARS) for doubt in found)
     if drift is not None and not math.isfinite(drift.value):
-        found.insert(0, "the estimate is not a finite number")
-    elif drift is not None and not math.isfinite(drift.std_error):
-        found.insert(0, "the estimate has no error bar, so nothing could be decided")
+        found.insert(0, Doubt(DoubtCode.NO_ERROR_BARS, "the estimate is not a finite number"))
+    elif drift is not None and not math.isfinite(drift.std_error) and not explained:
+        bare = "the estimate has no error bar, so nothing could be decided"
+        found.insert(0, Doubt(DoubtCode.NO_ERROR_BARS, bare))
     elif _contradicted(record):
         size = f"{record.effective_sample_size:,.0f} of {record.rows:,} rows"
-        found.append(f"the weights are worth {size}, far fewer than they would be after a drift as small as that")
+        said = f"the weights are worth {size}, far fewer than they would be after a drift as small as that"
+        found.append(Doubt(DoubtCode.FEW_FOR_WEIGHTS, said))
     return found
 
 

@@ -20,7 +20,7 @@ from driftline._wording import (
     unit,
 )
 from driftline.monitor import Status
-from driftline.report._actions import Action, Worth, worth
+from driftline.report._actions import Worth, worth
 from driftline.report._charts import (
     NARROW,
     WIDE,
@@ -33,8 +33,10 @@ from driftline.report._charts import (
 )
 from driftline.report._histories import History
 from driftline.report._plots import Size
+from driftline.report._remedies import Action
 from driftline.report._svg import Markup, esc, key, tag
-from driftline.report._verdicts import Outcome, Trust, Verdict, level
+from driftline.report._trust import Trust
+from driftline.report._verdicts import Outcome, Verdict, level
 
 __all__ = ["act", "course", "opening", "symbol", "weights"]
 
@@ -51,6 +53,7 @@ _WORTH = {
     "that resemble the original.",
     Worth.UNKNOWN: "not known for the last window.",
 }
+_TRUST = {Trust.GOOD: "Yes", Trust.BOUND: "As a lower bound", Trust.CARE: "With care", Trust.POOR: "No"}
 _SYMBOLS = {
     Outcome.ALARM: '<path d="M7 0.8 13.6 12.8H0.4Z"/>',
     Outcome.WARNING: '<path d="M7 0.4 13.6 7 7 13.6 0.4 7Z"/>',
@@ -99,7 +102,7 @@ def _tiles(history: History, found: Verdict) -> Markup:
         tiles.append((named(top.column, 22), f"moved most: {percent(top.share)} of the drift"))
     if math.isfinite(size) and last.rows:
         tiles.append((percent(size / last.rows), f"of the rows are effective with the weights ({number(size, 0)})"))
-    trust = {Trust.GOOD: "Yes", Trust.CARE: "With care", Trust.POOR: "No"}[found.trust]
+    trust = _TRUST[found.trust]
     tiles.append((trust, "can the estimate be trusted?"))
     shown = (tag("div", tag("b", esc(big)), tag("small", esc(small)), class_="tile") for big, small in tiles)
     return tag("div", *shown, class_="tiles")
@@ -176,9 +179,11 @@ def _others(history: History) -> str:
     last = history.last
     others = [] if last is None else list(last.divergences.items())[1:]
     words = [
-        f"{measure(kind)} {precise(e)}{unit(kind)}" + (f" ({between(e)})" if between(e) else "") for kind, e in others
+        f"{measure(kind)} {qualifier(e)}{precise(e)}{unit(kind)}" + (f" ({between(e)})" if between(e) else "")
+        for kind, e in others
     ]
-    return f"In other measures the last window has {joined(words)}." if words else ""
+    doubts = [f"Of {measure(kind)} this is in doubt: {doubt}." for kind, e in others for doubt in e.doubts]
+    return " ".join([f"In other measures the last window has {joined(words)}.", *doubts]) if words else ""
 
 
 def weights(history: History, ident: str) -> Markup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from driftline._wording import between, counted, day, moment, percent, precise, unit
+from driftline._wording import between, counted, day, gist, moment, percent, precise, qualifier, unit
 from driftline.monitor import Record, Status
 from driftline.report._histories import History
 from driftline.report._svg import Markup, esc, tag
@@ -31,6 +31,10 @@ def windows(history: History) -> Markup:
         head.pop(1)
         for cells in body:
             cells.pop(1)
+    if any(record.doubts for record in shown):
+        head.append(tag("th", "doubts", scope="col"))
+        for record, cells in zip(shown, body, strict=True):
+            cells.append(_doubts(record))
     table = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *(tag("tr", *cells) for cells in body)))
     about = f"The newest first; the tracker file holds all {counted(len(history.records), 'window')}."
     scroll = tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="The last windows")
@@ -50,7 +54,7 @@ def _cells(record: Record) -> list[Markup]:
         tag("th", f"{record.window:,}", scope="row"),
         tag("td", esc(day(at)) if at else "–"),
         tag("td", f"{record.rows:,}", class_="n"),
-        tag("td", esc(precise(drift)) if drift else "–", class_="n"),
+        tag("td", esc(f"{qualifier(drift)}{precise(drift)}") if drift else "–", class_="n"),
         tag("td", esc(between(drift) or "none") if drift else "–"),
         tag("td", esc(precise(step)) if step else "–", class_="n"),
         tag("td", esc(state), class_=f"signal {state}", title=record.reason or None),
@@ -59,14 +63,30 @@ def _cells(record: Record) -> list[Markup]:
     ]
 
 
-def notes(history: History) -> Markup:
-    """List what was noted about windows: equal notes once, with their windows; the latest first."""
-    places: dict[str, list[int]] = {}
+def _doubts(record: Record) -> Markup:
+    """Mark a window that is in doubt by the codes; the notes below have the sentences."""
+    codes = ", ".join(dict.fromkeys(str(doubt.code) for doubt in record.doubts))
+    sentences = "; ".join(str(doubt) for doubt in record.doubts)
+    return tag("td", esc(codes or "–"), class_="name", title=sentences or None)
+
+
+def _remarks(history: History) -> dict[str, tuple[str, list[int]]]:
+    """Return doubts and notes by what they say but for numbers: as said last, with their windows."""
+    places: dict[str, tuple[str, list[int]]] = {}
     for record in history.records:
-        for note in (*record.doubts, *record.notes):
-            places.setdefault(note, []).append(record.window)
+        found = [(f"{doubt.code} {doubt.concerns}", str(doubt)) for doubt in record.doubts]
+        found += [(gist(note), note) for note in record.notes]
         if record.status == Status.SKIPPED and not record.notes:
-            places.setdefault(record.reason or "nothing was measured", []).append(record.window)
+            found.append((record.reason, record.reason or "nothing was measured"))
+        for kind, text in found:
+            _, windows = places.get(kind, ("", []))
+            places[kind] = text, windows if record.window in windows[-1:] else [*windows, record.window]
+    return places
+
+
+def notes(history: History) -> Markup:
+    """List what was noted about windows: notes that repeat once, with their windows; the latest first."""
+    places = _remarks(history)
     late = sum(record.late_rows for record in history.records)
     if not places and not late:
         return tag("details", tag("summary", "Notes on windows ", tag("small", "none")), tag("p", "Nothing was noted."))
@@ -76,7 +96,7 @@ def notes(history: History) -> Markup:
         its, was = ("its", "was") if late == 1 else ("their", "were")
         text = f"{counted(late, 'row')} came after {its} window had been closed and {was} left out: {_list(came)}."
         items.append(tag("li", esc(text)))
-    ordered = sorted(places.items(), key=lambda item: -item[1][-1])
+    ordered = sorted(places.values(), key=lambda item: -item[1][-1])
     items += [tag("li", tag("strong", esc(_list(where))), esc(f": {note}")) for note, where in ordered[:_MOST_NOTES]]
     if len(ordered) > _MOST_NOTES:
         items.append(tag("li", esc(f"and {len(ordered) - _MOST_NOTES:,} earlier notes, which the tracker file holds")))
@@ -85,7 +105,7 @@ def notes(history: History) -> Markup:
 
 
 def _list(numbers: Sequence[int]) -> str:
-    """Name windows: ``window 3``, ``windows 3, 5 to 9, 12``, ``windows 3, 5, … 99 (40 in all)``."""
+    """Name windows: ``window 3``, ``windows 3, 5 to 9, 12 (7 in all)``, ``windows 3, 5, … 99 (40 in all)``."""
     runs: list[list[int]] = []
     for n in numbers:
         if runs and n == runs[-1][-1] + 1:
@@ -93,6 +113,7 @@ def _list(numbers: Sequence[int]) -> str:
         else:
             runs.append([n])
     parts = [f"{r[0]:,}" if len(r) == 1 else f"{r[0]:,} to {r[-1]:,}" for r in runs]
+    total = f" ({len(numbers):,} in all)" if len(numbers) > 2 else ""
     if len(parts) > _MOST_PLACES:
-        parts = [*parts[: _MOST_PLACES - 1], f"… {parts[-1]} ({len(numbers):,} in all)"]
-    return f"window{'' if len(numbers) == 1 else 's'} {', '.join(parts)}"
+        parts = [*parts[: _MOST_PLACES - 1], f"… {parts[-1]}"]
+    return f"window{'' if len(numbers) == 1 else 's'} {', '.join(parts)}{total}"

@@ -21,11 +21,23 @@ from driftline._wording import (
     unit,
 )
 from driftline.alarms import Cause, Signal
-from driftline.inference import Estimate
-from driftline.monitor import FIRST, Moved, Record, Run, Status
-from driftline.report._histories import History, doubts, histories, window_name
+from driftline.inference import Doubt, DoubtCode, Estimate
+from driftline.monitor import FIRST, Moved, Original, Record, Run, Settings, Status
+from driftline.report._histories import History, histories, window_name
+from driftline.report._trust import Trust, new_values, rated
 
-__all__ = ["Findings", "Outcome", "Trust", "Verdict", "carriers", "distance", "findings", "level", "verdict", "whence"]
+__all__ = [
+    "Findings",
+    "Outcome",
+    "Verdict",
+    "carriers",
+    "compared",
+    "distance",
+    "findings",
+    "level",
+    "verdict",
+    "whence",
+]
 
 _APART = 6.0  # shift of one normal column, in standard deviations, at which hardly any row could come from both times
 _WORTH_NAMING = 0.1  # least share of a column to be named in a sentence
@@ -43,14 +55,6 @@ class Outcome(StrEnum):
     UNSURE = "unsure"  # no alarm, but the estimate is in doubt or too rough to rule drift out
     WARNING = "warning"
     ALARM = "alarm"
-
-
-class Trust(StrEnum):
-    """Trust in the last estimate."""
-
-    GOOD = "good"
-    CARE = "care"  # an earlier step is in doubt
-    POOR = "poor"  # the last step is in doubt
 
 
 _LABELS = {
@@ -75,6 +79,7 @@ class Verdict:
         trust: trust in the last estimate.
         trust_sentence: reason for that trust.
         carriers: columns that carry most of the drift.
+        doubts: doubts behind that trust, the gravest first.
     """
 
     outcome: Outcome
@@ -84,6 +89,7 @@ class Verdict:
     trust: Trust
     trust_sentence: str
     carriers: tuple[Moved, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
 
 def verdict(history: History) -> Verdict:
@@ -91,10 +97,12 @@ def verdict(history: History) -> Verdict:
     last = history.last
     if last is None or last.drift is None:
         return _waiting(history)
-    trust, why = _trust(history, last)
+    rating = rated(history, last)
+    trust, why = rating.trust, rating.sentence
     parts, rough = carriers(last), _rough(history, last)
     blind = not math.isfinite(last.drift.std_error) and history.signal == Signal.NORMAL
-    outcome = Outcome.BLIND if blind else Outcome(history.signal)
+    empty = any(doubt.code == DoubtCode.NOTHING_VARIES for doubt in last.doubts) and history.signal != Signal.ALARM
+    outcome = Outcome.BLIND if blind or empty else Outcome(history.signal)
     if outcome == Outcome.NORMAL and (trust != Trust.GOOD or rough):
         outcome = Outcome.UNSURE
     opening, since = _opening(history, outcome)
@@ -102,7 +110,14 @@ def verdict(history: History) -> Verdict:
     short = _short(history, last, opening, parts) + doubt
     far = f"{opening}{since}: {_how_far(history, last, rough)}"
     sentence = _sentence(history, last, far, why, parts)
-    return Verdict(outcome, _LABELS[outcome], short, sentence, trust, why, parts)
+    return Verdict(outcome, _LABELS[outcome], short, sentence, trust, why, parts, rating.doubts)
+
+
+def compared(record: Record, settings: Settings) -> tuple[History, Verdict]:
+    """Judge one comparison of two tables, in the words of a run."""
+    original = Original(record.original, 0, record.first_row, None, {})
+    history = History(original, (record,), settings, alone=True, single=True)
+    return history, verdict(history)
 
 
 class Findings(NamedTuple):
@@ -188,6 +203,8 @@ def _all(skipped: int) -> str:
 def _opening(history: History, outcome: Outcome) -> tuple[str, str]:
     """Say the outcome and since when it stands; the second part is left out where space is short."""
     since, settings = history.since, history.settings
+    if history.single and outcome != Outcome.BLIND:
+        return _LABELS[outcome], ""
     if outcome in (Outcome.ALARM, Outcome.WARNING) and since is not None:
         return f"{_LABELS[outcome]} since {window_name(since, settings)}", ""
     if outcome == Outcome.BLIND:
@@ -225,10 +242,16 @@ def _how_far(history: History, last: Record, rough: bool) -> str:
     """Say how far the data is, with interval and plain words."""
     drift, kind, bound = last.drift, history.kind, history.settings.tolerance
     assert drift is not None
-    span = between(drift)
-    span = f" ({level(drift)} interval {span})" if span else " (no interval)"
-    least = qualifier(drift)
+    least, span = qualifier(drift), between(drift)
+    span = f"{level(drift)} interval {span}"
+    floor = f"; at least {number(drift.floor)} whatever the model" if drift.has_floor and least != "about " else ""
+    span = f" ({span}{floor})"
     reading = f"{least}{precise(drift)}{unit(kind)}{span} from {whence(history)}"
+    if not math.isfinite(drift.std_error):
+        if any(doubt.code == DoubtCode.NOTHING_VARIES for doubt in last.doubts):
+            return "nothing was measured"
+        hint = "has no interval, and is a hint at most"
+        return f"the reading of {precise(drift)}{unit(kind)} from {whence(history)} {hint}"
     if least and drift.value <= 0.0:
         return f"the data is further from {whence(history)} than the model can say"
     if not least and math.isfinite(drift.low) and drift.low <= 0.0 and drift.value <= max(bound, 0.0):
@@ -237,7 +260,7 @@ def _how_far(history: History, last: Record, rough: bool) -> str:
         return f"the data is {reading}, which chance alone can explain"
     words = distance(drift, kind)
     place = ""
-    if history.signal == Signal.NORMAL and math.isfinite(drift.std_error):
+    if history.signal == Signal.NORMAL:
         place = _place(drift, bound, f"the tolerance of {number(bound)}{unit(kind)}")
     return ", ".join(filter(None, [f"the data is {reading}", place, words]))
 
@@ -259,28 +282,15 @@ def _sentence(history: History, last: Record, far: str, trust: str, carried: tup
         parts[0] += ", and back below the limits in the last window"
     elif history.signal == Signal.ALARM and not drift.value > last.alarm_limit:  # the divergence did not raise it
         parts.append(f"the alarm is about this: {last.reason}")
-    if not (math.isfinite(drift.low) and drift.low <= 0.0):
+    if drift.low > 0.0 and math.isfinite(drift.std_error):  # of what is not known, no column is named
         parts.append(_columns(last, carried))
+    if Cause.NEW_VALUES not in last.causes or not math.isnan(last.diagnostics.get("without_new_values", math.nan)):
+        parts += filter(None, [new_values(last)])
     after = [r for r in history.records if r.window > last.window]
     if after:
         known = window_name(last, history.settings)
         parts.append(f"this is as of {known}, {counted(len(after), 'later window')} had too few rows or none")
     return f"{'; '.join(parts)}; {trust[0].lower()}{trust[1:]}"
-
-
-def _trust(history: History, last: Record) -> tuple[Trust, str]:
-    found, doubted = doubts(last), history.doubted
-    if found:
-        more = f" (and {counted(len(found) - 1, 'further reason')})" if len(found) > 1 else ""
-        return Trust.POOR, f"The estimate is not to be trusted: {found[0]}{more}."
-    if doubted:
-        first = window_name(doubted[0], history.settings)
-        were = "was in doubt, that" if len(doubted) == 1 else "were in doubt, the first"
-        return Trust.CARE, (
-            f"The estimate needs care: {len(doubted):,} of the latest steps {were} of {first}, and later estimates "
-            "build on earlier ones."
-        )
-    return Trust.GOOD, "Nothing casts doubt on the estimate."
 
 
 def _short(history: History, last: Record, opening: str, carried: tuple[Moved, ...]) -> str:

@@ -67,6 +67,7 @@ class Files:
         self._nulls = nulls
         self._began: tuple[Cursor, bool] | None = None  # whether the rows after that cursor come again
         self._empty: set[str] = set()  # files that were warned of
+        self._told: set[str] = set()  # other warnings
         self._single = os.path.isfile(where)
         self._pattern = not self._single and not os.path.isdir(where)
         if self._pattern and not _MAGIC.search(where):
@@ -180,12 +181,20 @@ class Files:
             if isinstance(reader, TextFile):
                 self._check(name, reader)
             for rows in self._rows(name, reader):
+                self._remark(reader)
                 yield Batch(rows, name, row, reader.head, reader.mark)
                 row += rows.table.num_rows
         except OSError as error:
             raise _unread(name, error) from None
         finally:
             reader.close()
+
+    def _remark(self, reader: TextFile | ColumnarFile) -> None:
+        """Warn of what the reader has noticed, once."""
+        for remark in reader.remarks if isinstance(reader, TextFile) else ():
+            if remark not in self._told:
+                logger.warning("%s", remark)
+            self._told.add(remark)
 
     def _check(self, name: str, reader: TextFile) -> None:
         if reader.packed and self._follow:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ class JsonParser:
     """
 
     delimiter: bytes | None = None
+    remarks: Sequence[str] = ()
 
     def __init__(self, name: str) -> None:
         self._name = name

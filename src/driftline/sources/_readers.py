@@ -124,6 +124,11 @@ class TextFile:
         """Place in the file of the rows yielded last, from which they can be read again; None if it is gzipped."""
         return None if self.packed else self._reader.mark
 
+    @property
+    def remarks(self) -> list[str]:
+        """What a person should know about the file, as far as it has been read."""
+        return self._reader.remarks
+
     def go_on(self, mark: Mark, row: int) -> None:
         """Read on from a mark in place of the start, up to a row there; an error if other bytes are before it."""
         self._file.seek(0)

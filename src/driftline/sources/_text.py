@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from driftline._errors import Message, Option
+from driftline._wording import shortened
 from driftline.sources._arrays import ArrayCutter
 from driftline.sources._batches import Mark, SourceError, check_width, fingerprint
 from driftline.sources._encodings import Recoder, decoded
@@ -25,6 +26,7 @@ __all__ = ["CsvParser", "TextReader"]
 
 class _Parser(Protocol):
     delimiter: bytes | None
+    remarks: Sequence[str]
 
     def begin(self, records: bytes, line: int) -> int:
         """Take the header; return its length in bytes."""
@@ -57,6 +59,13 @@ class TextReader:
         self._skip = skip
         self._row = 0
         self._mark: Mark | None = None
+        self._cut_off = False
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a person should know about the text so far: names that are numbers, a last line that has no end."""
+        cut = f"{self._name}: the last line has no line end, and was read as it is: it may be half-written"
+        return [*self._parser.remarks, *([cut] if self._cut_off else [])]
 
     @property
     def mark(self) -> Mark | None:
@@ -67,7 +76,9 @@ class TextReader:
         """Take a block; yield the rows that are whole by now, or all that remain if the text ends here."""
         yield from self._rows(self._cut(block, final))
         if final:
-            yield from self._rows(self._cutter.finish())
+            rest = self._cutter.finish()
+            self._cut_off = bool(rest.strip()) and self._parser.delimiter is not None
+            yield from self._rows(rest)
             if self._skip:
                 raise SourceError(f"{self._name} is not the file that was being read: it has {self._skip} rows too few")
 
@@ -139,6 +150,7 @@ class CsvParser:
         self._name = name
         self._separator = delimiter.decode()
         self._columns: list[str] = []
+        self.remarks: Sequence[str] = ()
 
     def begin(self, records: bytes, line: int) -> int:
         """Take the column names."""
@@ -155,6 +167,9 @@ class CsvParser:
                 f"{self._name}: the header in line {line} holds NUL bytes: this is not text in UTF-8 (or it is UTF-16 "
                 "without a byte order mark: convert it with iconv -f utf-16 -t utf-8)"
             )
+        if all(map(_is_number, names)):
+            first = shortened(text.strip(), 40)
+            self.remarks = [f"{self._name}: the first line, {first!r}, holds numbers, and became the names of columns"]
         names = [name or f"column {i + 1}" for i, name in enumerate(names)]
         check_width(len(names), self._name)
         twice = next((name for name, count in Counter(names).items() if count > 1), None)
@@ -214,6 +229,14 @@ class CsvParser:
             raise SourceError(f"{self._name}: line {line + before}: {why}") from None
         last = line + text.rstrip("\n").count("\n")
         raise SourceError(f"{self._name}: lines {line} to {last} cannot be read: {error}") from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _blank(records: bytes) -> int:

@@ -240,7 +240,7 @@ class TableEncoder:
 
     def _tolerated(self, column: Column, bad: Unreadable, labels: Any) -> str:
         if self.schema == "strict":
-            raise TableError(unreadable(column.name, column.holds, bad))
+            raise unreadable(column.name, column.holds, bad)
         what = "value is" if len(bad.at) == 1 else "values are"
         shown = example(counted(labels.take(pa.array(bad.at))))
         return f"{column.name}: {len(bad.at)} {what} not {column.holds}{shown}; counted as missing"

@@ -56,9 +56,16 @@ _ADVICE = {  # the same for a column that was named, in an error
 _DATES = r"^\d{1,2}[./-]\d{1,2}[./-]\d{4}( .*)?$"  # day first or month first: the text alone does not say
 
 
-def unreadable(name: str, holds: str, bad: Unreadable) -> str:
-    """Describe the first unreadable cell, for an error only: notes do not quote single rows."""
-    return f"column {name!r}: value {quoted(bad.value)} in row {bad.row} of the window is not {holds}"
+def unreadable(name: str, holds: str, bad: Unreadable) -> TableError:
+    """Return the error about the first unreadable cell: notes do not quote single rows."""
+    return TableError(
+        "column {column!r}: value {value} in row {row} of {where} is not {holds}",
+        column=name,
+        value=quoted(bad.value),
+        row=bad.row,
+        where="the window",
+        holds=holds,
+    )
 
 
 def freeze(rows: Rows, name: str, choices: ColumnChoices, room: int | None = None) -> Column | LeftOut:
@@ -201,7 +208,7 @@ def _numeric(
     values, _, bad, _ = read_numbers(column, family)
     present = values[~np.isnan(values)]
     if bad is not None and not (choices.lenient and len(present)):
-        raise TableError(unreadable(name, NumericColumn.holds, bad))
+        raise unreadable(name, NumericColumn.holds, bad)
     if not len(present):
         return LeftOut(EMPTY[1])
     made = NumericColumn.fit(name, families, values)

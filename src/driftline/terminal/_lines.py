@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 
-from driftline._wording import bounds, clean, counted, measure, precise
+from driftline._wording import bounds, clean, counted, gist, measure, percent, precise, qualifier
 from driftline.alarms import Signal
-from driftline.inference import Estimate
+from driftline.inference import DoubtCode, Estimate
 from driftline.monitor import Record, Settings, Status
 
 __all__ = [
     "Heading",
+    "Remarks",
     "heading",
+    "marks",
     "moved",
-    "notes_of",
     "reading",
+    "said",
     "sparkline",
     "when",
     "word",
 ]
 
 _BARS = "▁▂▃▄▅▆▇█"
+_LONG = 10  # windows without a remark, after which it is said again
+_SHORT = 80  # characters of a remark that was said before
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,13 @@ def reading(estimate: Estimate | None) -> str:
 
     >>> reading(Estimate(0.136, 0.01, 0.112, 0.162, 0.95))
     '0.136 [0.112, 0.162]'
+    >>> reading(Estimate(0.136, 0.01, 0.112, float("inf"), 0.95))
+    '≥ 0.136 [0.112, ∞]'
     """
     if estimate is None:
         return "–"
-    return f"{precise(estimate)} [{', '.join(bounds(estimate)) or 'no interval'}]"
+    sign = {"at least ": "≥ ", "about ": "~ "}.get(qualifier(estimate), "")
+    return f"{sign}{precise(estimate)} [{', '.join(bounds(estimate)) or 'no interval'}]"
 
 
 def when(record: Record) -> str:
@@ -148,7 +155,81 @@ def word(record: Record) -> str:
     return "ALARM" if record.signal == Signal.ALARM else str(record.signal)
 
 
-def notes_of(record: Record, several: bool) -> list[str]:
-    """Return the doubts and notes about a window, a line each; with ``several`` originals, lines name theirs."""
+def marks(record: Record) -> str:
+    """Return the codes of the doubts about a window's drift, which stand in its line; empty if there are none.
+
+    Values that the original did not have are a finding: they have a sign of their own.
+
+    >>> from driftline.inference import Doubt, DoubtCode
+    >>> marks(Record(3, "original", Status.MEASURED, 9, 0, doubts=(Doubt(DoubtCode.FEW_ROWS, "9 rows are few"),)))
+    '? few_rows'
+    """
+    codes = dict.fromkeys(str(doubt.code) for doubt in record.doubts if doubt.code != DoubtCode.CONSTANT_MOVED)
+    new = any(doubt.code == DoubtCode.CONSTANT_MOVED for doubt in record.doubts)
+    share = f" in {percent(record.diagnostics['new_values'])}" if "new_values" in record.diagnostics else ""
+    parts = [f"? {', '.join(codes)}" if codes else "", f"+ new values{share}" if new else ""]
+    return clean("  ".join(filter(None, parts)))
+
+
+@dataclass(frozen=True)
+class _Remark:
+    """A doubt or a note as it was said last, and the windows that it was about."""
+
+    text: str
+    original: str
+    first: int
+    last: int
+    windows: int = 1
+    code: str = ""
+
+
+class Remarks:
+    """Doubts and notes of windows: each is said once, and counted where it comes again."""
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[str, str], _Remark] = {}  # the one that came last is the last
+
+    def add(self, record: Record) -> list[str]:
+        """Take a Record; return the keys of what was not said before, or not for long."""
+        new, about = [], record.original
+        doubts = [(f"{doubt.code} {' '.join(doubt.concerns)}", str(doubt), str(doubt.code)) for doubt in record.doubts]
+        for kind, text, code in (*doubts, *((gist(note), note, "") for note in record.notes)):
+            before = self._said.pop((about, kind), None)
+            if before is None or record.window - before.last > _LONG:
+                self._said[about, kind] = _Remark(text, about, record.window, record.window, code=code)
+                new.append(text)
+            elif before.last < record.window:
+                windows = before.windows + 1
+                self._said[about, kind] = replace(before, text=text, last=record.window, windows=windows)
+            else:
+                self._said[about, kind] = before
+        return new
+
+    def counted(self, several: bool, *, repeated: bool = False) -> list[str]:
+        """Return all in a line each, doubts last, with their windows; if ``repeated``, in short what came in several.
+
+        With ``several`` originals, lines name theirs.
+        """
+        if not repeated:
+            doubts_last = sorted(self._said.values(), key=lambda each: bool(each.code))
+            return [_counted(each, several) for each in doubts_last]
+        short = (replace(r, text=r.code or _begun(r.text)) for r in self._said.values())
+        return [_counted(each, several) for each in short if each.windows > 1]
+
+
+def _begun(text: str) -> str:
+    return text if len(text) <= _SHORT else f"{text[:_SHORT].rstrip()}…"
+
+
+def _counted(remark: _Remark, several: bool) -> str:
+    source = f" from {clean(remark.original)}" if several else ""
+    if remark.windows == 1:
+        return f"window {remark.first}{source}: {clean(remark.text)}"
+    where = f"in {remark.windows:,} windows since window {remark.first}{source}"
+    return f"{where}: {clean(remark.text)}"
+
+
+def said(record: Record, texts: Sequence[str], several: bool) -> list[str]:
+    """Return remarks about a window, a line each; with ``several`` originals, lines name theirs."""
     where = f"window {record.window}" + (f" from {clean(record.original)}" if several else "")
-    return [f"{where}: {clean(note)}" for note in (*record.doubts, *record.notes)]
+    return [f"{where}: {clean(text)}" for text in texts]

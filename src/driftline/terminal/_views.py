@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -18,7 +18,7 @@ from rich.text import Text
 from driftline._wording import clean, counted, number, precise, whole
 from driftline.alarms import Signal
 from driftline.monitor import Record, Status
-from driftline.terminal._lines import Heading, moved, notes_of, reading, sparkline, when, word
+from driftline.terminal._lines import Heading, Remarks, marks, moved, reading, said, sparkline, when, word
 
 if TYPE_CHECKING:
     from driftline.monitor import Monitor
@@ -48,6 +48,7 @@ class View:
     def __init__(self, heading: Heading, console: Console, past: Iterable[Record] = ()) -> None:
         self.heading, self.console = heading, console
         self.records = list(past)
+        self.remarks = Remarks()
 
     def __enter__(self) -> Self:
         return self
@@ -91,13 +92,17 @@ class Lines(View):
         self._say(f"watching {clean(head.source)}, {head.windows}, {kept}{original}")
         return self
 
+    def __exit__(self, *_: object) -> None:
+        for line in self.remarks.counted(self.several, repeated=True):
+            self._say(f"  {line}")
+
     def columns(self, watched: Sequence[str], left_out: Mapping[str, str]) -> None:
         """Print the columns."""
         for line in _columns(watched, left_out):
             self._say(line)
 
     def add(self, record: Record) -> None:
-        """Print a line, and one for each note."""
+        """Print a line with the codes of its doubts, and one for each remark that is new."""
         super().add(record)
         at = f"{when(record)}" if record.start else f"up to row {when(record)}"
         parts = [f"window {record.window}", at, counted(record.rows, "row")]
@@ -106,11 +111,10 @@ class Lines(View):
         if record.status == Status.MEASURED:
             parts += [f"drift {reading(record.drift)}", f"step {precise(record.step) if record.step else '–'}"]
         parts.append(word(record))
-        if moved(record):
-            parts.append(moved(record))
+        parts += filter(None, [marks(record), moved(record)])
         self._say("  ".join(parts))
-        for note in notes_of(record, self.several):
-            self._say(f"  {note}")
+        for line in said(record, self.remarks.add(record), self.several):
+            self._say(f"  {line}")
 
     def note(self, text: str) -> None:
         """Print a remark."""
@@ -141,7 +145,7 @@ class Screen(View):
 
     def __init__(self, heading: Heading, console: Console, past: Iterable[Record] = ()) -> None:
         super().__init__(heading, console, past)
-        self._notes: dict[str, str] = {}  # by their text without digits, so that only the last of a kind is shown
+        self._notes: dict[str, None] = {}  # remarks that belong to no window, the last ones
         self._about: list[str] = []
         self._last = time.monotonic()
         self._spinner = Spinner("dots")
@@ -163,31 +167,22 @@ class Screen(View):
     def add(self, record: Record) -> None:
         """Add a row."""
         super().add(record)
-        for note in notes_of(record, self.several):
-            self._keep(note)
+        self.remarks.add(record)
         self._last = time.monotonic()
         self._live.refresh()
 
     def note(self, text: str) -> None:
         """Add a line below the table."""
-        self._keep(clean(text))
+        self._notes[clean(text)] = None
         self._live.refresh()
-
-    def _keep(self, note: str) -> None:
-        kind = "".join(c for c in note if not c.isdigit())
-        self._notes.pop(kind, None)
-        self._notes[kind] = note
-        if len(self._notes) > _NOTES:
-            del self._notes[next(iter(self._notes))]
 
     def render(self) -> RenderableType:
         """Draw the whole screen, for the terminal's present width and height."""
         width, records = self.console.width, list(self.records)
         head = self._heading()
         tail: list[RenderableType] = [Text(), *self._sparklines(records, width), self._progress(records, width)]
-        tail += [
-            Text(f"· {note}", style="yellow", no_wrap=True, overflow="ellipsis") for note in list(self._notes.values())
-        ]
+        notes = [*list(self._notes)[-_NOTES:], *self.remarks.counted(self.several)][-_NOTES:]
+        tail += [Text(f"· {note}", style="yellow", no_wrap=True, overflow="ellipsis") for note in notes]
         room = max(3, self.console.height - len(head) - len(tail) - 3)
         return Group(*head, Text(), self._table(records[-room:], width), *tail)
 
@@ -209,7 +204,7 @@ class Screen(View):
         wanted = [
             _Column("window", lambda r: f"{r.window:,}"),
             _Column("drift [interval]", lambda r: reading(r.drift) if r.status == Status.MEASURED else "–"),
-            _Column("signal", word, right=False),
+            _Column("signal", lambda r: f"{word(r)} ?" if marks(r).startswith("?") else word(r), right=False),
             _Column(began, when),
             _Column("step", lambda r: precise(r.step) if r.step else "–"),
             _Column("eff. rows", lambda r: whole(r.effective_sample_size)),
@@ -234,11 +229,12 @@ class Screen(View):
         for column in columns:
             table.add_column(Text(column.title), justify="right" if column.right else "left", no_wrap=True)
         if rest >= 12:
-            table.add_column("moved most", no_wrap=True)
+            doubted = any(map(marks, records))
+            table.add_column("moved most, doubts" if doubted and rest >= 18 else "moved most", no_wrap=True)
         for record in records:
-            cells = [Text(c.cell(record), style=_STYLES.get(c.cell(record), "")) for c in columns]
+            cells = [Text(c.cell(record), style=_STYLES.get(c.cell(record).removesuffix(" ?"), "")) for c in columns]
             quiet = "dim" if record.signal == Signal.NORMAL else ""
-            table.add_row(*cells, *([Text(moved(record, rest), style=quiet)] if rest >= 12 else []))
+            table.add_row(*cells, *([Text(_most(record, rest), style=quiet)] if rest >= 12 else []))
         return table
 
     def _sparklines(self, records: Sequence[Record], width: int) -> list[Text]:
@@ -270,6 +266,15 @@ class Screen(View):
             waits = f", last one {idle:,.0f} s ago" if records and idle >= 5 else ""
             line.add_row(self._spinner, Text(f"{counted(done, 'row')} in {windows}{waits}", no_wrap=True))
         return line
+
+
+def _most(record: Record, width: int) -> str:
+    """Return the columns that moved most and the codes of doubts, as much as fits; names first where room is short."""
+    codes = marks(record)
+    room = width - cell_len(codes) - 2
+    names = moved(record, min(60, room if room >= 30 else width))
+    text = "  ".join(filter(None, [names, codes]))
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 
 
 def _gap(width: int) -> int:
