@@ -15,15 +15,17 @@ from driftline._causes import reason
 from driftline._wording import is_bound
 from driftline.alarms import Cause, Signal, is_withheld
 from driftline.inference import Estimate
-from driftline.monitor._advance import fit_encoder, grouped, rows_of, step_settings
+from driftline.monitor._advance import fit_encoder, naming_of, rows_of, step_settings
 from driftline.monitor._certainty import Certainty, certainty
 from driftline.monitor._given import given_rows
-from driftline.monitor._judgement import moved, plain, sentences
+from driftline.monitor._judgement import matters, sentences
+from driftline.monitor._moves import Pool
+from driftline.monitor._naming import Naming, said
 from driftline.monitor._novelty import Novelty, constants, novelty
-from driftline.monitor._records import FIRST, Record, Status
+from driftline.monitor._records import FIRST, Record, Status, plain
 from driftline.monitor._settings import Settings
 from driftline.recursion import Policy
-from driftline.tables import Rows
+from driftline.tables import Rows, open_ledger
 
 __all__ = ["compare"]
 
@@ -61,8 +63,9 @@ def _compared(original: Rows, current: Rows, settings: Settings, name: str = "or
     state, info = recursion.step(start, {FIRST: window}, how, Policy())
     track, about = state.tracks[FIRST], info.originals[FIRST]
     found = {kind: recursion.divergence(track, kind, settings.level, of_step=False) for kind in settings.divergences}
-    moves = moved(track, encoder.names, settings, grouped(encoder))
     first = settings.divergences[0]
+    ledger = open_ledger(encoder, then.values, recursion.effective_rows(start.tracks[FIRST].current))
+    naming = naming_of(ledger, encoder, now, track, Pool(), settings, found[first])
     new_values = novelty(
         constants(encoder.names, then.values),
         len(then.values),
@@ -72,7 +75,8 @@ def _compared(original: Rows, current: Rows, settings: Settings, name: str = "or
         run_length=settings.run_length,
     )
     certain = {Cause.NEW_VALUES: new_values, Cause.SHARE_MOVED: certainty(now.evidence, first)}
-    signal, causes, why = _judged(found[first], settings.tolerance, certain)
+    signal, causes, why = _judged(found[first], settings.tolerance, certain, naming)
+    speaks = signal != Signal.NORMAL or bool(naming.columns or naming.pairs)
     return Record(
         window=1,
         original=name,
@@ -85,13 +89,16 @@ def _compared(original: Rows, current: Rows, settings: Settings, name: str = "or
         reason=why,
         warning_limit=settings.tolerance,
         alarm_limit=settings.tolerance,
-        columns=moves.columns,
+        columns=naming.columns,
+        pairs=naming.pairs,
+        unexplained=naming.unexplained(found[first]) if speaks and first == "reverse_kl" else None,
+        without=naming.hides,
         effective_sample_size=about.effective_sample_size,
         doubts=(
             *now.doubts,
-            *sentences([*about.doubts, *(d for e in found.values() for d in e.doubts), *moves.doubts]),
+            *sentences([*about.doubts, *(d for e in found.values() for d in e.doubts)]),
         ),
-        notes=(*encoder.notes, *now.notes),
+        notes=(*encoder.notes, *now.notes, *naming.notes),
         seconds=time.perf_counter() - began,
     )
 
@@ -107,9 +114,12 @@ def _rows(data: Any, what: str, settings: Settings) -> Rows:
 
 
 def _judged(
-    estimate: Estimate, tolerance: float, certain: Mapping[Cause, Novelty | Certainty | None]
+    estimate: Estimate, tolerance: float, certain: Mapping[Cause, Novelty | Certainty | None], naming: Naming
 ) -> tuple[Signal, tuple[Cause, ...], str]:
-    """Compare the interval with the tolerance: this is a single look, not a stream. What is certain is an alarm."""
+    """Compare the interval with the tolerance: this is a single look, not a stream. What is certain is an alarm.
+
+    A column that moved is a warning, though all columns together are within the tolerance.
+    """
     drift = plain(estimate)
     signal, cause = _signal(drift, tolerance, is_withheld(estimate))
     numbers = {"drift": drift.value, "low": drift.low, "high": drift.high, "tolerance": tolerance}
@@ -119,6 +129,10 @@ def _judged(
             signal = Signal.ALARM
             causes.append(further)
             why.append(reason((further,), **found._asdict()))
+    if signal == Signal.NORMAL and matters(naming, tolerance):
+        signal = Signal.WARNING
+        causes.append(Cause.COLUMN_MOVED)
+        why.append(reason((Cause.COLUMN_MOVED,), named=said(naming)))
     return signal, tuple(causes), "; ".join(why)
 
 

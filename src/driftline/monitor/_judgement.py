@@ -1,37 +1,36 @@
-"""Judgement of a window from one original: estimates, the alarm's decision, the columns that moved."""
+"""Judgement of a window from one original: estimates, the alarm's decision, and a warning where a column moved."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from driftline._causes import reason
 from driftline.alarms import AlarmMemory, Cause, Decision, Look, Signal, decide, is_withheld
 from driftline.inference import Doubt, Estimate
 from driftline.monitor._certainty import Certainty
+from driftline.monitor._moves import Pool
+from driftline.monitor._naming import Naming, said
 from driftline.monitor._novelty import Novelty
-from driftline.monitor._records import Moved, kept_estimate
+from driftline.monitor._records import plain
 from driftline.monitor._settings import Settings
-from driftline.recursion import OriginalInfo, Track, attribution, divergence, has_attribution
+from driftline.recursion import OriginalInfo, Track, divergence
 
-__all__ = ["Judgement", "Moves", "judge", "moved", "plain", "sentences"]
+__all__ = ["Judgement", "judge", "matters", "sentences"]
+
+_PART = 0.1  # of the tolerance, which is for all columns together: one that surely moved by less is no warning
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Parts of a Record, and the alarm's memory after it."""
+    """Parts of a Record, the alarm's memory after it, the last windows' counts, and notes."""
 
     parts: Mapping[str, Any]
     alarm: AlarmMemory
-
-
-class Moves(NamedTuple):
-    """Columns that moved most, and the reasons not to trust that."""
-
-    columns: tuple[Moved, ...]
-    doubts: tuple[Doubt, ...]
+    pool: Pool
+    notes: tuple[str, ...]
 
 
 def judge(
@@ -39,8 +38,7 @@ def judge(
     about: OriginalInfo,
     settings: Settings,
     alarm: AlarmMemory,
-    names: Sequence[str],
-    groups: Mapping[str, Sequence[str]],
+    name: Callable[[Estimate], Naming],
     novelty: Novelty | None = None,
     certain: Certainty | None = None,
     unheld: Sequence[str] = (),
@@ -51,8 +49,7 @@ def judge(
         track: the original's track after the step.
         about: diagnostics of that step.
         alarm: memory of the original's alarm.
-        names: names of the encoded columns.
-        groups: names of those that belong together, by raw column.
+        name: says which columns moved, given the first divergence.
         novelty: values that the original did not have, if there are any.
         certain: evidence of drift beside the encoded columns, if there is any.
         unheld: doubts about columns whose drift the estimates do not hold.
@@ -60,13 +57,18 @@ def judge(
     divergences = {kind: divergence(track, kind, settings.level, of_step=False) for kind in settings.divergences}
     first = settings.divergences[0]
     step = divergence(track, first, settings.level, of_step=True)
-    moves = moved(track, names, settings, groups)
-    doubts = [*about.doubts, *(d for e in (*divergences.values(), step) for d in e.doubts), *moves.doubts]
+    naming = name(divergences[first])
+    doubts = [*about.doubts, *(d for e in (*divergences.values(), step) for d in e.doubts)]
     alarm, decision = _decide(alarm, settings, divergences[first], step)
     if novelty is not None and novelty.least > settings.tolerance and alarm.seen > settings.warm_up:
         alarm, decision = _certain(alarm, decision, Cause.NEW_VALUES, novelty)
     if certain is not None and certain.least > settings.tolerance and alarm.seen > settings.warm_up:
         alarm, decision = _certain(alarm, decision, Cause.SHARE_MOVED, certain)
+    if decision.signal == Signal.NORMAL and alarm.seen > settings.warm_up and matters(naming, settings.tolerance):
+        causes = (Cause.COLUMN_MOVED,)
+        decision = decision._replace(signal=Signal.WARNING, causes=causes, reason=reason(causes, named=said(naming)))
+        alarm = alarm._replace(signal=Signal.WARNING)
+    speaks = decision.signal != Signal.NORMAL or bool(naming.columns or naming.pairs)
     parts = {
         "divergences": {kind: plain(estimate) for kind, estimate in divergences.items()},
         "step": plain(step),
@@ -76,7 +78,10 @@ def judge(
         "warning_limit": _number(decision.drift.warning),
         "alarm_limit": _number(decision.drift.limit),
         "step_limit": math.nan if decision.change is None else _number(decision.change.limit),
-        "columns": moves.columns,
+        "columns": naming.columns,
+        "pairs": naming.pairs,
+        "unexplained": naming.unexplained(divergences[first]) if speaks and first == "reverse_kl" else None,
+        "without": naming.hides,
         "effective_sample_size": about.effective_sample_size,
         "diagnostics": {
             "overlap": _number(about.overlap),
@@ -86,7 +91,7 @@ def judge(
         },
         "doubts": tuple(dict.fromkeys([*unheld, *sentences(doubts)])),
     }
-    return Judgement(parts, alarm)
+    return Judgement(parts, alarm, naming.pool, naming.notes)
 
 
 def sentences(doubts: Iterable[Doubt]) -> tuple[str, ...]:
@@ -121,21 +126,12 @@ def _certain(
     return alarm._replace(signal=Signal.ALARM, calm=0), raised
 
 
-def moved(track: Track, names: Sequence[str], settings: Settings, groups: Mapping[str, Sequence[str]]) -> Moves:
-    """Return the columns that have the largest parts in the divergence: none for a network, or before a step."""
-    if not has_attribution(track.current):
-        return Moves((), ())
-    parts, doubts = attribution(track, names, settings.level, groups, settings.top)
-    columns = tuple(Moved(str(p.column), float(p.share), plain(p.contribution)) for p in parts)
-    return Moves(columns, doubts)
+def matters(naming: Naming, tolerance: float) -> bool:
+    """Say whether what moved is a warning: not if all of it surely stays within a tenth of the tolerance."""
+    least = _PART * tolerance
+    columns = any(not m.drift.high <= least for m in naming.columns)
+    return columns or any(m.dependence > least for m in naming.pairs)
 
 
 def _number(value: float) -> float:
     return float(value) if math.isfinite(value) else math.nan
-
-
-def plain(estimate: Estimate) -> Estimate:
-    """Return an estimate as Records keep it, so that it equals the one read back: a lower bound has no upper end."""
-    high = math.inf if estimate.lower_bound else estimate.high
-    parts = (estimate.value, estimate.std_error, estimate.low, high, estimate.level, estimate.floor)
-    return kept_estimate(*map(_number, parts))
