@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from benchmarks.results import Result
 from driftline.monitor import Moves, Pool, Seen, moves
 from driftline.tables import TableEncoder, count, open_ledger
 

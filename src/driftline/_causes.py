@@ -33,7 +33,7 @@ class Cause(StrEnum):
     STEP_ABOVE_WARNING = "step_above_warning"  # the step from the previous window is above its warning limit
     ABRUPT_STEP = "abrupt_step"  # the step from the previous window is above its alarm limit
     NEW_VALUES = "new_values"  # a column has values that the original did not have at all
-    COLUMN_MOVED = "column_moved"  # a column's own test speaks, or that of a pair, though the drift is within its limits
+    COLUMN_MOVED = "column_moved"  # the test of a column or a pair speaks, though the drift is within its limits
     SHARE_MOVED = "share_moved"  # a share of rows has moved for certain, which the estimate does not show
     BACK_BELOW = "back_below"  # drift and step are below their limits, the alarm ends after more such windows
     ALARM_CONTINUES = "alarm_continues"  # nothing in this window raised the alarm, but it has not ended yet

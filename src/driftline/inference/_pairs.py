@@ -105,7 +105,11 @@ def _monotone(table: Floats, expected: Floats) -> float:
     product = np.zeros_like(table)
     product[1] = np.outer(x, y)
     at = np.indices(table.shape).reshape(3, -1)
-    nuisance = [at[0] * rows + at[1], 2 * rows + at[0] * columns + at[2], 2 * (rows + columns) + at[1] * columns + at[2]]
+    nuisance = [
+        at[0] * rows + at[1],
+        2 * rows + at[0] * columns + at[2],
+        2 * (rows + columns) + at[1] * columns + at[2],
+    ]
     design = np.zeros((table.size, 2 * (rows + columns) + rows * columns))
     for place in nuisance:
         design[np.arange(table.size), place] = 1.0

@@ -29,6 +29,8 @@ from ._records import RecordError as RecordError
 from ._records import Run as Run
 from ._records import Status as Status
 from ._records import Without as Without
+from ._remainder import beside as beside
+from ._remainder import beyond as beyond
 from ._scores import Scores as Scores
 from ._settings import DATETIME_PARTS as DATETIME_PARTS
 from ._settings import MODELS as MODELS

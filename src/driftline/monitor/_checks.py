@@ -51,7 +51,9 @@ def _check_original(data: Any) -> None:
     _need(isinstance(data.get("joined"), str | None), "an original did not join at a time")
     constant = data.get("constant")
     _need(isinstance(constant, Mapping) and _are_numbers(list(constant.values())), "constants are not numbers")
-    _need(isinstance(data.get("ledger"), Mapping | None) and "ledger" in data, "counts of an original are not an object")
+    _need(
+        isinstance(data.get("ledger"), Mapping | None) and "ledger" in data, "counts of an original are not an object"
+    )
     _check_summaries(data.get("then"))
 
 

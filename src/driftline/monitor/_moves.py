@@ -69,7 +69,9 @@ class Pool:
         if not all(isinstance(v, int | float) and 0.0 <= v < math.inf for v in numbers):
             raise ValueError("a pool of windows does not hold numbers")
         sizes = [] if ledger is None else [len(column.counts) for column in ledger.columns]
-        if made.rows and ([len(c) for c in made.counts] != sizes or not len(made.rows) == len(made.squares) == len(sizes)):
+        if made.rows and (
+            [len(c) for c in made.counts] != sizes or not len(made.rows) == len(made.squares) == len(sizes)
+        ):
             raise ValueError("a pool of windows does not fit its original")
         return made
 
@@ -168,9 +170,7 @@ def _ordered(ledger: Ledger) -> npt.NDArray[np.bool_]:
     return np.array([ordered[i] and ordered[j] for i, j in ledger.pairs], dtype=bool)
 
 
-def _columns(
-    cells: Cells, seen: Seen, pool: Pool
-) -> tuple[Finding, tuple[Cells, npt.NDArray[np.bool_]] | None, Pool]:
+def _columns(cells: Cells, seen: Seen, pool: Pool) -> tuple[Finding, tuple[Cells, npt.NDArray[np.bool_]] | None, Pool]:
     """Return the chances of columns by all three tests; the pool's cells and where they speak; and the next pool."""
     alone = moved(cells)
     if not pool.rows:
@@ -245,9 +245,7 @@ def _correlations(tables: PairTables) -> list[tuple[float, float]]:
     return list(zip(then.tolist(), now.tolist(), strict=True))
 
 
-def _explained(
-    cells: Cells, tables: PairTables, ledger: Ledger, first: list[int], without: int | None = None
-) -> float:
+def _explained(cells: Cells, tables: PairTables, ledger: Ledger, first: list[int], without: int | None = None) -> float:
     """Return how much of the drift the columns and a tree of their pairs explain, in nats."""
     values = _values(cells)
     at = np.asarray(ledger.pairs, dtype=np.int64).reshape(-1, 2)

@@ -76,8 +76,10 @@ def name_moves(
     if not found.tested:
         return NOTHING._replace(pool=pool, notes=(_UNTESTED,))
     columns = tuple(_column(found, k, ledger, encoder, encoded) for k in range(len(found.named)))
+    # a column whose own drift has no upper end explains as much as one likes
+    explained = math.nan if any(drift.lower_bound for drift in found.drifts) else found.explained
     pairs = tuple(_pair(found, k, ledger) for k in range(min(len(found.pairs), _LISTED)))
-    return Naming(columns, pairs, found.explained, _hiding(found, ledger, joint), found.pool, ())
+    return Naming(columns, pairs, explained, _hiding(found, ledger, joint), found.pool, ())
 
 
 def _column(found: Moves, at: int, ledger: Ledger, encoder: TableEncoder, encoded: Encoded) -> Moved:

@@ -125,7 +125,7 @@ class Record:
         pairs: pairs of columns whose relation to each other changed, the largest change first.
         unexplained: the first divergence, if it is ``reverse_kl``, less what columns and pairs explain: the sum over
             columns, plus what a tree of pairs has beyond its columns. None if that cannot be said: no counts, no
-            error bar, or a window in which nothing moved.
+            error bar, new values (whose drift has no upper end), or a window in which nothing moved.
         without: drift beside a column that hides all others; None if there is none such.
         effective_sample_size: Kish's size of the weights on the window, at most ``rows``.
         diagnostics: numbers about the step: ``overlap``, ``lag``, ``mean_ratio``, ``step_mean_ratio``.

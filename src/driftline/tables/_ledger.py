@@ -29,6 +29,7 @@ _SHARES = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.9
 _LEAST = 20  # rows of a cell
 _HEAP = 0.03  # share of rows with one value that gets a cell of its own
 _BIAS = 0.25  # standard errors that the choice of frequent values may shift the count of all others by
+_ENCODED, _MANY = 0.01, 20  # share of rows that gives a value an encoded column, if there are fewer than so many
 _GROUPS = 4  # coarse groups of a column in pairs
 _COARSE = 0.05  # least share of rows of a group
 _PAIRED = 60  # columns among which all pairs are counted
@@ -221,9 +222,7 @@ def _together(groups: npt.NDArray[np.int8]) -> Floats:
     return total.reshape(c, _GROUPS, c, _GROUPS)
 
 
-def _leading(
-    ledger: Ledger, encoder: TableEncoder, values: Floats, told: Sequence[int]
-) -> tuple[tuple[int, int], ...]:
+def _leading(ledger: Ledger, encoder: TableEncoder, values: Floats, told: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Choose the pairs among the columns that depend on others most."""
     some = values[:: max(1, len(values) // 4096)]
     coded = list(encoder.coded(some))
@@ -295,12 +294,16 @@ def _told(counts: Sequence[int], other: int) -> list[int]:
     order = sorted(range(len(counts)), key=lambda code: (-counts[code], code))
     order = [code for code in order if counts[code] >= _LEAST]
     rest = float(other) + sum(counts) - sum(counts[code] for code in order)
-    while order:
-        cut = counts[order[-1]]
+    usual = _ENCODED * (rest + sum(counts[code] for code in order))
+    chosen = len(counts) >= _MANY or min(counts, default=0) < usual
+    cut = float(max(_LEAST, min(counts, default=0) if chosen else usual))
+    while order and rest > 0.0:
         reach = 2.0 * math.sqrt(cut)
-        near = sum(1 for code in order if counts[code] <= cut + reach)
-        if near / reach * cut <= _BIAS * math.sqrt(2.0 * max(rest, 1.0)) or rest == 0.0:
+        above = sum(counts[code] <= cut + reach for code in order)
+        around = sum(cut - reach <= rows <= cut + reach for rows in counts)
+        if not above or max(above, 0.5 * around) / reach * cut <= _BIAS * math.sqrt(2.0 * rest):
             break
+        cut = float(counts[order[-1]])
         rest += counts[order.pop()]
     return order
 

@@ -18,7 +18,7 @@ from rich.text import Text
 from driftline._wording import clean, counted, number, precise, whole
 from driftline.alarms import Signal
 from driftline.monitor import Record, Status
-from driftline.terminal._lines import Heading, moved, notes_of, reading, sparkline, when, word
+from driftline.terminal._lines import Heading, moved, moves_of, notes_of, reading, sparkline, when, word
 
 if TYPE_CHECKING:
     from driftline.monitor import Monitor
@@ -98,6 +98,7 @@ class Lines(View):
 
     def add(self, record: Record) -> None:
         """Print a line, and one for each note."""
+        before = next((r for r in reversed(self.records) if _follows(record, r)), None)
         super().add(record)
         at = f"{when(record)}" if record.start else f"up to row {when(record)}"
         parts = [f"window {record.window}", at, counted(record.rows, "row")]
@@ -109,6 +110,8 @@ class Lines(View):
         if moved(record):
             parts.append(moved(record))
         self._say("  ".join(parts))
+        for line in moves_of(record, before):
+            self._say(f"  {line}")
         for note in notes_of(record, self.several):
             self._say(f"  {note}")
 
@@ -119,6 +122,10 @@ class Lines(View):
     def _say(self, text: str) -> None:
         self.console.file.write(text + "\n")
         self.console.file.flush()
+
+
+def _follows(record: Record, earlier: Record) -> bool:
+    return earlier.original == record.original and earlier.status == Status.MEASURED
 
 
 def _columns(watched: Sequence[str], left_out: Mapping[str, str]) -> list[str]:
@@ -234,7 +241,7 @@ class Screen(View):
         for column in columns:
             table.add_column(Text(column.title), justify="right" if column.right else "left", no_wrap=True)
         if rest >= 12:
-            table.add_column("moved most", no_wrap=True)
+            table.add_column("moved by itself, nats", no_wrap=True)
         for record in records:
             cells = [Text(c.cell(record), style=_STYLES.get(c.cell(record), "")) for c in columns]
             quiet = "dim" if record.signal == Signal.NORMAL else ""
