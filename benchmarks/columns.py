@@ -148,3 +148,89 @@ def power(shift: Shift, n: int, streams: int, first_seed: int, before: int, afte
                 hits[t - before] += shift.columns <= found.columns and shift.pairs <= found.pairs
             false += not (found.columns <= shift.columns and found.pairs <= shift.pairs)
     return hits / streams, false / (streams * (before + after))
+
+
+def related(rng: np.random.Generator, n: int, moved: bool) -> Table:
+    """Draw columns that tell the same (a pair that is nearly equal, four flags of one category) and columns that don't.
+
+    ``moved`` shifts the equal ones, and takes rows from the first flag to the second.
+    """
+    x = rng.standard_normal(n) + 0.4 * moved
+    kind = rng.choice(4, n, p=[0.3, 0.3, 0.2, 0.2] if moved else [0.4, 0.2, 0.2, 0.2])
+    beside = rng.standard_normal((n, 3))
+    return {
+        "x": x,
+        "copy": x + 0.1 * rng.standard_normal(n),
+        **{f"is {k}": kind == k for k in range(4)},
+        **{f"beside {k}": beside[:, k] for k in range(3)},
+        "near": x - 0.4 * moved + rng.standard_normal(n),
+    }
+
+
+_RELATED = frozenset({"x", "copy", "is 0", "is 1"})
+
+
+def told_apart(streams: int, first_seed: int, n: int = 2000) -> tuple[float, float]:
+    """Return how often exactly those of related columns are named that moved, and how often a column that did not."""
+    right = wrong = 0
+    for seed in range(first_seed, first_seed + streams):
+        rng = np.random.default_rng([seed, 2])
+        *_, found = watch((related(rng, n, moved=t > 2) for t in range(4)), STRICT)
+        right += found.columns == _RELATED
+        wrong += not found.columns <= _RELATED
+    return right / streams, wrong / streams
+
+
+def held(streams: int, first_seed: int, n: int = 2000) -> dict[str, float]:
+    """Return how often the interval of a column's own drift holds the truth, by what moved."""
+    inside: dict[str, list[bool]] = {}
+    for seed in range(first_seed, first_seed + streams):
+        rng = np.random.default_rng([seed, 3])
+        then = {"x": rng.standard_normal(n), "c": rng.choice(5, n, p=_FIVE).astype(str)}
+        encoder = TableEncoder.fit(pa.table(then))
+        ledger = open_ledger(encoder, encoder.transform(pa.table(then)).values, float(n))
+        number, names = encoder.columns[0], ledger.columns[1].names
+        edges = np.array([number.raw(edge) for edge in ledger.columns[0].edges])
+        for shift in (0.0, 0.2, 0.5):
+            share = _FIVE * np.exp(shift * np.arange(5))
+            share /= share.sum()
+            now = {"x": rng.standard_normal(n) + shift, "c": rng.choice(5, n, p=share).astype(str)}
+            seen = Seen(count(ledger, encoder, encoder.transform(pa.table(now)).values), n, float(n))
+            found = moves(ledger, seen, Pool(), 1.0, 0.95)
+            order = [int(name) for name in names]
+            truths = (
+                _kl(np.diff(ndtr([-np.inf, *(edges - shift), np.inf])), np.diff(ndtr([-np.inf, *edges, np.inf]))),
+            )
+            truths += (_kl(share[order], _FIVE[order]),)
+            for k, truth in enumerate(truths):
+                estimate = marginal(found.cells, k, 0.95)
+                what = f"{('normal', 'category')[k]} by {shift:g}"
+                inside.setdefault(what, []).append(bool(estimate.low <= truth <= estimate.high))
+    return {what: float(np.mean(all_)) for what, all_ in inside.items()}
+
+
+def _kl(q: Floats, p: Floats) -> float:
+    return float(q @ np.log(q / p))
+
+
+def run(seeds: int) -> Iterator[Result]:
+    """Measure everything on made tables; ``seeds`` is multiplied to as many streams as the bars ask for."""
+    streams = 17 * seeds
+    for n in (500, 2000):
+        columns, pairs, windows = quiet_rate(n, streams, 0)
+        yield Result(f"quiet, {n} rows, {windows} windows: any name", -1, columns + pairs, 0.06)
+        yield Result(f"quiet, {n} rows: a column", -1, columns, None)
+        yield Result(f"quiet, {n} rows: a pair", -1, pairs, None)
+    for shift in SHIFTS:
+        bar = (shift.bar, INF) if shift.bar else None
+        hits, false = power(shift, 2000, 2 * streams, 0, 0, 1)
+        yield Result(f"{shift.name}: in the first window", -1, float(hits[0]), bar)
+        hits, false = power(shift, 2000, streams, 500, _BEFORE, 8)
+        yield Result(f"{shift.name}: after {_BEFORE} quiet windows", -1, float(hits[0]), bar)
+        yield Result(f"{shift.name}: eight windows later", -1, float(hits[-1]), None)
+        yield Result(f"{shift.name}: others named", -1, false, None)
+    right, wrong = told_apart(2 * streams, 0)
+    yield Result("related columns: those that moved, no others", -1, right, (0.95, INF))
+    yield Result("related columns: one that did not", -1, wrong, 0.01)
+    for what, share in held(5 * streams, 0).items():
+        yield Result(f"interval of a {what} sd: holds the truth", -1, share, (0.93, 0.99))

@@ -114,7 +114,7 @@ def naming_of(
     settings: Settings,
     joint: Estimate,
 ) -> Naming:
-    """Name what moved from an original whose counts are in a ledger; nothing where rows depend on each other too far."""
+    """Name what moved from the original of a ledger; nothing where rows depend on each other too far."""
     if ledger is None:
         return NOTHING
     withheld = any(doubt.code == DoubtCode.DEPENDENT_ROWS for doubt in joint.doubts)

@@ -32,7 +32,7 @@ from driftline.tables import Ledger, Tally
 
 __all__ = ["Moves", "Pool", "Seen", "moves"]
 
-_PAIRS = 0.3  # share of the level for pairs
+_PAIRS = 0.4  # share of the level for pairs
 _TESTS = (0.4, 0.3, 0.3)  # shares of a column's level: the window, the last windows, the window against all before
 _AGREES = 0.05  # chance of the window alone below which it agrees that the column moved
 _DECAY = 0.9  # weight of the window before
