@@ -22,6 +22,7 @@ from benchmarks import (
     against,
     alarms,
     breaks,
+    columns,
     coverage,
     hold_or_doubt,
     honesty,
@@ -44,6 +45,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     **{case.name: partial(wide.run, case) for case in wide.CASES},
     "breaks": breaks.run,
     "quiet-tables": breaks.quiet,
+    "columns": columns.run,
     "corollary": theory.corollary,
     "alarms": alarms.run,
     "auditor": honesty.auditor,
@@ -73,7 +75,7 @@ GROUPS = {
 }
 """Names that stand for several; ``foreign`` runs only if it is named."""
 
-LONG = ("auditor", "features-cost", "hold-or-doubt", "untidy")
+LONG = ("auditor", "columns", "features-cost", "hold-or-doubt", "untidy")
 """Benchmarks that run only when they are named: they take half an hour, or read public tables."""
 
 AGAINST = list(against.PARTS)
