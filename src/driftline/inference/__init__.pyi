@@ -41,7 +41,7 @@ from ._laws import tail as tail
 from ._moved import CellKind as CellKind
 from ._moved import Cells as Cells
 from ._moved import Finding as Finding
-from ._moved import Test as Test
+from ._moved import MoveTest as MoveTest
 from ._moved import holm as holm
 from ._moved import marginal as marginal
 from ._moved import most_moved as most_moved

@@ -19,7 +19,7 @@ from driftline._inputs import Floats
 from driftline.inference._estimates import Estimate, opened
 from driftline.inference._intervals import interval
 
-__all__ = ["CellKind", "Cells", "Finding", "Test", "holm", "marginal", "most_moved", "moved"]
+__all__ = ["CellKind", "Cells", "Finding", "MoveTest", "holm", "marginal", "most_moved", "moved"]
 
 _EXPECTED = 5.0  # rows of a cell that chi-square's law asks for; cells with fewer are merged
 _RARE = 20.0  # rows: with fewer expected, a rise of a cell can be seen and a fall hardly
@@ -38,7 +38,7 @@ class CellKind(IntEnum):
     ALONE = 4  # tested by itself, since drift often stands in it alone: missing, other values
 
 
-class Test(IntEnum):
+class MoveTest(IntEnum):
     """Test that speaks for a move, by its place in the weights."""
 
     PLACE = 0  # location of the ordered cells
@@ -118,14 +118,14 @@ def _tests(a: Floats, b: Floats, kinds: npt.NDArray[np.int8], live: Flags) -> Fl
     each = np.where(live, _each(a, b), 1.0)
     several = live.sum(1) > 2
     among = np.where(alone, 1.0, each).min(1) * (live & ~alone).sum(1)
-    out[:, Test.CELL] = np.where(several, among, each.min(1))
-    out[several, Test.ALL] = _all_cells(a[several], b[several])
-    out[:, [Test.PLACE, Test.SPREAD]] = _place_and_spread(a, b, ordered)
+    out[:, MoveTest.CELL] = np.where(several, among, each.min(1))
+    out[several, MoveTest.ALL] = _all_cells(a[several], b[several])
+    out[:, [MoveTest.PLACE, MoveTest.SPREAD]] = _place_and_spread(a, b, ordered)
     heaped = (beside.sum(1) > 1) & (ordered.sum(1) > beside.sum(1))
-    out[heaped, Test.PLACE_BESIDE : Test.SPREAD_BESIDE + 1] = _place_and_spread(a, b, beside)[heaped]
+    out[heaped, MoveTest.PLACE_BESIDE : MoveTest.SPREAD_BESIDE + 1] = _place_and_spread(a, b, beside)[heaped]
     own = alone.any(1)
-    out[own, Test.ALONE] = np.where(alone, each, 1.0)[own].min(1) * alone[own].sum(1)
-    out[np.ix_(~several, [t for t in Test if t != Test.CELL])] = np.nan
+    out[own, MoveTest.ALONE] = np.where(alone, each, 1.0)[own].min(1) * alone[own].sum(1)
+    out[np.ix_(~several, [t for t in MoveTest if t != MoveTest.CELL])] = np.nan
     return out
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._wording import number
-from driftline.inference import Test
+from driftline.inference import MoveTest
 from driftline.tables import Column, ColumnCells, NumericColumn
 
 __all__ = ["column_phrase", "from_to", "pair_phrase"]
@@ -63,10 +63,10 @@ def column_phrase(
     if not isinstance(column, NumericColumn):
         return "its distribution"
     found = ""
-    if test in (Test.PLACE, Test.PLACE_BESIDE):
-        found = _median(cells, column, then, now, beside=test == Test.PLACE_BESIDE)
-    elif test in (Test.SPREAD, Test.SPREAD_BESIDE):
-        found = _spread(cells, column, then, now, beside=test == Test.SPREAD_BESIDE)
+    if test in (MoveTest.PLACE, MoveTest.PLACE_BESIDE):
+        found = _median(cells, column, then, now, beside=test == MoveTest.PLACE_BESIDE)
+    elif test in (MoveTest.SPREAD, MoveTest.SPREAD_BESIDE):
+        found = _spread(cells, column, then, now, beside=test == MoveTest.SPREAD_BESIDE)
     return found or f"{_bin(cells, column, cell)} {from_to(then[cell], now[cell])}"
 
 
