@@ -33,7 +33,7 @@ def test_an_alarm_says_since_when_how_far_by_which_columns_and_how_sure(runs):
         "moved; nothing casts doubt on the estimate."
     )
     assert found.short == (
-        "Alarm since the week of 10 Jun 1996 (window 5): 0.500 nats from its original, mostly nswprice, vicprice and "
+        "Alarm since the week of 10 Jun 1996 (window 5): 0.500 nats from its original; moved: nswprice, vicprice and "
         "nswdemand"
     )
     titles = [step.title for step in actions(history, found, "/a/b c.driftline", runs.NOW)]

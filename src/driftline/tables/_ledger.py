@@ -34,7 +34,7 @@ _GROUPS = 4  # coarse groups of a column in pairs
 _COARSE = 0.05  # least share of rows of a group
 _PAIRED = 60  # columns among which all pairs are counted
 _CHUNK = 1 << 16  # rows multiplied at a time: single precision counts them exactly
-_MOST_CELLS = 256
+_MOST_CELLS, _MOST_EDGES = 256, 127
 
 Integers = npt.NDArray[np.int64]
 
@@ -84,9 +84,10 @@ class ColumnCells:
         if self.cells:
             at = np.asarray(self.cells, dtype=np.int64)[coded.values.astype(np.int64)]
         else:
-            at = np.zeros(len(coded.values), dtype=np.int64)
+            values, above = np.ascontiguousarray(coded.values), np.zeros(len(coded.values), dtype=np.int8)
             for edge in self.edges:  # faster than a search for so few
-                at += coded.values > edge
+                above += values > edge
+            at = above.astype(np.int64)
         at[coded.missing] = len(self.counts) - 1
         return at
 
@@ -100,7 +101,7 @@ class ColumnCells:
         good &= all(isinstance(name, str) for name in self.names) and len(self.groups) == k
         good &= all(group < _GROUPS for group in self.groups) and 2 <= k <= _MOST_CELLS
         good &= max((*self.cells, *self.heaps), default=0) < k - 1 and len(self.names) < k
-        good &= bool(self.cells) or len(self.edges) == k - 2
+        good &= bool(self.cells) or len(self.edges) == k - 2 < _MOST_EDGES
         if not good:
             raise TableError(f"the cells of column {self.column!r} are damaged")
 
