@@ -46,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "breaks": breaks.run,
     "quiet-tables": breaks.quiet,
     "columns": columns.run,
+    "columns-public": columns.public,
     "corollary": theory.corollary,
     "alarms": alarms.run,
     "auditor": honesty.auditor,
@@ -75,7 +76,7 @@ GROUPS = {
 }
 """Names that stand for several; ``foreign`` runs only if it is named."""
 
-LONG = ("auditor", "columns", "features-cost", "hold-or-doubt", "untidy")
+LONG = ("auditor", "columns", "columns-public", "features-cost", "hold-or-doubt", "untidy")
 """Benchmarks that run only when they are named: they take half an hour, or read public tables."""
 
 AGAINST = list(against.PARTS)

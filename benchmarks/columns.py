@@ -5,18 +5,23 @@ Windows are encoded and counted as the monitor does; the fit, which has no say i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 from scipy.special import ndtr
+from scipy.stats import chi2_contingency, ks_2samp
 
+from benchmarks.hold_or_doubt import bound_of
+from benchmarks.public import regimes
 from benchmarks.results import INF, Result
 from driftline.inference import marginal
-from driftline.monitor import Moves, Pool, Seen, moves
+from driftline.monitor import Moves, Pool, Seen, compare, moves
 from driftline.tables import TableEncoder, count, open_ledger
 
 Floats = npt.NDArray[np.float64]
@@ -235,3 +240,43 @@ def run(seeds: int) -> Iterator[Result]:
     yield Result("related columns: one that did not", -1, wrong, 0.01)
     for what, share in held(5 * streams, 0).items():
         yield Result(f"interval of a {what} sd: holds the truth", -1, share, (0.93, 0.99))
+
+
+def public(seeds: int) -> Iterator[Result]:
+    """Compare names with plain tests of each column on public tables, and drift with a bound by boosted trees."""
+    wanted = ("electricity, half-year 0 to 1", "electricity, half-year 0 to 2", "flights, winter to summer")
+    for case in (case for case in regimes() if case.name in wanted):
+        for seed in range(seeds):
+            rng = np.random.default_rng(seed)
+            pools = [pool.iloc[rng.permutation(len(pool))] for pool in (case.pools[0], case.pools[-1])]
+            then, now = (pool.iloc[case.held : case.held + case.rows] for pool in pools)
+            record = compare(then, now)
+            named, plain = {m.column for m in record.columns}, _plain_tests(then, now)
+            print(f"{case.name}, seed {seed}: only here {sorted(named - plain)}, only plain {sorted(plain - named)}")
+            yield Result(f"{case.name}: columns named", seed, len(named), None)
+            yield Result(f"{case.name}: columns told otherwise by plain tests", seed, len(named ^ plain), 1)
+            encoder = TableEncoder.fit(pa.Table.from_pandas(then, preserve_index=False))
+            z = [encoder.transform(pa.Table.from_pandas(part, preserve_index=False)).values for part in (then, now)]
+            rest = [pool.iloc[: case.held] for pool in pools]
+            held = [encoder.transform(pa.Table.from_pandas(part, preserve_index=False)).values for part in rest]
+            bound = bound_of((z[0], z[1]), (held[0], held[1]), seed)
+            drift = record.divergences["reverse_kl"]
+            within = drift.high >= bound.value - 2.0 * bound.error or not math.isfinite(drift.high)
+            yield Result(f"{case.name}: drift", seed, drift.value, None)
+            yield Result(f"{case.name}: bound by trees", seed, bound.value, None)
+            yield Result(f"{case.name}: bound within, or a doubt", seed, float(within or bool(record.doubts)), (1, 1))
+
+
+def _plain_tests(then: pd.DataFrame, now: pd.DataFrame) -> set[str]:
+    """Return the columns that Kolmogorov-Smirnov's test, or chi-square's for categories, finds moved."""
+    found = set()
+    for name in then.columns:
+        a, b = then[name].dropna(), now[name].dropna()
+        if pd.api.types.is_numeric_dtype(a) and a.nunique() > 10:
+            chance = ks_2samp(a, b).pvalue
+        else:
+            table = pd.crosstab(np.repeat([0, 1], [len(a), len(b)]), pd.concat([a, b]).astype(str).to_numpy())
+            chance = chi2_contingency(table.loc[:, table.sum() >= 10]).pvalue
+        if chance < STRICT / then.shape[1]:
+            found.add(name)
+    return found

@@ -50,6 +50,7 @@ class MoveTest(IntEnum):
     ALONE = 6  # each cell that is tested by itself whatever the others do
 
 
+_CLEAR = 0.6  # of the loudest test's logarithm: a test that says it as well
 _WEIGHTS = np.array([4.0, 2.0, 3.0, 2.0, 1.5, 1.0, 5.0])  # of the tests in a column's level; only those that apply
 
 
@@ -76,7 +77,10 @@ class Cells(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Chance of each column's counts if it has not moved, (c,), and the test that speaks loudest, (c,)."""
+    """Chance of each column's counts if it has not moved, (c,), and the test that says it best, (c,).
+
+    That is the first, as people would put it, of those that speak nearly as loud as the loudest.
+    """
 
     chance: Floats
     test: npt.NDArray[np.int64]
@@ -106,7 +110,9 @@ def moved(cells: Cells) -> Finding:
     weight /= np.maximum(weight.sum(1, keepdims=True), 1e-300)
     with np.errstate(divide="ignore", invalid="ignore"):
         each = np.where(weight > 0.0, chances / weight, np.inf)
-    return Finding(np.minimum(1.0, each.min(1)), each.argmin(1))
+    loud = -np.log(np.clip(each, 1e-300, 1.0))
+    clear = loud >= _CLEAR * loud.max(1, keepdims=True)
+    return Finding(np.minimum(1.0, each.min(1)), np.where(loud.max(1) > 0.0, clear.argmax(1), each.argmin(1)))
 
 
 def _tests(a: Floats, b: Floats, kinds: npt.NDArray[np.int8], live: Flags) -> Floats:
