@@ -8,8 +8,8 @@ import pytest
 from driftline.inference import (
     CellKind,
     Cells,
-    PairTables,
     MoveTest,
+    PairTables,
     account,
     dependence_moved,
     holm,

@@ -170,7 +170,10 @@ class Settings:
         changeable=True,
     )
     summaries: bool = setting(
-        True, help="Keep histograms of the columns, and counts that tell which moved.", panel=Panel.RESULTS, for_streams=True
+        True,
+        help="Keep histograms of the columns, and counts that tell which moved.",
+        panel=Panel.RESULTS,
+        for_streams=True,
     )
     seed: int = setting(0, help="Random seed.", panel=Panel.ESTIMATES, metavar="SEED", check=at_least(0))
 
