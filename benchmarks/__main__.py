@@ -23,6 +23,7 @@ from benchmarks import (
     against,
     alarms,
     breaks,
+    columns,
     coverage,
     hold_or_doubt,
     honesty,
@@ -46,6 +47,8 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     **{case.name: partial(wide.run, case) for case in wide.CASES},
     "breaks": breaks.run,
     "quiet-tables": breaks.quiet,
+    "columns": columns.run,
+    "columns-public": columns.public,
     "corollary": theory.corollary,
     "alarms": alarms.run,
     **{f"auditor-{name}": partial(honesty.auditor, name) for name in honesty.RIGHT},
@@ -80,7 +83,7 @@ GROUPS = {
 }
 """Names that stand for several; ``foreign`` runs only if it is named."""
 
-LONG = (*_LONG_GROUPS, "features-cost")
+LONG = (*_LONG_GROUPS, "columns", "columns-public", "features-cost")
 """Benchmarks that run only when they are named: they take half an hour, or read public tables."""
 
 AGAINST = list(against.PARTS)

@@ -33,6 +33,7 @@ class Cause(StrEnum):
     STEP_ABOVE_WARNING = "step_above_warning"  # the step from the previous window is above its warning limit
     ABRUPT_STEP = "abrupt_step"  # the step from the previous window is above its alarm limit
     NEW_VALUES = "new_values"  # a column has values that the original did not have at all
+    COLUMN_MOVED = "column_moved"  # the test of a column or a pair speaks, though the drift is within its limits
     SHARE_MOVED = "share_moved"  # a share of rows has moved for certain, which the estimate does not show
     BACK_BELOW = "back_below"  # drift and step are below their limits, the alarm ends after more such windows
     ALARM_CONTINUES = "alarm_continues"  # nothing in this window raised the alarm, but it has not ended yet
@@ -65,6 +66,7 @@ _SENTENCES = {  # causes not listed say nothing of their own
     Cause.STEP_ABOVE_WARNING: "abrupt change: step of {step} nats is beyond {step_bound}",
     Cause.ABRUPT_STEP: "abrupt change: step of {step} nats is beyond {step_bound}",
     Cause.NEW_VALUES: "{column}: {share} of the rows have a value that no row had at first, at least {least} nats",
+    Cause.COLUMN_MOVED: "{named}, though all columns together are within their limits",
     Cause.SHARE_MOVED: "{column}: {event}, at least {least} nats",
     Cause.BACK_BELOW: "back below the limits, the alarm ends after {needed} such windows",
     Cause.WARM_UP: "warming up, window {seen} of {warm_up}",

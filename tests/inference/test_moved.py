@@ -5,14 +5,34 @@ import math
 import numpy as np
 import pytest
 
-from driftline.inference import Cells, PairTables, dependence_moved, holm, marginal, most_moved, moved, pair_parts
+from driftline.inference import (
+    CellKind,
+    Cells,
+    MoveTest,
+    PairTables,
+    account,
+    dependence_moved,
+    holm,
+    marginal,
+    most_moved,
+    moved,
+    pair_parts,
+    rank_correlations,
+)
 
 SPREAD = np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.08, 0.05, 0.017, 0.003])  # bins of a column, and a rare cell
+KINDS = np.array([CellKind.ORDERED] * 8 + [CellKind.ALONE], dtype=np.int8)
 
 
-def drawn(rng, n, p, m, q, ordered=8, alone=(8,)):
-    then, now = rng.multinomial(n, p).astype(float), rng.multinomial(m, q).astype(float)
-    return Cells(then, now, ordered, alone, (float(n), float(m)))
+def cells_of(then, now, kinds=KINDS, rows=None):
+    then, now = np.atleast_2d(np.asarray(then, float)), np.atleast_2d(np.asarray(now, float))
+    kinds = np.broadcast_to(np.asarray(kinds, dtype=np.int8), then.shape)
+    n, m = (then.sum(1), now.sum(1)) if rows is None else (np.full(len(then), float(r)) for r in rows)
+    return Cells(then, now, kinds, n, m)
+
+
+def drawn(rng, n, p, m, q, count=1, kinds=KINDS):
+    return cells_of(rng.multinomial(n, p, count), rng.multinomial(m, q, count), kinds)
 
 
 def tilted(p, size):
@@ -22,9 +42,9 @@ def tilted(p, size):
 
 @pytest.mark.parametrize(("n", "m"), [(300, 300), (2000, 500)])
 def test_a_column_that_stands_still_is_rarely_named(rng, n, m):
-    chances = np.array([moved(drawn(rng, n, SPREAD, m, SPREAD)) for _ in range(600)])
+    chances = moved(drawn(rng, n, SPREAD, m, SPREAD, 2000)).chance
     for level in (0.05, 0.01):  # a bound, not an equality: several tests share the level
-        assert (chances < level).mean() <= level + 3.0 * math.sqrt(level / 600)
+        assert (chances < level).mean() <= level + 3.0 * math.sqrt(level / 2000)
     assert (chances < 0.2).mean() > 0.02  # it is not deaf
 
 
@@ -34,49 +54,74 @@ def test_a_column_that_stands_still_is_rarely_named(rng, n, m):
     ids=["a shift along the order", "one rare cell"],
 )
 def test_a_column_that_moved_is_named(rng, now):
-    chances = [moved(drawn(rng, 2000, SPREAD, 2000, now)) for _ in range(40)]
-    assert np.mean(np.array(chances) < 1e-3) >= 0.9
+    assert (moved(drawn(rng, 2000, SPREAD, 2000, now, 40)).chance < 1e-3).mean() >= 0.9
 
 
 def test_spread_counts_as_well_as_place(rng):
-    flat = np.full(8, 0.125)
+    flat, kinds = np.full(8, 0.125), np.full(8, CellKind.ORDERED)
     wide = flat * np.array([1.4, 1.1, 0.8, 0.7, 0.7, 0.8, 1.1, 1.4])
-    assert np.median([moved(drawn(rng, 1500, flat, 1500, wide, 8, ())) for _ in range(20)]) < 1e-4
+    found = moved(drawn(rng, 1500, flat, 1500, wide, 20, kinds))
+    assert np.median(found.chance) < 1e-4
+    assert (found.test == MoveTest.SPREAD).mean() > 0.5
+
+
+def test_a_shift_beside_a_heap_is_seen(rng):
+    """Nine rows of ten share one value: what the others do is lost in ranks of all."""
+    rest = np.array([0.3, 0.25, 0.2, 0.15, 0.1])
+    p, q = (np.concatenate([[0.9], 0.1 * shares]) for shares in (rest, rest[::-1]))
+    kinds = [CellKind.HEAP, *[CellKind.ORDERED] * 5]
+    found = moved(drawn(rng, 4000, p, 4000, q, 20, kinds))
+    assert np.median(found.chance) < 1e-6
+    assert (found.test == MoveTest.PLACE_BESIDE).mean() > 0.5
 
 
 def test_the_order_of_cells_without_an_order_does_not_matter(rng):
-    cells = drawn(rng, 400, SPREAD, 400, tilted(SPREAD, 0.05), 0, ())
+    cells = drawn(rng, 400, SPREAD, 400, tilted(SPREAD, 0.05), kinds=np.ones(9))
     at = rng.permutation(len(SPREAD))
-    assert moved(cells._replace(then=cells.then[at], now=cells.now[at])) == pytest.approx(moved(cells))
+    again = moved(cells._replace(then=cells.then[:, at], now=cells.now[:, at]))
+    np.testing.assert_allclose(again.chance, moved(cells).chance)
+
+
+def test_padding_changes_nothing(rng):
+    cells = drawn(rng, 400, SPREAD, 400, tilted(SPREAD, 0.05), 5)
+    wider = (np.pad(part, ((0, 0), (0, 3))) for part in cells[:3])
+    np.testing.assert_allclose(moved(Cells(*wider, *cells[3:])).chance, moved(cells).chance)
+
+
+def test_two_cells_are_one_exact_test():
+    chance = moved(cells_of([[1000.0, 0.0]], [[990.0, 10.0]], [CellKind.PLAIN, CellKind.ALONE])).chance[0]
+    assert chance == pytest.approx(0.5**11 / 0.9)  # ten of ten rows now, half of the last one's chance; a rise
 
 
 def test_dependent_rows_count_for_what_they_are_worth(rng):
     cells = drawn(rng, 1000, SPREAD, 1000, tilted(SPREAD, 0.06))
     five_times = cells._replace(then=5.0 * cells.then, now=5.0 * cells.now)
-    assert moved(five_times) == pytest.approx(moved(cells))
-    assert moved(five_times._replace(rows=(5000.0, 5000.0))) < moved(cells)
-    assert marginal(five_times, 0.95) == marginal(cells, 0.95)
+    np.testing.assert_allclose(moved(five_times).chance, moved(cells).chance)
+    rows = np.array([5000.0])
+    assert moved(five_times._replace(rows_then=rows, rows_now=rows)).chance < moved(cells).chance
+    assert marginal(five_times, 0, 0.95) == marginal(cells, 0, 0.95)
 
 
 @pytest.mark.parametrize(
     "cells",
     [
-        Cells(np.zeros(3), np.zeros(3), 3, (), (0.0, 0.0)),
-        Cells(np.array([9.0, 0.0]), np.array([7.0, 0.0]), 2, (1,), (9.0, 7.0)),
-        Cells(np.array([9.0, 1.0]), np.zeros(2), 2, (), (10.0, 0.0)),
+        cells_of(np.zeros(3), np.zeros(3), np.ones(3)),
+        cells_of([9.0, 0.0], [7.0, 0.0], [CellKind.ORDERED, CellKind.ALONE]),
+        cells_of([9.0, 1.0], np.zeros(2), np.ones(2)),
     ],
     ids=["nothing", "one cell", "no rows now"],
 )
 def test_nothing_to_compare_says_nothing(cells):
-    assert moved(cells) == 1.0
-    assert not math.isfinite(marginal(cells, 0.95).high)
+    assert moved(cells).chance == 1.0
+    assert not math.isfinite(marginal(cells, 0, 0.95).high)
 
 
 @pytest.mark.parametrize("size", [0.0, 0.04, 0.2])
 def test_a_columns_interval_holds_the_truth(rng, size):
     q = tilted(SPREAD, size)
     true = float(q @ np.log(q / SPREAD))
-    found = [marginal(drawn(rng, 1000, SPREAD, 1000, q), 0.95) for _ in range(250)]
+    cells = drawn(rng, 1000, SPREAD, 1000, q, 250)
+    found = [marginal(cells, k, 0.95) for k in range(250)]
     inside = np.mean([e.low <= true <= e.high for e in found])
     assert 0.908 <= inside <= 1.0  # nominal 0.95, less three standard errors
     error = np.std([e.value for e in found]) / math.sqrt(250)
@@ -84,10 +129,10 @@ def test_a_columns_interval_holds_the_truth(rng, size):
 
 
 def test_a_cell_that_the_original_did_not_have_makes_a_lower_bound():
-    cells = Cells(np.array([600.0, 400.0, 0.0]), np.array([550.0, 400.0, 50.0]), 0, (2,), (1000.0, 1000.0))
-    assert marginal(cells, 0.95).lower_bound
-    assert most_moved(cells) == 2
-    assert not marginal(cells._replace(now=np.array([600.0, 399.0, 1.0])), 0.95).lower_bound
+    cells = cells_of([600.0, 400.0, 0.0], [550.0, 400.0, 50.0], [1, 1, CellKind.ALONE])
+    assert marginal(cells, 0, 0.95).lower_bound
+    assert most_moved(cells, 0) == 2
+    assert not marginal(cells._replace(now=np.array([[600.0, 399.0, 1.0]])), 0, 0.95).lower_bound
 
 
 def test_holm_keeps_its_promise(rng):
@@ -108,7 +153,7 @@ def pair(rng, n, rho, shift=0.0, groups=4):
 def tables(rng, n, rho, later, count, shift=0.0):
     then = np.array([pair(rng, n, rho) for _ in range(count)])
     now = np.array([pair(rng, n, later, shift) for _ in range(count)])
-    return PairTables(then, now, (float(n), float(n)))
+    return PairTables(then, now, np.ones(count, dtype=bool), (float(n), float(n)))
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
@@ -124,13 +169,26 @@ def test_pairs_whose_columns_move_alone_are_rarely_named(rng):
 
 
 def test_pairs_whose_relation_changes_are_named(rng):
-    assert np.mean(dependence_moved(tables(rng, 2000, 0.3, 0.5, 60)) < 1e-4) >= 0.9
+    found = tables(rng, 2000, 0.3, 0.5, 60)
+    chances = dependence_moved(found)
+    assert np.mean(chances < 1e-4) >= 0.9
+    screened = dependence_moved(found, 1e-4)  # pairs that cannot speak at this level are not looked at
+    np.testing.assert_array_equal(screened < 1e-4, chances < 1e-4)
+    assert (rank_correlations(found.now) > rank_correlations(found.then)).mean() > 0.95
+
+
+def test_pairs_that_move_together_are_rarely_named(rng):
+    """A shift of both columns of a correlated pair tilts its table, and does not change how they go together."""
+    chances = dependence_moved(tables(rng, 800, 0.6, 0.6, 600, shift=0.3))
+    assert (chances < 0.05).mean() <= 0.05 + 3.0 * math.sqrt(0.05 / 600)
 
 
 def test_empty_lines_of_a_table_are_left_out(rng):
     found = tables(rng, 800, 0.2, 0.2, 5)
     wider = [np.pad(counts, ((0, 0), (0, 1), (0, 2))) for counts in found[:2]]
-    np.testing.assert_allclose(dependence_moved(PairTables(*wider, found.rows)), dependence_moved(found), rtol=1e-6)
+    np.testing.assert_allclose(
+        dependence_moved(PairTables(*wider, found.ordered, found.rows)), dependence_moved(found), rtol=1e-6
+    )
 
 
 def test_parts_of_a_pair_add_up(rng):
@@ -142,3 +200,14 @@ def test_parts_of_a_pair_add_up(rng):
     np.testing.assert_allclose(columns + dependence, whole, rtol=1e-5)
     assert (columns > 0.0).all()
     assert (dependence > 0.0).all()
+
+
+def test_an_account_counts_what_two_columns_tell_once(rng):
+    x = rng.choice(4, 20_000, p=[0.4, 0.3, 0.2, 0.1]), rng.choice(4, 20_000, p=[0.1, 0.2, 0.3, 0.4])
+    then, now = (np.diag(np.bincount(each, minlength=4).astype(float)) for each in x)  # both columns are the same
+    pairs = PairTables(then[None], now[None], np.ones(1, dtype=bool), (20_000.0, 20_000.0))
+    p, q = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.2, 0.3, 0.4])
+    own = float(q @ np.log(q / p))
+    at, first = np.array([[0, 1]]), np.zeros(1, dtype=bool)
+    assert account(np.array([own, own]), at, pairs, first) == pytest.approx(own, rel=0.05)
+    assert account(np.array([own, own]), at, pairs, first, without=1) == pytest.approx(own)

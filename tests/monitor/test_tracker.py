@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
-from driftline.monitor import Moved, Record, Settings, Status, read_run
+from driftline.monitor import Moved, MovedPair, Record, Settings, Status, Without, read_run
 from driftline.monitor._records import RECORD_SCHEMA, RecordError
 from driftline.monitor._sqlite import TrackerError, in_words, lock
 from driftline.monitor._tracker import Progress, Tracker
@@ -35,7 +35,10 @@ def record(window, **parts):
         first_row=100 * window,
         divergences={"reverse_kl": drift},
         step=drift,
-        columns=(Moved("age", 0.7, drift),),
+        columns=(Moved("age", drift, 1e-6, "median from 3 to 4"),),
+        pairs=(MovedPair(("age", "pay"), 0.1, 1e-5, "rank correlation from 0.10 to 0.30"),),
+        unexplained=0.05,
+        without=Without("age", 0.01, new=False),
         notes=("late",),
         causes=(Cause.ABOVE_LIMIT, Cause.ABRUPT_STEP),
         **parts,
@@ -186,7 +189,7 @@ def test_foreign_files_are_refused_and_left_alone(make, message, tmp_path):
     assert before is None or (tmp_path / "run").read_bytes() == before
 
 
-@pytest.mark.parametrize(("version", "remedy"), [(1, "begin another file"), (11, "update driftline")])
+@pytest.mark.parametrize(("version", "remedy"), [(1, "begin another file"), (12, "update driftline")])
 def test_other_versions_are_refused_with_a_remedy(tmp_path, version, remedy):
     filled(tmp_path / "run")
     with sqlite3.connect(tmp_path / "run") as database:

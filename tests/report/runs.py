@@ -26,7 +26,7 @@ def estimate(value: float, error: float = 0.02) -> Estimate:
 
 def moved(total: float, shares: tuple[float, ...], names: tuple[str, ...] = COLUMNS) -> tuple[Moved, ...]:
     pairs = sorted(zip(names, shares, strict=False), key=lambda pair: -pair[1])
-    return tuple(Moved(n, s, estimate(2.0 * total * s, 0.01 + 0.08 * total * s)) for n, s in pairs)
+    return tuple(Moved(n, estimate(total * s, 0.01 + 0.05 * total * s), 1e-9, "median from 2 to 3") for n, s in pairs)
 
 
 def times(window: int) -> tuple[str, str]:
@@ -63,7 +63,7 @@ def record(window: int, value: float, step: float = 0.01, *, settings: Settings 
         reason=reason,
         warning_limit=warning,
         alarm_limit=limit,
-        columns=moved(max(value, 0.01), (0.52, 0.27, 0.12, 0.06, 0.02)),
+        columns=moved(value, (0.52, 0.27, 0.12, 0.06, 0.02)) if value > 0.05 else (),
         effective_sample_size=rows * math.exp(-max(value, 0.0)),
         digest=f"{window:08x}",
         seconds=0.1,
@@ -193,7 +193,7 @@ def bounds(windows: int = 9) -> list[Record]:
         return replace(found, high=math.nan)
 
     def changed(each: Record) -> Record:
-        columns = tuple(Moved(m.column, m.share, opened(m.contribution)) for m in each.columns)
+        columns = tuple(replace(m, drift=opened(m.drift)) for m in each.columns)
         divergences = {kind: opened(found) for kind, found in each.divergences.items()}
         return replace(each, divergences=divergences, columns=columns, doubts=(MISSES,))
 

@@ -1,11 +1,13 @@
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from driftline import Cause, ContinualDensityRatio, Signal, UntrustedEstimateWarning
 from driftline.inference import Doubt, DoubtCode
+from driftline.monitor import MovedPair, Without
 from driftline.report import histories, verdict
 from driftline.report._actions import actions, worth
 from driftline.report._histories import doubts
@@ -27,11 +29,12 @@ def test_an_alarm_says_since_when_how_far_by_which_columns_and_how_sure(runs):
     assert (found.outcome, found.trust) == ("alarm", "good")
     assert plain(found.sentence) == (
         "Alarm since the week of 10 Jun 1996 (window 5): the data is 0.500 nats (95 % interval 0.461 to 0.539) from "
-        "its original, as far as if one normal column had moved by 1.0 standard deviations; nswprice (52 %), vicprice "
-        "(27 %) and nswdemand (12 %) carry nearly all of it; nothing casts doubt on the estimate."
+        "its original, as far as if one normal column had moved by 1.0 standard deviations; nswprice (0.260: median "
+        "from 2 to 3), vicprice (0.135: median from 2 to 3), nswdemand (0.060: median from 2 to 3) and 2 more columns "
+        "moved; nothing casts doubt on the estimate."
     )
     assert found.short == (
-        "Alarm since the week of 10 Jun 1996 (window 5): 0.500 nats from its original, mostly nswprice, vicprice and "
+        "Alarm since the week of 10 Jun 1996 (window 5): 0.500 nats from its original; moved: nswprice, vicprice and "
         "nswdemand"
     )
     titles = [step.title for step in actions(history, found, "/a/b c.driftline", runs.NOW)]
@@ -164,11 +167,29 @@ def test_several_originals_are_named(runs):
         histories(run, "summer")
 
 
-def test_columns_that_may_not_have_moved_are_not_named(runs):
-    sure = runs.record(1, 0.5)
-    unsure = runs.record(1, 0.5, columns=tuple(runs.Moved("x", 0.5, runs.estimate(0.01, 0.02)) for _ in range(2)))
-    assert [part.column for part in carriers(sure)] == ["nswprice", "vicprice", "nswdemand"]
-    assert carriers(unsure) == ()
+def test_a_sentence_names_three_columns_at_most(runs):
+    assert [part.column for part in carriers(runs.record(1, 0.5))] == ["nswprice", "vicprice", "nswdemand"]
+    assert carriers(runs.record(1, 0.01)) == ()
+
+
+def test_drift_in_no_column_is_said_to_be_that(runs):
+    pair = MovedPair(("a", "b"), 0.2, 1e-9, "rank correlation from 0.30 to 0.52")
+    found = judged(runs.run([runs.original(), runs.record(1, 0.5, columns=(), pairs=(pair,), unexplained=0.3)]))[1]
+    assert "a and b relate otherwise (rank correlation from 0.30 to 0.52)" in found.sentence
+    assert "about 0.3 nats are in no single column and no pair" in found.sentence
+    assert found.short.endswith("a and b relate otherwise")
+    found = judged(runs.run([runs.original(), runs.record(1, 0.5, columns=(), unexplained=0.5)]))[1]
+    assert "no column moved by itself and no two relate otherwise" in found.sentence
+
+
+def test_a_column_that_hides_the_rest_may_be_left_out(runs):
+    hiding = runs.record(1, 8.0, columns=runs.moved(8.0, (1.0,), ("year",)), without=Without("year", 0.02, new=True))
+    history, found = judged(runs.run([runs.original(), hiding]))
+    assert "without year, about 0.02 nats are left" in found.sentence
+    assert any("--drop year" in step.command for step in actions(history, found, "r", {}))
+    still = replace(hiding, without=Without("year", 0.02, new=False))
+    history, found = judged(runs.run([runs.original(), still]))
+    assert not any("--drop" in step.command for step in actions(history, found, "r", {}))
 
 
 def test_weights_that_are_worth_little_are_not_recommended(runs):

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,9 +15,9 @@ from driftline import _wording as words
 from driftline._wording import clean
 from driftline.alarms import Signal
 from driftline.inference import DIVERGENCES, Doubt, DoubtCode, Estimate
-from driftline.monitor import Moved, Record, Settings
+from driftline.monitor import Moved, MovedPair, Record, Settings, Without
 from driftline.terminal import Command, Heading, JsonLines, Lines, Screen, heading, reading, say
-from driftline.terminal._lines import Remarks, marks, moved, sparkline, when
+from driftline.terminal._lines import Remarks, marks, moved, moves_of, sparkline, when
 
 HEAD = Heading(
     "orders/*.parquet, 26 files", "windows of 1w by ordered_at", "run.driftline", "KL(current‖original)", 0.1, 130_000
@@ -29,9 +30,8 @@ def estimate(value, error=0.01):
 
 def record(t, value=0.5, signal=Signal.ALARM, **parts):
     columns = (
-        Moved("payment", 0.62, estimate(0.3)),
-        Moved("amount", 0.3, estimate(0.2)),
-        Moved("age", 0.002, estimate(0)),
+        Moved("payment", estimate(0.3), 1e-9, "new value 'wallet', 16 %"),
+        Moved("amount", estimate(0.2), 1e-7, "median from 12 to 15"),
     )
     known = {
         "original": "original",
@@ -70,7 +70,7 @@ def test_screen_fits_and_says_what_matters(width):
     last = next(line for line in lines if line.lstrip().startswith("27 "))
     assert "ALARM" in last
     assert "0.270 [0.250, 0.290]" in last
-    assert "payment 62%" in last
+    assert "payment 0.300" in last
     assert "age" not in last  # below 1 %
     text = "\n".join(lines)
     assert ("2025-01-28" in last) == (width >= 80)
@@ -125,9 +125,11 @@ def test_lines():
     assert lines[0] == "watching orders/*.parquet, 26 files, windows of 1w by ordered_at, tracker run.driftline"
     assert lines[2] == "left out: id"
     assert lines[3] == (
-        "window 7  2025-01-08  5,000 rows  drift 0.500 [0.480, 0.520]  step 0.003  ALARM  payment 62%, amount 30%"
+        "window 7  2025-01-08  5,000 rows  drift 0.500 [0.480, 0.520]  step 0.003  ALARM  payment 0.300, amount 0.200"
     )
     assert lines[4:] == [
+        "  payment moved by itself: 0.300 [0.280, 0.320] nats, new value 'wallet', 16 %",
+        "  amount moved by itself: 0.200 [0.180, 0.220] nats, median from 12 to 15",
         "  window 7: amount: 3 values are infinite",
         "  window 7: 12 rows came after their window was closed, and were left out",
         "  something else",
@@ -146,10 +148,23 @@ def test_json_lines_are_records_and_nothing_else():
     assert json.loads(lines[0])["window"] == 1
 
 
-def test_columns_of_noise_are_not_named():
-    near = Estimate(0.001, 0.01, 0.0, 0.02, 0.95)
-    assert moved(record(1, signal=Signal.NORMAL, divergences={"reverse_kl": near})) == ""
-    assert moved(record(1, signal=Signal.NORMAL)) == "payment 62%, amount 30%"  # within the tolerance, but it moved
+def test_only_what_moved_is_named():
+    assert moved(record(1, signal=Signal.NORMAL, columns=())) == ""
+    assert moved(record(1, signal=Signal.NORMAL)) == "payment 0.300, amount 0.200"  # within the tolerance, but it moved
+    assert moved(record(1), 90).startswith("payment 0.300 (new value 'wallet', 16 %), amount 0.200 (median")
+    pair = MovedPair(("amount", "age"), 0.05, 1e-6, "rank correlation from 0.30 to 0.52")
+    assert moved(record(1, columns=(), pairs=(pair,))) == "amount with age 0.05 (rank correlation from 0.30 to 0.52)"
+    assert moved(record(1, columns=(), unexplained=0.5)) == "no column alone"
+    assert moved(record(1, columns=())) == ""  # nobody knows
+
+
+def test_what_moved_is_told_once():
+    first, again = record(1), record(2)
+    assert [line.split()[0] for line in moves_of(first, None)] == ["payment", "amount"]
+    assert moves_of(again, first) == []
+    hiding = replace(again, without=Without("year", 0.02, new=True), columns=(*again.columns, again.columns[0]))
+    assert moves_of(replace(hiding, columns=()), first) == []
+    assert "without year, about 0.02 nats are left" in moves_of(hiding, None)[-1]
 
 
 @given(
@@ -157,7 +172,7 @@ def test_columns_of_noise_are_not_named():
     st.integers(8, 60),
 )
 def test_moved_fits(parts, width):
-    found = record(1, columns=tuple(Moved(name, share, estimate(0.1)) for name, share in parts))
+    found = record(1, columns=tuple(Moved(name, estimate(nats), 1e-9, "it moved") for name, nats in parts))
     text = moved(found, width)
     assert cell_len(text) <= width
     assert text.isprintable()
@@ -170,7 +185,7 @@ def test_nothing_steers_the_terminal(text):
 
 
 def test_markup_in_names_is_text():
-    evil = record(1, columns=(Moved("[red]x[/red]\x1b[2J", 0.9, estimate(0.3)),))
+    evil = record(1, columns=(Moved("[red]x[/red]\x1b[2J", estimate(0.3), 1e-9, "[b]\x1b[2J"),))
     text = "\n".join(drawn(Screen, [evil], 120))
     assert "[red]x[/red]" in text
     assert "\x1b[2J" not in text

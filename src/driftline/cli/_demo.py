@@ -99,10 +99,10 @@ def said(shop: Shop, records: Sequence[Record]) -> str:
     if not alarms:
         return f"Said: no alarm. {end}"
     first = alarms[0]
-    names = " and ".join(f"{m.column} ({m.share:.0%})" for m in first.columns[:2])
+    names = " and ".join(f"{m.column} ({m.cause})" for m in first.columns[:2])
     since = date.fromisoformat(first.start[:10]) if first.start else shop.first + timedelta(weeks=first.window)
     right = "" if first.window == shop.break_week else f", {first.window - shop.break_week:+d} weeks from the break"
-    return f"Said: alarm in the week from {_day(since)}{right}; what moved most: {names}. {end}"
+    return f"Said: alarm in the week from {_day(since)}{right}; what moved: {names}. {end}"
 
 
 def _day(day: date) -> str:

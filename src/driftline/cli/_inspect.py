@@ -139,6 +139,11 @@ def _print(inside: Inspection, encoder: TableEncoder, arrays: bool, console: Con
     else:
         console.print(_table(("in the state", "arrays", "bytes"), _by_meaning(inside)))
     console.print()
+    for original in run.originals:
+        if original.ledger is not None:
+            cells = sum(len(column.counts) for column in original.ledger.columns)
+            where = f"{cells:,} cells of columns; its rows in those of {counted(len(original.ledger.pairs), 'pair')}"
+            say(console, f"counts for {original.name}: its rows, and those of the last windows, in {where}")
     for held in inside.held:
         known = f"the {held.rows:,} rows of window {held.window}"
         own = f"the {held.rows:,} rows it joined with; they go with the next window that is measured"

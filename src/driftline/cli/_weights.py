@@ -14,12 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from driftline._errors import Option, OptionError
-from driftline._wording import bounds, clean, counted, measure, precise, whole
+from driftline._wording import bounds, clean, counted, measure, number, precise, whole
 from driftline.alarms import Signal
 from driftline.cli._errors import about, check_original
 from driftline.cli._formulas import neutralised
 from driftline.inference import Estimate
-from driftline.monitor import Monitor, Record, Settings
+from driftline.monitor import Monitor, Record, Settings, beside, beyond
 from driftline.report import actions, compared
 from driftline.sources import SourceError, Writer, open_source, open_writer
 from driftline.tables import TableError
@@ -100,10 +100,15 @@ def print_comparison(record: Record, a: str, b: str, settings: Settings, console
             style="bold",
         )
     )
-    console.print(_estimates("divergence", "", ((kind, None, e) for kind, e in record.divergences.items())))
+    console.print(_estimates("divergence", "", ((kind, "", e) for kind, e in record.divergences.items())))
     if record.columns:
-        moved = ((clean(m.column), m.share, m.contribution) for m in record.columns)
-        console.print(_estimates("column", "share", moved))
+        moved = ((clean(m.column), clean(m.cause), m.drift) for m in record.columns)
+        console.print(_estimates("moved by itself", "what of it", moved))
+    for pair in record.pairs:
+        names = " and ".join(clean(column) for column in pair.columns)
+        console.print(Text(f"{names} relate otherwise: {number(pair.dependence)} nats, {clean(pair.cause)}"))
+    for text in filter(None, [beyond(record), beside(record)]):
+        console.print(Text(clean(text)))
     console.print(Text(f"effective rows: {whole(record.effective_sample_size)} of {record.rows:,}"))
     others = (f"{measure(kind)}: {doubt}" for kind, e in record.divergences.items() for doubt in e.doubts)
     for note in dict.fromkeys([*map(str, record.doubts), *record.notes, *list(others)]):
@@ -117,12 +122,14 @@ def print_comparison(record: Record, a: str, b: str, settings: Settings, console
         say(console, f"what to do: {step.title}. {step.text}")
 
 
-def _estimates(title: str, share: str, parts: Iterable[tuple[str, float | None, Estimate]]) -> Table:
+def _estimates(title: str, cause: str, parts: Iterable[tuple[str, str, Estimate]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column(title, no_wrap=True, overflow="ellipsis")
-    for heading in ([share] if share else []) + ["nats", "from", "to"]:
+    for heading in ("nats", "from", "to"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for name, part, e in parts:
+    if cause:
+        table.add_column(cause, overflow="fold")
+    for name, what, e in parts:
         numbers = [precise(e), *(bounds(e) or ("–", "–"))]
-        table.add_row(Text(name), *([f"{part:.0%}"] if part is not None else []), *numbers)
+        table.add_row(Text(name), *numbers, *([Text(what)] if cause else []))
     return table

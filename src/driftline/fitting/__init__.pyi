@@ -1,6 +1,7 @@
 from ._autograd import bregman as bregman
 from ._autograd import f_gan as f_gan
 from ._bins import column_edges as column_edges
+from ._bins import heaped_edges as heaped_edges
 from ._boosting import Crossed as Crossed
 from ._boosting import fit_crossed as fit_crossed
 from ._boosting import helps as helps

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from driftline._inputs import Floats
 
-__all__ = ["Bins", "column_edges", "fit_bins"]
+__all__ = ["Bins", "column_edges", "fit_bins", "heaped_edges"]
 
 _BINS = 64  # bins of a column: finer ones follow single rows
 
@@ -91,6 +91,63 @@ def column_edges(x: Floats, shares: Floats) -> Floats:
     beside = beside[(beside >= 0) & (beside < len(values) - 1)]
     lows, highs = np.concatenate([beside, low[free]]), np.concatenate([beside + 1, high[free]])
     return _between(values[lows], values[highs], values)
+
+
+def heaped_edges(x: Floats, shares: Floats, least: int, heap: float) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return edges of cells of a column (n,), and for each cell whether it is a heap: one value that many rows share.
+
+    Arguments:
+        shares: shares below the edges, of the rows beside heaps; fewer are used where cells would have few rows.
+        least: rows of a cell, at least; smaller ones are merged with a neighbour.
+        heap: share of rows with one value that makes it a heap.
+
+    Edges are rounded, and no value of the column is an edge.
+
+    >>> edges, heaps = heaped_edges(np.array([0.0] * 60 + [1.0] * 40), np.array([0.5]), 20, 0.05)
+    >>> edges.tolist(), heaps.tolist()
+    ([0.5], [True, True])
+    """
+    values, counts = np.unique(x, return_counts=True)
+    if len(values) < 2:
+        return np.zeros(0), np.ones(1, dtype=bool)
+    many = counts >= max(least, heap * len(x))
+    at = np.flatnonzero(many)
+    beside = np.unique(np.concatenate([at - 1, at]))
+    beside = beside[(beside >= 0) & (beside < len(values) - 1)]
+    rest, heaps = np.cumsum(np.where(many, 0, counts)), np.concatenate([[0], np.cumsum(many)])
+    wanted = _affordable(shares, int(rest[-1]), least)
+    gaps = np.diff(np.concatenate([[0.0], wanted, [1.0]]))
+    slack = 0.25 * np.minimum(gaps[:-1], gaps[1:])
+    low, high = (np.searchsorted(rest, rest[-1] * (wanted + side * slack)) for side in (-1.0, 1.0))
+    wide = (low < high) & (heaps[high + 1] == heaps[low])
+    plain = np.minimum(np.searchsorted(rest, rest[-1] * wanted[~wide]), len(values) - 2)
+    lows, highs = np.concatenate([beside, low[wide], plain]), np.concatenate([beside + 1, high[wide], plain + 1])
+    edges = _thinned(_between(values[lows], values[highs], values), values, counts, least)
+    inside = np.bincount(np.searchsorted(edges, values), np.where(many, counts, 0), minlength=len(edges) + 1)
+    cells = np.bincount(np.searchsorted(edges, values), counts, minlength=len(edges) + 1)
+    return edges, inside >= 0.9 * cells
+
+
+def _affordable(shares: Floats, rows: int, least: int) -> Floats:
+    """Return those shares between which cells have rows enough, from the middle outwards; or fewer, evenly."""
+    while len(shares):
+        gaps = np.diff(np.concatenate([[0.0], shares, [1.0]])) * rows
+        if gaps.min() >= least:
+            return shares
+        shares = shares[1:-1] if min(gaps[0], gaps[-1]) < least else shares[1::2]
+    return shares
+
+
+def _thinned(edges: Floats, values: Floats, counts: npt.NDArray[np.int64], least: int) -> Floats:
+    """Leave out edges until every cell has so many rows."""
+    rows = np.bincount(np.searchsorted(edges, values), counts, minlength=len(edges) + 1)
+    while len(edges) and rows.min() < least:
+        k = int(rows.argmin())
+        left = k > 0 and (k == len(edges) or rows[k - 1] <= rows[k + 1])
+        at = k - 1 if left else k
+        rows[at] += rows[at + 1]
+        edges, rows = np.delete(edges, at), np.delete(rows, at + 1)
+    return edges
 
 
 def _between(low: Floats, high: Floats, values: Floats) -> Floats:

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,16 +19,19 @@ from driftline._inputs import MIN_ROWS, as_rows
 from driftline._wording import counted
 from driftline.alarms import AlarmMemory, Cause
 from driftline.fitting import FitDivergedError
+from driftline.inference import DoubtCode, Estimate
 from driftline.monitor._certainty import certainty
 from driftline.monitor._judgement import Judgement, judge
+from driftline.monitor._moves import Pool
+from driftline.monitor._naming import NOTHING, Naming, name_moves
 from driftline.monitor._novelty import constants, new_rows, novelty
 from driftline.monitor._records import FIRST, Original, Record, Status, Summaries
 from driftline.monitor._settings import Settings
 from driftline.monitor._sizes import TooFewRowsError, need
 from driftline.monitor._skips import after_skips, while_skipped
-from driftline.recursion import Info, Policy, State, StepSettings
+from driftline.recursion import Info, Policy, State, StepSettings, Track
 from driftline.sources import Cursor, Window
-from driftline.tables import Encoded, Rows, TableEncoder
+from driftline.tables import Encoded, Ledger, Rows, TableEncoder, open_ledger
 
 __all__ = [
     "RunState",
@@ -36,13 +40,15 @@ __all__ = [
     "begin",
     "digest",
     "fit_encoder",
-    "grouped",
+    "naming_of",
     "remarks_on",
     "rows_of",
     "step_settings",
 ]
 
 Floats = npt.NDArray[np.float64]
+
+_UNKEPT = "no counts of the original are kept without summaries: columns and pairs that move are not named"
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,7 @@ class RunState:
         cursor: cursor of the first unread row.
         now: histograms of the last measured window.
         skipped: number of windows since then, which were skipped.
+        pools: counts of the last windows in the cells of each original, by name.
     """
 
     settings: Settings
@@ -70,6 +77,7 @@ class RunState:
     cursor: Cursor | None = None
     now: Summaries = field(default_factory=dict)
     skipped: int = 0
+    pools: Mapping[str, Pool] = field(default_factory=dict)
 
 
 class _Named(NamedTuple):
@@ -97,10 +105,21 @@ def step_settings(settings: Settings, encoder: TableEncoder) -> StepSettings:
     return StepSettings(model=settings.model, seed=settings.seed, names=tuple(encoder.names))
 
 
-def grouped(encoder: TableEncoder) -> dict[str, list[str]]:
-    """Return the names of the encoded columns that belong together, by raw column."""
-    names = encoder.names
-    return {raw: [names[j] for j in at] for raw, at in encoder.groups.items()}
+def naming_of(
+    ledger: Ledger | None,
+    encoder: TableEncoder,
+    encoded: Encoded,
+    track: Track,
+    pool: Pool,
+    settings: Settings,
+    joint: Estimate,
+) -> Naming:
+    """Name what moved from the original of a ledger; nothing where rows depend on each other too far."""
+    if ledger is None:
+        return NOTHING
+    withheld = any(doubt.code == DoubtCode.DEPENDENT_ROWS for doubt in joint.doubts)
+    worth = 0.0 if withheld else recursion.effective_rows(track.current)
+    return name_moves(ledger, encoder, encoded, worth, pool, joint, 1.0 / settings.run_length, settings.level)
 
 
 def digest(values: Floats) -> str:
@@ -138,20 +157,44 @@ def begin(
     rows = rows_of(encoder, encoded.values, "original")
     start = recursion.start(rows, step_settings(settings, encoder), FIRST)
     then = encoded.summaries
-    original = Original(FIRST, 0, window.table.num_rows, window.end, then, constant)
-    state = RunState(settings, encoder, start, (original,), {FIRST: AlarmMemory()}, cursor=window.cursor, now=then)
+    ledger = _ledger(settings, encoder, start, FIRST)
+    original = Original(FIRST, 0, window.table.num_rows, window.end, then, constant, ledger)
+    state = RunState(
+        settings=settings,
+        encoder=encoder,
+        recursion=start,
+        originals=(original,),
+        alarms={FIRST: AlarmMemory()},
+        cursor=window.cursor,
+        now=then,
+        pools={FIRST: Pool()},
+    )
     record = _record(
         window,
         0,
         FIRST,
         Status.ORIGINAL,
-        notes=(*notes, *remarks_on(window), *encoder.notes, *encoded.notes),
+        notes=(
+            *notes,
+            *remarks_on(window),
+            *encoder.notes,
+            *encoded.notes,
+            *(() if settings.summaries else (_UNKEPT,)),
+        ),
         seconds=time.perf_counter() - began,
         digest=digest(encoded.values),
         causes=(Cause.BEGAN,),
         reason=said((Cause.BEGAN,)),
     )
     return state, record
+
+
+def _ledger(settings: Settings, encoder: TableEncoder, state: State, name: str) -> Ledger | None:
+    """Count an original's rows, while they are at hand."""
+    if not settings.summaries:
+        return None
+    current = state.tracks[name].current
+    return open_ledger(encoder, current.window, recursion.effective_rows(current))
 
 
 def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple[RunState, list[Record]]:
@@ -178,10 +221,21 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
         "digest": digest(encoded.values),
     }
     records = [
-        _record(window, state.windows, name, Status.MEASURED, **common, **found.parts) for name, found in judged.items()
+        _record(window, state.windows, name, Status.MEASURED, **_with_notes(common, found), **found.parts)
+        for name, found in judged.items()
     ]
-    alarms = {name: found.alarm for name, found in judged.items()}
-    return replace(after, recursion=arrived, alarms=alarms, now=encoded.summaries, skipped=0), records
+    return replace(
+        after,
+        recursion=arrived,
+        alarms={name: found.alarm for name, found in judged.items()},
+        now=encoded.summaries,
+        skipped=0,
+        pools={name: found.pool for name, found in judged.items()},
+    ), records
+
+
+def _with_notes(common: Mapping[str, Any], found: Judgement) -> dict[str, Any]:
+    return {**common, "notes": [*common["notes"], *found.notes]}
 
 
 def _skipped(state: RunState, window: Window, cause: Cause, notes: Sequence[str], began: float) -> list[Record]:
@@ -224,9 +278,10 @@ def _judged(state: RunState, original: Original, arrived: State, info: Info, enc
         run_length=settings.run_length,
     )
     track, alarm = arrived.tracks[original.name], state.alarms[original.name]
-    names, groups = state.encoder.names, grouped(state.encoder)
-    fresh = new_rows(original.constant, names, values)
-    return judge(track, about, settings, alarm, names, groups, new_values, certain, encoded.doubts, fresh)
+    pool = state.pools.get(original.name, Pool())
+    name = partial(naming_of, original.ledger, state.encoder, encoded, track, pool, settings)
+    fresh = new_rows(original.constant, state.encoder.names, values)
+    return judge(track, about, settings, alarm, name, new_values, certain, encoded.doubts, fresh)
 
 
 def add_original(state: RunState, name: str, given: Rows | None) -> tuple[RunState, Record]:
@@ -259,9 +314,11 @@ def add_original(state: RunState, name: str, given: Rows | None) -> tuple[RunSta
         reason=said((Cause.JOINED,)),
         digest=digest(values),
     )
-    original = Original(name, index, len(values), None, then, constant)
-    alarms = {**state.alarms, name: AlarmMemory()}
-    return replace(state, recursion=joined, originals=(*state.originals, original), alarms=alarms), record
+    ledger = _ledger(state.settings, state.encoder, joined, name)
+    original = Original(name, index, len(values), None, then, constant, ledger)
+    alarms, pools = {**state.alarms, name: AlarmMemory()}, {**state.pools, name: Pool()}
+    originals = (*state.originals, original)
+    return replace(state, recursion=joined, originals=originals, alarms=alarms, pools=pools), record
 
 
 def _absent(rows: Rows, encoder: TableEncoder) -> list[str]:

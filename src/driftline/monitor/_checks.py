@@ -38,6 +38,9 @@ def check_progress(data: Mapping[str, Any]) -> None:
     names = [original["name"] for original in originals or ()]
     _need(len(set(names)) == len(names), "two originals have the same name")
     _check_summaries(data.get("now"))
+    pools = data.get("pools")
+    known = isinstance(pools, Mapping) and all(isinstance(pool, Mapping) for pool in pools.values())
+    _need(known, "the counts of the last windows are not objects")
 
 
 def _check_original(data: Any) -> None:
@@ -48,6 +51,9 @@ def _check_original(data: Any) -> None:
     _need(isinstance(data.get("joined"), str | None), "an original did not join at a time")
     constant = data.get("constant")
     _need(isinstance(constant, Mapping) and _are_numbers(list(constant.values())), "constants are not numbers")
+    _need(
+        isinstance(data.get("ledger"), Mapping | None) and "ledger" in data, "counts of an original are not an object"
+    )
     _check_summaries(data.get("then"))
 
 

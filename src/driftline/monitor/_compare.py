@@ -17,16 +17,18 @@ from driftline._causes import reason
 from driftline._wording import bounds, is_bound, number, precise
 from driftline.alarms import Cause, Signal, why_withheld
 from driftline.inference import Estimate
-from driftline.monitor._advance import fit_encoder, grouped, rows_of, step_settings
+from driftline.monitor._advance import fit_encoder, naming_of, rows_of, step_settings
 from driftline.monitor._certainty import Certainty, certainty
 from driftline.monitor._given import given_rows
-from driftline.monitor._judgement import certainly, measured, plain
+from driftline.monitor._judgement import certainly, matters, measured, named
+from driftline.monitor._moves import Pool
+from driftline.monitor._naming import Naming, said
 from driftline.monitor._novelty import Novelty, constants, new_rows, novelty
-from driftline.monitor._records import FIRST, Record, Status
+from driftline.monitor._records import FIRST, Record, Status, plain
 from driftline.monitor._settings import Settings
 from driftline.monitor._sizes import TooFewRowsError, need
 from driftline.recursion import Policy
-from driftline.tables import Rows, TableError
+from driftline.tables import Rows, TableError, open_ledger
 
 __all__ = ["compare"]
 
@@ -73,12 +75,14 @@ def _compared(original: Rows, current: Rows, settings: Settings, name: str = "or
     state, info = recursion.step(start, {FIRST: window}, how, Policy())
     track, about, first = state.tracks[FIRST], info.originals[FIRST], settings.divergences[0]
     fresh = new_rows(constant, encoder.names, now.values)
-    drift, _, measures = measured(track, about, settings, encoder.names, grouped(encoder), now.doubts, fresh)
+    drift, _, measures = measured(track, about, settings, now.doubts, fresh)
+    ledger = open_ledger(encoder, then.values, recursion.effective_rows(start.tracks[FIRST].current))
+    naming = naming_of(ledger, encoder, now, track, Pool(), settings, drift)
     new_values = novelty(
         constant, len(then.values), encoder.names, now.values, kind=first, run_length=settings.run_length
     )
     certain = {Cause.NEW_VALUES: new_values, Cause.SHARE_MOVED: certainty(now.evidence, first)}
-    signal, causes, why = _judged(drift, settings.tolerance, certain)
+    signal, causes, why = _judged(drift, settings.tolerance, certain, naming)
     record = Record(
         window=1,
         original=name,
@@ -90,9 +94,10 @@ def _compared(original: Rows, current: Rows, settings: Settings, name: str = "or
         reason=why,
         warning_limit=settings.tolerance,
         alarm_limit=settings.tolerance,
-        notes=(*encoder.notes, *now.notes),
+        notes=(*encoder.notes, *now.notes, *naming.notes),
         seconds=time.perf_counter() - began,
     )
+    measures = {**measures, **named(naming, drift, first, signal)}
     return replace(record, **{**measures, "step": None})  # the step is the drift itself
 
 
@@ -116,9 +121,12 @@ def _rows(data: Any, what: str, settings: Settings) -> Rows:
 
 
 def _judged(
-    estimate: Estimate, tolerance: float, certain: Mapping[Cause, Novelty | Certainty | None]
+    estimate: Estimate, tolerance: float, certain: Mapping[Cause, Novelty | Certainty | None], naming: Naming
 ) -> tuple[Signal, tuple[Cause, ...], str]:
-    """Compare the interval with the tolerance: this is a single look, not a stream. What is certain is an alarm."""
+    """Compare the interval with the tolerance: this is a single look, not a stream. What is certain is an alarm.
+
+    A column that moved is a warning, though all columns together are within the tolerance.
+    """
     drift = plain(estimate)
     signal, cause = _signal(drift, tolerance)
     low, high = bounds(drift) or ("", "")
@@ -130,6 +138,10 @@ def _judged(
             signal = Signal.ALARM
             causes.append(further)
             why.append(certainly(further, found))
+    if signal == Signal.NORMAL and matters(naming, tolerance):
+        signal = Signal.WARNING
+        causes.append(Cause.COLUMN_MOVED)
+        why.append(reason((Cause.COLUMN_MOVED,), named=said(naming)))
     return signal, tuple(causes), "; ".join(why)
 
 

@@ -230,6 +230,7 @@ def as_json(inspection: Inspection) -> dict[str, Any]:
         "log_bytes": inspection.log_bytes,
         "parts": inspection.parts,
         "arrays": [{**vars(array), "shape": list(array.shape)} for array in inspection.arrays],
+        "counts": {o.name: None if o.ledger is None else o.ledger.to_dict() for o in inspection.run.originals},
         "held": [vars(held) for held in inspection.held],
         "originals_held": list(inspection.originals_held),
         "skipped_in_a_row": inspection.skipped_in_a_row,

@@ -1,9 +1,9 @@
-"""Judgement of a window from one original: estimates, the alarm's decision, the columns that moved."""
+"""Judgement of a window from one original: estimates, the alarm's decision, and a warning where a column moved."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,35 +15,26 @@ from driftline._wording import number, percent, precise
 from driftline.alarms import AlarmMemory, Cause, Decision, Look, Signal, decide, is_withheld
 from driftline.inference import Doubt, DoubtCode, Estimate
 from driftline.monitor._certainty import Certainty
+from driftline.monitor._moves import Pool
+from driftline.monitor._naming import Naming, said
 from driftline.monitor._novelty import Novelty
-from driftline.monitor._records import Moved, kept_estimate
+from driftline.monitor._records import plain
 from driftline.monitor._settings import Settings
-from driftline.recursion import OriginalInfo, Track, attribution, divergence, has_attribution
+from driftline.recursion import OriginalInfo, Track, divergence
 
-__all__ = ["Judgement", "Measured", "Moves", "certainly", "judge", "measured", "moved", "plain"]
+__all__ = ["Judgement", "Measured", "certainly", "judge", "matters", "measured", "named"]
 
-_UNMEASURED = (
-    DoubtCode.NOT_CONVERGED,
-    DoubtCode.LITTLE_OVERLAP,
-    DoubtCode.STEP_MEAN_OFF,
-    DoubtCode.WEAK_STEP,
-    DoubtCode.NOTHING_VARIES,
-)
+_PART = 0.1  # of the tolerance, which is for all columns together: one that surely moved by less is no warning
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Parts of a Record, and the alarm's memory after it."""
+    """Parts of a Record, the alarm's memory after it, the last windows' counts, and notes."""
 
     parts: Mapping[str, Any]
     alarm: AlarmMemory
-
-
-class Moves(NamedTuple):
-    """Columns that moved most, and the reasons not to trust that."""
-
-    columns: tuple[Moved, ...]
-    doubts: tuple[Doubt, ...]
+    pool: Pool
+    notes: tuple[str, ...]
 
 
 class Measured(NamedTuple):
@@ -59,8 +50,7 @@ def judge(
     about: OriginalInfo,
     settings: Settings,
     alarm: AlarmMemory,
-    names: Sequence[str],
-    groups: Mapping[str, Sequence[str]],
+    name: Callable[[Estimate], Naming],
     novelty: Novelty | None = None,
     certain: Certainty | None = None,
     unheld: Sequence[str] = (),
@@ -72,19 +62,23 @@ def judge(
         track: the original's track after the step.
         about: diagnostics of that step.
         alarm: memory of the original's alarm.
-        names: names of the encoded columns.
-        groups: names of those that belong together, by raw column.
+        name: says which columns moved, given the first divergence.
         novelty: values that the original did not have, if there are any.
         certain: evidence of drift beside the encoded columns, if there is any.
         unheld: doubts about columns whose drift the estimates do not hold.
         fresh: which rows of the window hold a value that no row of the original had, (n,).
     """
-    drift, step, measures = measured(track, about, settings, names, groups, unheld, fresh)
+    drift, step, measures = measured(track, about, settings, unheld, fresh)
+    naming = name(drift)
     alarm, decision = _decide(alarm, settings, drift, step)
     if novelty is not None and novelty.least > settings.tolerance and alarm.seen > settings.warm_up:
         alarm, decision = _certain(alarm, decision, Cause.NEW_VALUES, novelty)
     if certain is not None and certain.least > settings.tolerance and alarm.seen > settings.warm_up:
         alarm, decision = _certain(alarm, decision, Cause.SHARE_MOVED, certain)
+    if decision.signal == Signal.NORMAL and alarm.seen > settings.warm_up and matters(naming, settings.tolerance):
+        causes = (Cause.COLUMN_MOVED,)
+        decision = decision._replace(signal=Signal.WARNING, causes=causes, reason=reason(causes, named=said(naming)))
+        alarm = alarm._replace(signal=Signal.WARNING)
     decided = {
         "signal": decision.signal,
         "causes": decision.causes,
@@ -93,15 +87,25 @@ def judge(
         "alarm_limit": _number(decision.drift.limit),
         "step_limit": math.nan if decision.change is None else _number(decision.change.limit),
     }
-    return Judgement({**measures, **decided}, alarm)
+    parts = {**measures, **decided, **named(naming, drift, settings.divergences[0], decision.signal)}
+    return Judgement(parts, alarm, naming.pool, naming.notes)
+
+
+def named(naming: Naming, drift: Estimate, kind: str, signal: Signal) -> dict[str, Any]:
+    """Return the parts of a Record that name columns; what they do not explain is said if there is anything to say."""
+    speaks = signal != Signal.NORMAL or bool(naming.columns or naming.pairs)
+    return {
+        "columns": naming.columns,
+        "pairs": naming.pairs,
+        "unexplained": naming.unexplained(drift) if speaks and kind == "reverse_kl" else None,
+        "without": naming.hides,
+    }
 
 
 def measured(
     track: Track,
     about: OriginalInfo,
     settings: Settings,
-    names: Sequence[str],
-    groups: Mapping[str, Sequence[str]],
     unheld: Sequence[str],
     fresh: npt.NDArray[np.bool_] | None,
 ) -> Measured:
@@ -113,11 +117,10 @@ def measured(
     found = {kind: divergence(track, kind, settings.level, of_step=False) for kind in settings.divergences}
     drift = found[settings.divergences[0]]
     step = divergence(track, settings.divergences[0], settings.level, of_step=True)
-    doubts = tuple(dict.fromkeys([*(Doubt(DoubtCode.COUNTER_FELL, said) for said in unheld), *drift.doubts]))
+    doubts = tuple(dict.fromkeys([*(Doubt(DoubtCode.COUNTER_FELL, text) for text in unheld), *drift.doubts]))
     parts = {
         "divergences": {kind: plain(estimate, own(estimate, kind, drift)) for kind, estimate in found.items()},
         "step": plain(step, own(step, "", drift)),
-        "columns": moved(track, names, settings, groups).columns,
         "effective_sample_size": about.effective_sample_size,
         "diagnostics": {
             "overlap": _number(about.overlap),
@@ -184,26 +187,12 @@ def certainly(cause: Cause, found: Novelty | Certainty) -> str:
     return reason((cause,), **{**found._asdict(), **share, "least": number(found.least)})
 
 
-def moved(track: Track, names: Sequence[str], settings: Settings, groups: Mapping[str, Sequence[str]]) -> Moves:
-    """Return the columns that have the largest parts in the divergence: none for a network, or before a step."""
-    if not has_attribution(track.current):
-        return Moves((), ())
-    parts, doubts = attribution(track, names, settings.level, groups, settings.top)
-    if any(doubt.code in _UNMEASURED for doubt in doubts):  # shares of a step that is not known would name anything
-        return Moves((), doubts)
-    columns = tuple(Moved(str(p.column), float(p.share), plain(p.contribution)) for p in parts)
-    return Moves(columns, doubts)
+def matters(naming: Naming, tolerance: float) -> bool:
+    """Say whether what moved is a warning: not if all of it surely stays within a tenth of the tolerance."""
+    least = _PART * tolerance
+    columns = any(not m.drift.high <= least for m in naming.columns)
+    return columns or any(m.dependence > least for m in naming.pairs)
 
 
 def _number(value: float) -> float:
     return float(value) if math.isfinite(value) else math.nan
-
-
-def plain(estimate: Estimate, doubts: tuple[Doubt, ...] = ()) -> Estimate:
-    """Return an estimate as Records keep it, so that it equals the one read back: a lower bound has no upper end.
-
-    Of its doubts, only the given ones stay: those of all estimates are the Record's.
-    """
-    high = math.inf if estimate.lower_bound else estimate.high
-    parts = (estimate.value, estimate.std_error, estimate.low, high, estimate.level, estimate.floor)
-    return kept_estimate(*map(_number, parts), doubts=doubts)

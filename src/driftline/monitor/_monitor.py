@@ -349,7 +349,8 @@ class Monitor:
         """Return all Records as a frame, one row for each window and original.
 
         Columns are fields of the :class:`Record`; ``drift``, ``std_error``, ``low``, ``high`` and ``floor`` are those
-        of the first divergence, the others have their value, and ``moved_most`` is the column with the largest share.
+        of the first divergence, the others have their value; ``moved_most`` is the column that moved
+        furthest by itself, ``moved_by`` in nats.
 
         Arguments:
             backend: pandas, polars or pyarrow; None for the first of these that is installed.

@@ -13,18 +13,22 @@ from driftline._wording import is_bound, json_line, qualifier
 from driftline.alarms import Cause, Signal
 from driftline.inference import Doubt, DoubtCode, Estimate
 from driftline.monitor._settings import Settings
+from driftline.tables import Ledger
 
 __all__ = [
     "FIRST",
     "RECORD_SCHEMA",
     "Moved",
+    "MovedPair",
     "Original",
     "Record",
     "RecordError",
     "Run",
     "Status",
     "Summaries",
+    "Without",
     "kept_estimate",
+    "plain",
 ]
 
 FIRST = "original"  # name of the original that a run begins with
@@ -48,11 +52,54 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A column's part in KL(original‖current) + KL(current‖original): in nats, and as a share of the sum."""
+    """A column whose own distribution moved.
+
+    Attributes:
+        column: name of the column.
+        drift: KL(current‖original) of the column alone, in cells that were fixed on the original; of the last windows
+            together, where only these show it.
+        chance: chance of counts that differ this much in a column that has not moved.
+        cause: what of it moved most, in words.
+    """
 
     column: str
-    share: float
-    contribution: Estimate
+    drift: Estimate
+    chance: float
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class MovedPair:
+    """Two columns whose relation to each other changed, whatever each of them did alone.
+
+    Attributes:
+        columns: names of both.
+        dependence: nats of KL(current‖original) of both that are in their dependence, in coarse cells; noise is
+            subtracted. Those of several pairs do not add up.
+        chance: chance of counts that differ this much if they relate as before.
+        cause: how, in words.
+    """
+
+    columns: tuple[str, str]
+    dependence: float
+    chance: float
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """Drift beside a column that hides all others.
+
+    Attributes:
+        column: name of the column.
+        drift: nats that the other columns and a tree of their pairs explain, by counts; no interval.
+        new: whether most of its rows have values that no row had at first: such a column (a year, a version) says
+            nothing that the calendar does not, and can be dropped.
+    """
+
+    column: str
+    drift: float
+    new: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +122,13 @@ class Record:
         reason: the same causes in words, with their numbers.
         warning_limit, alarm_limit: limits of the first of ``divergences``; nan if nothing was decided.
         step_limit: limit of ``step``; beyond it is an abrupt change.
-        columns: columns that moved furthest from the original, largest first.
+        columns: columns whose own distribution moved from the original, the largest drift first; none in a window
+            where none of their tests speaks.
+        pairs: pairs of columns whose relation to each other changed, the largest change first.
+        unexplained: the first divergence, if it is ``reverse_kl``, less what columns and pairs explain: the sum over
+            columns, plus what a tree of pairs has beyond its columns. None if that cannot be said: no counts, no
+            error bar, new values (whose drift has no upper end), or a window in which nothing moved.
+        without: drift beside a column that hides all others; None if there is none such.
         effective_sample_size: Kish's size of the weights on the window, at most ``rows``.
         diagnostics: numbers about the step: ``overlap``, ``lag``, ``mean_ratio``, ``step_mean_ratio``,
             ``new_values``, the share of rows with a value that no row of the original had, and ``without_new_values``,
@@ -104,6 +157,9 @@ class Record:
     alarm_limit: float = math.nan
     step_limit: float = math.nan
     columns: tuple[Moved, ...] = ()
+    pairs: tuple[MovedPair, ...] = ()
+    unexplained: float | None = None
+    without: Without | None = None
     effective_sample_size: float = math.nan
     diagnostics: Mapping[str, float] = field(default_factory=dict)
     doubts: tuple[Doubt, ...] = ()
@@ -133,9 +189,16 @@ class Record:
                 value = None if value is None else _estimate_to_dict(value)
             elif f.name == "columns":
                 value = [
-                    {"column": m.column, "share": _finite(m.share), "contribution": _estimate_to_dict(m.contribution)}
+                    {"column": m.column, "drift": _estimate_to_dict(m.drift), "chance": m.chance, "cause": m.cause}
                     for m in value
                 ]
+            elif f.name == "pairs":
+                value = [
+                    {"columns": list(m.columns), "dependence": m.dependence, "chance": m.chance, "cause": m.cause}
+                    for m in value
+                ]
+            elif f.name == "without" and value is not None:
+                value = {"column": value.column, "drift": value.drift, "new": value.new}
             elif f.name == "diagnostics":
                 value = {name: _finite(v) for name, v in value.items()}
             elif f.name == "doubts":
@@ -181,6 +244,7 @@ class Original:
         joined: end of the window it joined with; None if that has no time.
         then: histograms of its columns; empty without summaries.
         constant: encoded columns that had one value only, and that value.
+        ledger: counts of its rows in cells of columns and pairs; None without summaries.
     """
 
     name: str
@@ -189,6 +253,17 @@ class Original:
     joined: str | None
     then: Summaries
     constant: Mapping[str, float] = field(default_factory=dict)
+    ledger: Ledger | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON has them."""
+        return {**vars(self), "ledger": None if self.ledger is None else self.ledger.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Original:
+        """Restore an original."""
+        ledger = data["ledger"]
+        return cls(**{**data, "ledger": None if ledger is None else Ledger.from_dict(ledger)})
 
 
 @dataclass(frozen=True)
@@ -288,6 +363,16 @@ def kept_estimate(
     return replace(estimate, high=math.inf, lower_bound=qualifier(estimate) == "at least ")
 
 
+def plain(estimate: Estimate, doubts: tuple[Doubt, ...] = ()) -> Estimate:
+    """Return an estimate as Records keep it, so that it equals the one read back: a lower bound has no upper end.
+
+    Of its doubts, only the given ones stay: those of all estimates are the Record's.
+    """
+    high = math.inf if estimate.lower_bound else estimate.high
+    parts = (estimate.value, estimate.std_error, estimate.low, high, estimate.level, estimate.floor)
+    return kept_estimate(*(v if math.isfinite(v) else math.nan for v in parts), doubts=doubts)
+
+
 def _checked(data: Any) -> dict[str, Any]:
     if not isinstance(data, dict) or set(data) != {f.name for f in fields(Record)}:
         raise ValueError("its fields are not those of a Record")
@@ -300,8 +385,6 @@ def _checked(data: Any) -> dict[str, Any]:
             raise ValueError(f"{name}={data[name]!r} is not text")
     if not data["original"]:
         raise ValueError("original has no name")
-    if not all(isinstance(moved["column"], str) for moved in data["columns"]):
-        raise ValueError("a column that moved has no name")
     for name in ("start", "end"):
         if not isinstance(data[name], str | None):
             raise ValueError(f"{name}={data[name]!r} is not a time")
@@ -320,12 +403,42 @@ def _checked(data: Any) -> dict[str, Any]:
     out["causes"] = tuple(_member(Cause, cause, "cause") for cause in data["causes"])
     out["divergences"] = {name: _estimate(e, name) for name, e in data["divergences"].items()}
     out["step"] = None if data["step"] is None else _estimate(data["step"], "step")
-    out["columns"] = tuple(
-        Moved(m["column"], _number(m["share"], "share"), _estimate(m["contribution"], "contribution"))
-        for m in data["columns"]
-    )
+    out["columns"] = tuple(_moved(m) for m in data["columns"])
+    out["pairs"] = tuple(_moved_pair(m) for m in data["pairs"])
+    if data["unexplained"] is not None:
+        out["unexplained"] = _number(data["unexplained"], "unexplained")
+    if data["without"] is not None:
+        column, drift, new = (data["without"][part] for part in ("column", "drift", "new"))
+        if not isinstance(new, bool):
+            raise ValueError(f"new={new!r} is not true or false")
+        out["without"] = Without(_text(column, "a column left out"), _number(drift, "drift"), new)
     out["diagnostics"] = {name: _number(value, name) for name, value in data["diagnostics"].items()}
     return out
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{what} is not named by text")
+    return value
+
+
+def _moved(data: Any) -> Moved:
+    if set(data) != {"column", "drift", "chance", "cause"}:
+        raise ValueError("a column that moved has other parts")
+    return Moved(
+        _text(data["column"], "a column that moved"),
+        _estimate(data["drift"], "drift"),
+        _number(data["chance"], "chance"),
+        _text(data["cause"], "a cause"),
+    )
+
+
+def _moved_pair(data: Any) -> MovedPair:
+    if set(data) != {"columns", "dependence", "chance", "cause"} or len(data["columns"]) != 2:
+        raise ValueError("a pair of columns has other parts")
+    one, other = (_text(name, "a column of a pair") for name in data["columns"])
+    numbers = (_number(data[part], part) for part in ("dependence", "chance"))
+    return MovedPair((one, other), *numbers, _text(data["cause"], "a cause"))
 
 
 _NUMBER = {"type": ["number", "null"]}
@@ -350,8 +463,30 @@ _ESTIMATE = {
 }
 _MOVED = {
     "type": "object",
-    "properties": {"column": {"type": "string"}, "share": _NUMBER, "contribution": {"$ref": "#/$defs/estimate"}},
-    "required": ["column", "share", "contribution"],
+    "properties": {
+        "column": {"type": "string"},
+        "drift": {"$ref": "#/$defs/estimate"},
+        "chance": {"type": "number", "minimum": 0, "maximum": 1},
+        "cause": {"type": "string"},
+    },
+    "required": ["column", "drift", "chance", "cause"],
+    "additionalProperties": False,
+}
+_MOVED_PAIR = {
+    "type": "object",
+    "properties": {
+        "columns": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2},
+        "dependence": {"type": "number", "minimum": 0},
+        "chance": {"type": "number", "minimum": 0, "maximum": 1},
+        "cause": {"type": "string"},
+    },
+    "required": ["columns", "dependence", "chance", "cause"],
+    "additionalProperties": False,
+}
+_WITHOUT = {
+    "type": "object",
+    "properties": {"column": {"type": "string"}, "drift": {"type": "number"}, "new": {"type": "boolean"}},
+    "required": ["column", "drift", "new"],
     "additionalProperties": False,
 }
 _PROPERTIES: dict[str, Any] = {
@@ -371,6 +506,9 @@ _PROPERTIES: dict[str, Any] = {
     "alarm_limit": _NUMBER,
     "step_limit": _NUMBER,
     "columns": {"type": "array", "items": _MOVED},
+    "pairs": {"type": "array", "items": _MOVED_PAIR},
+    "unexplained": _NUMBER,
+    "without": {"anyOf": [_WITHOUT, {"type": "null"}]},
     "effective_sample_size": _NUMBER,
     "diagnostics": {"type": "object", "additionalProperties": _NUMBER},
     "doubts": _DOUBTS,

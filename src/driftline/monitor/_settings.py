@@ -163,14 +163,17 @@ class Settings:
     )
     top: int = setting(
         5,
-        help="Number of columns that a Record names.",
+        help="Number of columns that a report draws; Records name all that moved.",
         panel=Panel.ESTIMATES,
         metavar="COUNT",
         check=at_least(0),
         changeable=True,
     )
     summaries: bool = setting(
-        True, help="Keep histograms of the columns for reports.", panel=Panel.RESULTS, for_streams=True
+        True,
+        help="Keep histograms of the columns, and counts that tell which moved.",
+        panel=Panel.RESULTS,
+        for_streams=True,
     )
     seed: int = setting(0, help="Random seed.", panel=Panel.ESTIMATES, metavar="SEED", check=at_least(0))
 

@@ -11,6 +11,7 @@ from driftline.alarms import AlarmMemory, Signal
 from driftline.estimators import dump_estimator, parse_estimator
 from driftline.monitor._advance import RunState
 from driftline.monitor._fields import settings_of
+from driftline.monitor._moves import Pool
 from driftline.monitor._records import Run
 from driftline.monitor._settings import Settings
 from driftline.monitor._skips import skipped_in_a_row
@@ -31,8 +32,9 @@ def progressed(state: RunState, before: Progress) -> Progress:
         windows=state.windows,
         cursor=None if state.cursor is None else state.cursor.to_dict(),
         alarms={name: _alarm_to_dict(alarm) for name, alarm in state.alarms.items()},
-        originals=[dict(vars(original)) for original in state.originals],
+        originals=[original.to_dict() for original in state.originals],
         now=state.now,
+        pools={name: pool.to_dict() for name, pool in state.pools.items()},
     )
 
 
@@ -56,6 +58,12 @@ def restored(content: Content, run: Run) -> RunState:
             raise ValueError(
                 f"alarms of {sorted(progress.alarms)}, a state of {list(stored.tracks)}, originals {sorted(originals)}"
             )
+        if set(progress.pools) != originals:
+            raise ValueError(f"pools of {sorted(progress.pools)}, originals {sorted(originals)}")
+        groups = list(encoder.groups)
+        if any(o.ledger is not None and [c.column for c in o.ledger.columns] != groups for o in run.originals):
+            raise ValueError("counts of other columns than those that are watched")
+        ledgers = {original.name: original.ledger for original in run.originals}
         return RunState(
             settings=run.settings,
             encoder=encoder,
@@ -66,6 +74,7 @@ def restored(content: Content, run: Run) -> RunState:
             cursor=None if progress.cursor is None else Cursor.from_dict(progress.cursor),
             now=run.now,
             skipped=skipped_in_a_row(run.records),
+            pools={name: Pool.from_dict(pool, ledgers[name]) for name, pool in progress.pools.items()},
         )
     except TrackerError:
         raise

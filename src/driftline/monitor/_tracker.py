@@ -40,6 +40,7 @@ class Progress:
         alarms: memory of each original's alarm, as JSON.
         originals: originals, as JSON.
         now: histograms of the last measured window.
+        pools: counts of the last windows in the cells of each original, as JSON.
         records: number of Records so far.
         chain: digest of the last Record, which depends on all before.
         state: digest of the estimator's state.
@@ -51,6 +52,7 @@ class Progress:
     alarms: Mapping[str, Any] = field(default_factory=dict)
     originals: Sequence[Mapping[str, Any]] = field(default_factory=list)
     now: Mapping[str, Any] = field(default_factory=dict)
+    pools: Mapping[str, Any] = field(default_factory=dict)
     records: int = 0
     chain: str = ""
     state: str = ""
@@ -90,7 +92,7 @@ class Content:
                 source=run["source"],
                 encoder=run["encoder"],
                 records=self.records,
-                originals=tuple(Original(**original) for original in self.progress.originals),
+                originals=tuple(Original.from_dict(original) for original in self.progress.originals),
                 now=self.progress.now,
             )
         except (LookupError, TypeError, ValueError, RecursionError) as error:

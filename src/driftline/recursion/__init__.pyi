@@ -9,6 +9,7 @@ from ._quantities import LogRatios as LogRatios
 from ._quantities import Weights as Weights
 from ._quantities import attribution as attribution
 from ._quantities import divergence as divergence
+from ._quantities import effective_rows as effective_rows
 from ._quantities import has_attribution as has_attribution
 from ._quantities import log_ratio as log_ratio
 from ._quantities import weights as weights

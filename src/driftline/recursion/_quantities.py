@@ -38,12 +38,19 @@ __all__ = [
     "Weights",
     "attribution",
     "divergence",
+    "effective_rows",
     "has_attribution",
     "log_ratio",
     "weights",
 ]
 
 _AS_FOUND = StepSettings()  # the lag is known, and was found or set by then
+
+
+def effective_rows(anchor: Anchor) -> float:
+    """Return how many independent rows the window of an anchor is worth; 0 if nobody knows."""
+    rows = own_rows(anchor, _AS_FOUND)
+    return 0.0 if rows.endless else rows.effective(len(anchor.window))
 
 
 class LogRatios(NamedTuple):

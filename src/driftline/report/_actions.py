@@ -10,7 +10,7 @@ from typing import Any
 
 from driftline._wording import counted, joined, named, number, percent
 from driftline.alarms import Cause
-from driftline.monitor import Record
+from driftline.monitor import Record, Without
 from driftline.report._histories import History
 from driftline.report._remedies import Action, adds, file_of, larger, new_values, remedy
 from driftline.report._trust import Trust
@@ -64,6 +64,8 @@ def actions(history: History, found: Verdict, path: str, now: Mapping[str, Any])
         steps.insert(0, _look(found, now))
     elif (found.carriers or found.trust not in (Trust.POOR, Trust.BOUND)) and certain is None:
         steps.append(_look(found, now))
+    if last.without is not None and last.without.new:
+        steps.append(_drop(last.without))
     if found.outcome == Outcome.WARNING:
         if not _BY_CHANCE & set(last.causes):
             return steps
@@ -79,7 +81,7 @@ def _look(found: Verdict, now: Mapping[str, Any]) -> Action:
     parts = found.carriers
     if not parts:
         return Action(
-            "Look at the columns", "No single column stands out: many moved a little, or their relations did."
+            "Look at the columns", "No column moved by itself: many moved a little, or how they go together did."
         )
     names = joined([named(p.column) for p in parts])
     missing = [p.column for p in parts if float((now.get(p.column) or {}).get("missing") or 0.0) > 0.05]
@@ -89,6 +91,17 @@ def _look(found: Verdict, now: Mapping[str, Any]) -> Action:
         f"Look at {names}",
         "Compare then and now. A changed unit, a broken sensor or join, or a new category is mended at the "
         f"source; the divergence falls again by itself once the data is as it was.{hint}",
+    )
+
+
+def _drop(hiding: Without) -> Action:
+    name = named(hiding.column)
+    return Action(
+        f"Perhaps leave {name} out",
+        f"Most rows have values of {name} that no row had at first, and that hides the rest: about "
+        f"{number(hiding.drift)} nats without it, by columns and pairs. If it only says when or by what the rows were "
+        "written (a year, a version), begin another run without it.",
+        f"driftline watch SOURCE --drop {shlex.quote(hiding.column)} --tracker another.driftline",
     )
 
 

@@ -16,7 +16,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from driftline._plotting import COLORS, canvas, plain
-from driftline._wording import is_bound, measure, named, number, percent, shortened, shown, unit
+from driftline._wording import is_bound, measure, named, number, shortened, shown, unit
 from driftline.alarms import Signal
 from driftline.inference import Estimate
 from driftline.monitor import Run, Status
@@ -65,7 +65,7 @@ def write_png(path: str | os.PathLike[str], run: Run | Findings, original: str |
 def draw(history: History, judged: Verdict, source: str = "") -> Figure:
     """Draw the history of one original, under its verdict."""
     last = history.last
-    parts = [] if last is None else list(last.columns)
+    parts = [] if last is None else list(last.columns[: history.settings.top])
     figure, axes = canvas(3 if parts else 2, 1, width=9.6, height=(6.6 + 0.27 * len(parts)) if parts else 6.0)
     bars = 0.6 + 0.3 * len(parts)
     figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.06, hspace=0.04)
@@ -219,21 +219,26 @@ def _columns(axes: Axes, history: History) -> None:
     plain(axes)
     last = history.last
     assert last is not None
-    parts = list(last.columns)[::-1]
+    parts = list(last.columns[: history.settings.top])[::-1]
     at = range(len(parts))
-    values = [p.contribution.value if math.isfinite(p.contribution.value) else 0.0 for p in parts]
+    values = [p.drift.value if math.isfinite(p.drift.value) else 0.0 for p in parts]
     axes.barh(at, values, color=_BLUE, height=0.6)
     for k, part in enumerate(parts):
-        e = part.contribution
+        e = part.drift
         if math.isfinite(e.low) and math.isfinite(e.high):
             axes.plot([e.low, e.high], [k, k], color="#1a1d21", linewidth=1.3)
         elif is_bound(e):
             axes.plot([e.low, max(e.low, e.value)], [k, k], color="#1a1d21", linewidth=1.3)
             axes.plot([max(e.low, e.value)], [k], ">", color="#1a1d21", markersize=5)
         end = max(v for v in (e.high, e.value, 0.0) if math.isfinite(v))
-        axes.annotate(percent(part.share), (end, k), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8)
+        cause = shortened(part.cause, 48)
+        axes.annotate(
+            cause, (end, k), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8, parse_math=False
+        )
     axes.set_yticks(list(at), [named(p.column, 28) for p in parts], parse_math=False)
     axes.margins(x=0.08)
     axes.xaxis.set_major_formatter(lambda value, _: short(value))
     axes.grid(visible=False, axis="y")
-    axes.set_title("which columns moved: part in KL both ways [nats] and share", loc="left", fontsize=9.5)
+    axes.set_title(
+        "which columns moved by themselves: KL(current‖original) of each alone [nats]", loc="left", fontsize=9.5
+    )

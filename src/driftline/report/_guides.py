@@ -53,9 +53,10 @@ def guide(run: Run) -> Markup:
             "too.",
         ),
         (
-            "share",
-            "A column's part in the drift. For columns that depend on each other, it says which explain the drift, not "
-            "which caused it.",
+            "column",
+            "A column is named if its own distribution moved, and a pair if both relate otherwise: by tests of counts "
+            "that name anything in a quiet window as rarely as an alarm is false. A column's nats are its own; those "
+            "of columns that move together do not add up.",
         ),
         (
             "window",

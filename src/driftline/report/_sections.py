@@ -97,9 +97,9 @@ def _tiles(history: History, found: Verdict) -> Markup:
     if math.isfinite(moved):
         digits = 0 if moved >= 100 else 2
         tiles.append((f"{number(moved, digits)} SD", "shift of one normal column that would be as far"))
-    if last.columns and math.isfinite(last.columns[0].share) and drift.value > 0.0:
+    if last.columns:
         top = last.columns[0]
-        tiles.append((named(top.column, 22), f"moved most: {percent(top.share)} of the drift"))
+        tiles.append((named(top.column, 22), f"moved most by itself: {qualifier(top.drift)}{precise(top.drift)} nats"))
     if math.isfinite(size) and last.rows:
         tiles.append((percent(size / last.rows), f"of the rows are effective with the weights ({number(size, 0)})"))
     trust = _TRUST[found.trust]

@@ -139,7 +139,7 @@ tbody th { color: var(--ink); font-size: 14px; font-weight: 400; }
 .scroll { overflow-x: auto; margin: 10px 0 0; }
 .scroll td, .scroll th { white-space: nowrap; }
 .scroll td.name { max-width: 220px; overflow: hidden; text-overflow: ellipsis; }
-.bars small { white-space: nowrap; }
+.bars td small { white-space: nowrap; }
 .bars th[scope=row] { width: 62%; overflow-wrap: anywhere; }
 .bars svg { display: block; width: 100%; height: 14px; margin: 5px 0 2px; overflow: visible; }
 .bars .bar { fill: var(--line); }

@@ -23,7 +23,7 @@ def windows(history: History) -> Markup:
         return ""
     by_time = any(record.start for record in shown)
     names = ["window", "begins", "rows", f"divergence{_in(unit(history.kind))}", "interval"]
-    names += ["step [nats]", "signal", "weights worth", "moved most"]
+    names += ["step [nats]", "signal", "weights worth", "moved most, nats"]
     numbers = ("rows", "divergence", "step", "weights worth")
     head = [tag("th", esc(n), scope="col", class_="n" if n.startswith(numbers) else None) for n in names]
     body = [_cells(record) for record in shown]
@@ -59,7 +59,7 @@ def _cells(record: Record) -> list[Markup]:
         tag("td", esc(precise(step)) if step else "–", class_="n"),
         tag("td", esc(state), class_=f"signal {state}", title=record.reason or None),
         tag("td", esc(percent(worth)) if worth is not None else "–", class_="n"),
-        tag("td", tag("bdi", esc(top.column)) + f" {esc(percent(top.share))}" if top else "–", class_="name"),
+        tag("td", tag("bdi", esc(top.column)) + f" {esc(precise(top.drift))}" if top else "–", class_="name"),
     ]
 
 

@@ -14,7 +14,6 @@ from driftline._wording import (
     measure,
     named,
     number,
-    percent,
     precise,
     qualifier,
     shift,
@@ -22,7 +21,7 @@ from driftline._wording import (
 )
 from driftline.alarms import Cause, Signal
 from driftline.inference import Doubt, DoubtCode, Estimate
-from driftline.monitor import FIRST, Moved, Original, Record, Run, Settings, Status
+from driftline.monitor import FIRST, Moved, Original, Record, Run, Settings, Status, beside, beyond
 from driftline.report._histories import History, histories, window_name
 from driftline.report._trust import Trust, new_values, rated
 
@@ -40,7 +39,6 @@ __all__ = [
 ]
 
 _APART = 6.0  # shift of one normal column, in standard deviations, at which hardly any row could come from both times
-_WORTH_NAMING = 0.1  # least share of a column to be named in a sentence
 _MOST_NAMED = 3
 _ROUGH = 5.0  # tolerances (warning limits if the tolerance is 0) beyond which an interval around 0 is too rough
 _LEAST_ROUGH = 0.5  # the same in nats, at least: one standard deviation of one column
@@ -78,7 +76,7 @@ class Verdict:
         sentence: outcome, distance, columns and trust in one sentence.
         trust: trust in the last estimate.
         trust_sentence: reason for that trust.
-        carriers: columns that carry most of the drift.
+        carriers: columns that moved furthest by themselves.
         doubts: doubts behind that trust, the gravest first.
     """
 
@@ -162,16 +160,13 @@ def distance(estimate: Estimate, kind: str) -> str:
 
 
 def carriers(record: Record) -> tuple[Moved, ...]:
-    """Return the columns that carry most of a drift: at most three that surely moved, the first whatever its share."""
-    found: list[Moved] = []
-    for part in record.columns:
-        sure = not math.isfinite(part.contribution.low) or part.contribution.low > 0.0
-        if not sure or not math.isfinite(part.share) or len(found) == _MOST_NAMED:
-            break
-        if found and (part.share < _WORTH_NAMING or sum(p.share for p in found) > 0.9):
-            break
-        found.append(part)
-    return tuple(found)
+    """Return the columns that moved furthest by themselves, at most three."""
+    return record.columns[:_MOST_NAMED]
+
+
+def _speaks(record: Record) -> bool:
+    """Say whether a column or a pair has moved by its own test."""
+    return bool(record.columns or record.pairs)
 
 
 def _waiting(history: History) -> Verdict:
@@ -226,16 +221,21 @@ def _rough(history: History, last: Record) -> bool:
 
 
 def _columns(record: Record, parts: tuple[Moved, ...]) -> str:
-    """Say which columns carry the drift, for the sentence."""
-    if not record.columns:
-        return "which columns carry it is not known"
-    if not parts:
-        return "no column stands out"
-    names = joined([f"{named(p.column)} ({percent(p.share)})" for p in parts])
-    whole = sum(p.share for p in parts)
-    if len(parts) == 1:
-        return f"{names} carries {'nearly all' if whole > 0.9 else 'most' if whole > 0.5 else 'the largest part'} of it"
-    return f"{names} carry {'nearly all' if whole > 0.9 else 'most' if whole > 0.5 else 'the largest parts'} of it"
+    """Say which columns moved, which pairs relate otherwise, and what is in neither, for the sentence."""
+    if not record.columns and not record.pairs:
+        if record.unexplained is None:
+            return "which columns moved is not known"
+        return "no column moved by itself and no two relate otherwise: it is in more columns together, or thin in many"
+    said = []
+    if parts:
+        more = len(record.columns) - len(parts)
+        names = [f"{named(p.column)} ({qualifier(p.drift)}{precise(p.drift)}: {p.cause})" for p in parts]
+        said.append(joined(names + ([counted(more, "more column")] if more else [])) + " moved")
+    if record.pairs:
+        first, more = record.pairs[0], len(record.pairs) - 1
+        others = f", as {'does' if more == 1 else 'do'} {counted(more, 'other pair')}" if more else ""
+        said.append(f"{joined([named(c) for c in first.columns])} relate otherwise ({first.cause}){others}")
+    return "; ".join([*said, *filter(None, [beyond(record), beside(record)])])
 
 
 def _how_far(history: History, last: Record, rough: bool) -> str:
@@ -282,7 +282,7 @@ def _sentence(history: History, last: Record, far: str, trust: str, carried: tup
         parts[0] += ", and back below the limits in the last window"
     elif history.signal == Signal.ALARM and not drift.value > last.alarm_limit:  # the divergence did not raise it
         parts.append(f"the alarm is about this: {last.reason}")
-    if drift.low > 0.0 and math.isfinite(drift.std_error):  # of what is not known, no column is named
+    if _speaks(last):  # of what is not known, no column is named
         parts.append(_columns(last, carried))
     if Cause.NEW_VALUES not in last.causes or not math.isnan(last.diagnostics.get("without_new_values", math.nan)):
         parts += filter(None, [new_values(last)])
@@ -300,6 +300,8 @@ def _short(history: History, last: Record, opening: str, carried: tuple[Moved, .
     text = (
         f"{opening}: {least}{precise(drift)}{unit(history.kind) or ' ' + measure(history.kind)} from {whence(history)}"
     )
-    parts = carried if not drift.low <= 0.0 else ()
-    mostly = "mostly" if sum(p.share for p in parts) > 0.5 else "led by"
-    return f"{text}, {mostly} {joined([named(p.column, 24) for p in parts])}" if parts else text
+    if carried:
+        return f"{text}; moved: {joined([named(p.column, 24) for p in carried])}"
+    if last.pairs:
+        return f"{text}; {joined([named(c, 24) for c in last.pairs[0].columns])} relate otherwise"
+    return text

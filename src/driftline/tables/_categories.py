@@ -24,7 +24,7 @@ from driftline.tables._cells import (
     quoted,
     read_labels,
 )
-from driftline.tables._columns import Column, is_finite, is_text
+from driftline.tables._columns import Coded, Column, is_finite, is_text
 from driftline.tables._evidence import Evidence, closer
 from driftline.tables._summaries import category_summary
 
@@ -168,6 +168,23 @@ class CategoricalColumn(Column):
         at = np.flatnonzero(codes > 0)
         out[at, codes[at] - 1] = 1.0
         return self._risen(parsed.texts, codes)
+
+    def coded(self, block: Floats) -> list[Coded]:
+        """Read codes off the columns of 0 and 1."""
+        others = max(1, self.buckets)
+        codes = block[:, :-1] @ np.arange(1.0, block.shape[1])
+        labels = (*self.values, *("other",) * others)
+        return [Coded(self.name, codes, block[:, -1] > 0.0, labels, others)]
+
+    def unlisted(self, parsed: _Labels) -> tuple[str, int] | None:
+        """Return the most frequent value beside the frequent ones of the first window, where these have become more."""
+        codes, rows = parsed.codes, len(parsed.codes)
+        others = (codes >= len(self.values)) & (codes < self._missing)
+        count = int(others.sum())
+        if count < NOTED_ROWS or count <= (self.other * rows) + math.sqrt(count):
+            return None
+        value, most = next(iter(counted(parsed.texts.filter(pa.array(others))).items()))
+        return (quoted(value), most) if most >= NOTED_ROWS else None
 
     def _risen(self, labels: Any, codes: npt.NDArray[np.int64]) -> tuple[str, ...]:
         """Note a share of other values that has risen more than chance explains."""

@@ -18,7 +18,7 @@ from driftline.tables._cells import FAMILIES, Floats, Read, TableError, Times, U
 from driftline.tables._evidence import Evidence
 from driftline.tables._summaries import category_summary, numeric_summary
 
-__all__ = ["PARTS", "BooleanColumn", "Column", "DatetimeColumn", "Parsed", "is_finite", "is_text"]
+__all__ = ["PARTS", "BooleanColumn", "Coded", "Column", "DatetimeColumn", "Parsed", "is_finite", "is_text"]
 
 
 class Parsed(Protocol):
@@ -31,6 +31,24 @@ class Parsed(Protocol):
     @property
     def absent(self) -> int:
         """Number of cells without a value."""
+
+
+class Coded(NamedTuple):
+    """Rows of a column, or of a part of a date, read off their encoding.
+
+    Attributes:
+        group: name of the column or the part.
+        values: encoded numbers, or codes, (n,).
+        missing: rows without a value, (n,).
+        labels: what the codes stand for; empty for numbers.
+        others: number of codes, the last ones, that stand for all values without a label of their own.
+    """
+
+    group: str
+    values: Floats
+    missing: npt.NDArray[np.bool_]
+    labels: tuple[str, ...] = ()
+    others: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,6 +84,14 @@ class Column:
     def encode(self, parsed: Any, out: Floats) -> tuple[str, ...]:
         """Write the encoding to ``out`` (n, width), which holds zeros; return notes for people."""
         raise NotImplementedError
+
+    def coded(self, block: Floats) -> list[Coded]:
+        """Read rows off their encoding (n, width), by group."""
+        raise NotImplementedError
+
+    def unlisted(self, parsed: Any) -> tuple[str, int] | None:
+        """Return the most frequent value that has no label of its own, and its rows; None if these are few."""
+        return None
 
     def summary(self, parsed: Any) -> dict[str, dict[str, Any]]:
         """Return summaries by group."""
@@ -143,6 +169,10 @@ class BooleanColumn(Column):
         out[:, 0], out[:, 1] = np.where(missing, 0.0, parsed.values), missing
         return ()
 
+    def coded(self, block: Floats) -> list[Coded]:
+        """Read false and true as 0 and 1."""
+        return [Coded(self.name, block[:, 0], block[:, 1] > 0.0, ("false", "true"))]
+
     def summary(self, parsed: Read) -> dict[str, dict[str, Any]]:
         """Return the shares of true and false."""
         values = parsed.values
@@ -157,6 +187,11 @@ class BooleanColumn(Column):
 
 _CYCLES = {"hour": 24, "weekday": 7, "day": 31, "month": 12}
 PARTS = tuple(_CYCLES)
+
+
+def _first(part: str) -> int:
+    """Return the number that people give to the first hour, weekday, day or month."""
+    return 0 if part in ("hour", "weekday") else 1
 
 
 def _part(times: Times, part: str) -> Floats:
@@ -216,11 +251,21 @@ class DatetimeColumn(Column):
         out[:, -1] = parsed.missing
         return ()
 
+    def coded(self, block: Floats) -> list[Coded]:
+        """Read each part off its angle."""
+        found, missing = [], block[:, -1] > 0.0
+        for j, part in enumerate(self.parts):
+            cycle, first = _CYCLES[part], _first(part)
+            turn = np.arctan2(block[:, 2 * j], block[:, 2 * j + 1]) / (2.0 * math.pi)
+            labels = tuple(str(first + k) for k in range(cycle))
+            found.append(Coded(f"{self.name} {part}", np.round(turn * cycle) % cycle, missing, labels))
+        return found
+
     def summary(self, parsed: _Parts) -> dict[str, dict[str, Any]]:
         """Return a histogram of each part."""
         found = {}
         for part, values in zip(self.parts, parsed.values, strict=True):
-            first = 0 if part in ("hour", "weekday") else 1
+            first = _first(part)
             edges = [first + k - 0.5 for k in range(_CYCLES[part] + 1)]
             found[f"{self.name} {part}"] = numeric_summary(np.where(parsed.missing, np.nan, values + first), edges)
         return found

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -30,7 +31,7 @@ from driftline.tables._cells import (
     read_labels,
 )
 from driftline.tables._choices import ColumnChoices, left_out
-from driftline.tables._columns import BooleanColumn, Column, DatetimeColumn, is_text
+from driftline.tables._columns import BooleanColumn, Coded, Column, DatetimeColumn, is_text
 from driftline.tables._counters import CounterColumn
 from driftline.tables._evidence import Evidence, closer
 from driftline.tables._freezing import fall_of, frozen, values_held
@@ -57,6 +58,7 @@ class Encoded(NamedTuple):
         summaries: histograms of the columns, if asked for.
         doubts: columns whose drift the numbers do not hold, in words.
         evidence: drift that the numbers do not show, and that is certain.
+        unlisted: by column, the most frequent value that the encoding does not name, in words, and its rows.
     """
 
     values: Floats
@@ -64,6 +66,7 @@ class Encoded(NamedTuple):
     summaries: dict[str, dict[str, Any]]
     doubts: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    unlisted: Mapping[str, tuple[str, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -202,25 +205,29 @@ class TableEncoder:
         out = np.zeros((rows.table.num_rows, sum(map(len, self._labels))))
         found: dict[str, dict[str, Any]] = {}
         evidence: list[Evidence | None] = [*certain]
+        unlisted: dict[str, tuple[str, int]] = {}
         at = 0
         for column, labels in zip(self.columns, self._labels, strict=True):
             block = out[:, at : (at := at + len(labels))]
             encode = partial(self._encode, rows, column, block, summaries, column.name in present)
-            remarks, summary, moved = guarded(column.name, encode)
+            remarks, summary, moved, fresh = guarded(column.name, encode)
             notes += remarks
             found |= summary
             evidence.append(moved)
+            if fresh is not None:
+                unlisted[column.name] = fresh
         doubts: list[str] = []
         for counter in (c for c in self.counters if c.name in present):
             remarks, moved = guarded(counter.name, partial(fall_of, rows, counter))
             doubts += remarks
             evidence.append(moved)
-        return Encoded(out, tuple(notes), found, tuple(doubts), tuple(e for e in evidence if e is not None))
+        known = tuple(e for e in evidence if e is not None)
+        return Encoded(out, tuple(notes), found, tuple(doubts), known, unlisted)
 
     def _encode(
         self, rows: Rows, column: Column, out: Floats, summaries: bool, present: bool
-    ) -> tuple[list[str], dict[str, Any], Evidence | None]:
-        """Parse a column once: fill its block of the array; return notes, summaries if asked for, and evidence."""
+    ) -> tuple[list[str], dict[str, Any], Evidence | None, tuple[str, int] | None]:
+        """Parse a column once: fill its block of the array; return notes, summaries if asked for, and what is new."""
         cells, family, notes = self._cells(rows, column, present)
         parsed = column.parse(cells, family)
         if parsed.bad is not None:
@@ -228,7 +235,7 @@ class TableEncoder:
         notes += column.encode(parsed, out)
         if present:
             notes += self._missing_more(column, parsed.absent, len(out))
-        return notes, column.summary(parsed) if summaries else {}, column.evidence(parsed)
+        return notes, column.summary(parsed) if summaries else {}, column.evidence(parsed), column.unlisted(parsed)
 
     def _missing_more(self, column: Column, absent: int, rows: int) -> list[str]:
         """Note that values are missing twice as often as at first, and not by chance."""
@@ -307,6 +314,14 @@ class TableEncoder:
         if family not in column.reads:
             return nothing, "null", [f"{name}: {changed}; all rows counted as missing values"]
         return cells, family, [f"{name}: {changed}"]
+
+    def coded(self, values: Floats) -> Iterator[tuple[Column, Coded]]:
+        """Read encoded rows (n, D) off their encoding: each watched column, and each part of a date."""
+        at = 0
+        for column, labels in zip(self.columns, self._labels, strict=True):
+            for found in column.coded(values[:, at : at + len(labels)]):
+                yield column, found
+            at += len(labels)
 
     def describe(self) -> list[dict[str, str]]:
         """List each column, its kind and what is kept of it, for people; for columns not watched, the reason."""

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._wording import counted
-from driftline.tables._cells import Floats, Read, TableError, read_numbers
-from driftline.tables._columns import Column, is_finite
+from driftline.tables._cells import NOTED_ROWS, Floats, Read, TableError, read_numbers
+from driftline.tables._columns import Coded, Column, is_finite
 from driftline.tables._summaries import bin_edges, numeric_summary, rounded
 
 __all__ = ["NumericColumn", "soft_limit"]
@@ -116,6 +116,36 @@ class NumericColumn(Column):
             log_size = np.log(np.abs(half)) + math.log(2.0) - math.log(self.scale)
             limited[beyond] = np.copysign(_bent(_LINEAR + log_size, _LOGARITHMIC), half)
         return limited
+
+    def coded(self, block: Floats) -> list[Coded]:
+        """Return the encoded numbers; of a constant column, whether it has another value."""
+        missing = block[:, 1] > 0.0
+        if self.constant:
+            return [Coded(self.name, block[:, 0], missing, (f"{self.median:.6g}", "other"), 1)]
+        return [Coded(self.name, block[:, 0], missing)]
+
+    def raw(self, encoded: float) -> float:
+        """Return the number that an encoded one stands for; ``inf`` where that overflows.
+
+        >>> column = NumericColumn("x", ("number",), 10.0, 2.0, (0.0,))
+        >>> column.raw(0.5), round(column.raw(float(soft_limit(np.array([500.0]))[0])))
+        (11.0, 1010)
+        """
+        size = abs(encoded)
+        with np.errstate(over="ignore"):
+            for limit in (_LOGARITHMIC, _LINEAR):
+                if size > limit:
+                    size = limit + float(np.expm1(size - limit))
+        return self.median + self.scale * math.copysign(size, encoded)
+
+    def unlisted(self, parsed: Read) -> tuple[str, int] | None:
+        """Return the most frequent value of a column that was constant, beside its only one."""
+        if not self.constant:
+            return None
+        values, counts = np.unique(parsed.values[~np.isnan(parsed.values)], return_counts=True)
+        counts[values == self.median] = 0
+        best = int(counts.argmax()) if len(counts) else 0
+        return (f"{values[best]:.6g}", int(counts[best])) if len(counts) and counts[best] >= NOTED_ROWS else None
 
     def summary(self, parsed: Read) -> dict[str, dict[str, Any]]:
         """Return a histogram."""

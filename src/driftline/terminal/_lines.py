@@ -10,10 +10,10 @@ from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 
-from driftline._wording import bounds, clean, counted, gist, measure, percent, precise, qualifier
+from driftline._wording import bounds, clean, counted, gist, measure, number, percent, precise, qualifier
 from driftline.alarms import Signal
 from driftline.inference import DoubtCode, Estimate
-from driftline.monitor import Record, Settings, Status
+from driftline.monitor import Record, Settings, Status, beside, beyond
 
 __all__ = [
     "Heading",
@@ -21,6 +21,7 @@ __all__ = [
     "heading",
     "marks",
     "moved",
+    "moves_of",
     "reading",
     "said",
     "sparkline",
@@ -104,28 +105,54 @@ def when(record: Record) -> str:
 
 
 def moved(record: Record, width: int = 60) -> str:
-    """Name the columns that moved most, with shares, as many as fit; shares below 1 % are left out.
+    """Name the columns that moved, with their own drift in nats, then pairs, as many as fit; with causes if all fit.
 
-    If the signal is normal and the interval of the drift reaches down to 0, shares are mere noise: none is named.
+    Nothing is named where no test speaks.
+
+    >>> income = Moved("income", Estimate(0.071, 0.01, 0.05, 0.09, 0.95), 1e-9, "60K+ from 10 % to 1 %")
+    >>> record = Record(3, "original", Status.MEASURED, 1000, 3000, columns=(income,))
+    >>> moved(record), moved(record, 20)
+    ('income 0.071 (60K+ from 10 % to 1 %)', 'income 0.071')
     """
-    drift = record.drift
-    if record.signal == Signal.NORMAL and not (drift is not None and drift.low > 0.0):
-        return ""
-    parts = [f"{clean(m.column)} {m.share:.0%}" for m in record.columns if m.share >= 0.01]
+    names = [f"{clean(m.column)} {qualifier(m.drift)}{precise(m.drift)}" for m in record.columns]
+    names += [f"{' with '.join(clean(c) for c in m.columns)} {number(m.dependence)}" for m in record.pairs]
+    if not names:
+        told = record.unexplained is not None and record.signal != Signal.NORMAL
+        return "no column alone"[:width] if told else ""
+    full = ", ".join(f"{n} ({clean(m.cause)})" for n, m in zip(names, (*record.columns, *record.pairs), strict=True))
+    if cell_len(full) <= width:
+        return full
     text = ""
-    for part in parts:
+    for part in names:
         longer = f"{text}, {part}" if text else part
         if cell_len(longer) > width:
             break
         text = longer
-    return text if text or not parts else _shortened(parts[0], width)
+    return text or _shortened(names[0], width)
 
 
 def _shortened(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
-    head, _, share = text.rpartition(" ")
-    return set_cell_size(head, max(1, width - len(share) - 2)).rstrip() + "… " + share
+    head, _, nats = text.rpartition(" ")
+    return set_cell_size(head, max(1, width - len(nats) - 2)).rstrip() + "… " + nats
+
+
+def moves_of(record: Record, before: Record | None) -> list[str]:
+    """Return a line for each column and pair that moved and had not in the window before, and one for what is left."""
+    known = set() if before is None else {m.column for m in before.columns} | {m.columns for m in before.pairs}
+    lines = [
+        f"{clean(m.column)} moved by itself: {reading(m.drift)} nats, {clean(m.cause)}"
+        for m in record.columns
+        if m.column not in known
+    ]
+    lines += [
+        f"{' and '.join(clean(c) for c in m.columns)} relate otherwise: {number(m.dependence)} nats, {clean(m.cause)}"
+        for m in record.pairs
+        if m.columns not in known
+    ]
+    new = bool(lines) or (before is not None and before.signal != record.signal)
+    return lines + ([clean(text) for text in (beyond(record), beside(record)) if text] if new else [])
 
 
 def sparkline(values: Sequence[float], width: int = 60, top: float = 0.0) -> str:

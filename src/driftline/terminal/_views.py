@@ -18,7 +18,7 @@ from rich.text import Text
 from driftline._wording import clean, counted, number, precise, whole
 from driftline.alarms import Signal
 from driftline.monitor import Record, Status
-from driftline.terminal._lines import Heading, Remarks, marks, moved, reading, said, sparkline, when, word
+from driftline.terminal._lines import Heading, Remarks, marks, moved, moves_of, reading, said, sparkline, when, word
 
 if TYPE_CHECKING:
     from driftline.monitor import Monitor
@@ -102,7 +102,8 @@ class Lines(View):
             self._say(line)
 
     def add(self, record: Record) -> None:
-        """Print a line with the codes of its doubts, and one for each remark that is new."""
+        """Print a line with the codes of its doubts, one for each column that moved, and one for each new remark."""
+        before = next((r for r in reversed(self.records) if _follows(record, r)), None)
         super().add(record)
         at = f"{when(record)}" if record.start else f"up to row {when(record)}"
         parts = [f"window {record.window}", at, counted(record.rows, "row")]
@@ -113,6 +114,8 @@ class Lines(View):
         parts.append(word(record))
         parts += filter(None, [marks(record), moved(record)])
         self._say("  ".join(parts))
+        for line in moves_of(record, before):
+            self._say(f"  {line}")
         for line in said(record, self.remarks.add(record), self.several):
             self._say(f"  {line}")
 
@@ -123,6 +126,10 @@ class Lines(View):
     def _say(self, text: str) -> None:
         self.console.file.write(text + "\n")
         self.console.file.flush()
+
+
+def _follows(record: Record, earlier: Record) -> bool:
+    return earlier.original == record.original and earlier.status == Status.MEASURED
 
 
 def _columns(watched: Sequence[str], left_out: Mapping[str, str]) -> list[str]:
@@ -230,7 +237,8 @@ class Screen(View):
             table.add_column(Text(column.title), justify="right" if column.right else "left", no_wrap=True)
         if rest >= 12:
             doubted = any(map(marks, records))
-            table.add_column("moved most, doubts" if doubted and rest >= 18 else "moved most", no_wrap=True)
+            title = "moved by itself, nats; doubts" if doubted and rest >= 29 else "moved by itself, nats"
+            table.add_column(title, no_wrap=True)
         for record in records:
             cells = [Text(c.cell(record), style=_STYLES.get(c.cell(record).removesuffix(" ?"), "")) for c in columns]
             quiet = "dim" if record.signal == Signal.NORMAL else ""

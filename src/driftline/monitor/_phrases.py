@@ -1,0 +1,170 @@
+"""Phrases: what of a column, or of a pair, has moved most, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from driftline._wording import number
+from driftline.inference import MoveTest
+from driftline.tables import Column, ColumnCells, NumericColumn
+
+__all__ = ["column_phrase", "from_to", "pair_phrase"]
+
+Floats = npt.NDArray[np.float64]
+
+
+def from_to(then: float, now: float) -> str:
+    """Write two shares, with as many digits as tell them apart.
+
+    >>> from_to(0.1, 0.01), from_to(0.0213, 0.0251), from_to(0.5, 0.50001)
+    ('from 10 % to 1 %', 'from 2.1 % to 2.5 %', 'from 50 % to 50 %')
+    """
+    for digits in (0, 1, 2):
+        texts = [_percent(share, digits) for share in (then, now)]
+        if texts[0] != texts[1]:
+            return f"from {texts[0]} to {texts[1]}"
+    return f"from {_percent(then, 0)} to {_percent(now, 0)}"
+
+
+def _percent(share: float, digits: int) -> str:
+    if 0.0 < share < 0.5 * 10.0 ** (-digits - 2):
+        return f"under {number(10.0 ** (-digits), digits)} %"
+    return f"{number(100.0 * share, digits)} %"
+
+
+def column_phrase(
+    cells: ColumnCells,
+    column: Column,
+    test: int,
+    cell: int,
+    counts: tuple[Floats, Floats],
+    unlisted: tuple[str, int] | None,
+    rows: int,
+) -> str:
+    """Say what of a column has moved most.
+
+    Arguments:
+        test: the test that speaks loudest.
+        cell: the cell that moved most.
+        counts: counts of the cells then and now.
+        unlisted: the most frequent value of the window without a cell of its own, in words, and its rows.
+        rows: rows of the window.
+    """
+    then, now = (x[: len(cells.counts)] / max(float(x.sum()), 1e-300) for x in counts)
+    last = len(cells.counts) - 1
+    if cell == last:
+        return f"missing {from_to(then[last], now[last])}"
+    if cells.cells:
+        return _category(cells, cell, then, now, unlisted, rows)
+    if not isinstance(column, NumericColumn):
+        return "its distribution"
+    found = ""
+    if test in (MoveTest.PLACE, MoveTest.PLACE_BESIDE):
+        found = _median(cells, column, then, now, beside=test == MoveTest.PLACE_BESIDE)
+    elif test in (MoveTest.SPREAD, MoveTest.SPREAD_BESIDE):
+        found = _spread(cells, column, then, now, beside=test == MoveTest.SPREAD_BESIDE)
+    return found or f"{_bin(cells, column, cell)} {from_to(then[cell], now[cell])}"
+
+
+def _category(
+    cells: ColumnCells, cell: int, then: Floats, now: Floats, unlisted: tuple[str, int] | None, rows: int
+) -> str:
+    names = cells.names
+    if cell < len(names):
+        if names == ("false", "true"):
+            cell = 1
+        if cell == 0 and len(names) == 1 and then[-2] == 0.0 and now[-2] > 0.0:  # a constant that has other values now
+            cell = len(then) - 2
+        else:
+            return f"{names[cell]} {from_to(then[cell], now[cell])}"
+    if then[cell] == 0.0 or (unlisted is not None and then[cell] < 1e-9):
+        if unlisted is None:
+            return f"new values, {_percent(now[cell], 0 if now[cell] >= 0.0095 else 1)}"
+        share = unlisted[1] / max(rows, 1)
+        return f"new value {unlisted[0]}, {_percent(share, 0 if share >= 0.0095 else 1)}"
+    such = f", such as {unlisted[0]}" if unlisted is not None and now[cell] > then[cell] else ""
+    return f"other values {from_to(then[cell], now[cell])}{such}"
+
+
+def _bin(cells: ColumnCells, column: NumericColumn, cell: int) -> str:
+    """Name a cell of numbers."""
+    if cell in cells.heaps:
+        return f"value {cells.atoms[cells.heaps.index(cell)]:.6g}"
+    ends = [column.raw(cells.edges[k]) for k in (cell - 1, cell) if 0 <= k < len(cells.edges)]
+    if cell == 0:
+        return f"below {_rounded(ends)[0]}"
+    if cell == len(cells.edges):
+        return f"above {_rounded(ends)[0]}"
+    low, high = _rounded(ends)
+    return f"{low} to {high}"
+
+
+def _median(cells: ColumnCells, column: NumericColumn, then: Floats, now: Floats, *, beside: bool) -> str:
+    middles = [_quantile(cells, column, share, 0.5, beside) for share in (then, now)]
+    if not all(map(math.isfinite, middles)):
+        return ""
+    a, b = _rounded(middles)
+    what = f"median beside {cells.atoms[0]:.6g}" if beside and len(cells.atoms) == 1 else "median"
+    return f"{what} from {a} to {b}" if a != b else ""
+
+
+def _spread(cells: ColumnCells, column: NumericColumn, then: Floats, now: Floats, *, beside: bool) -> str:
+    quarters = [_quantile(cells, column, share, at, beside) for share in (then, now) for at in (0.25, 0.75)]
+    if not all(map(math.isfinite, quarters)):
+        return ""
+    texts = _rounded(quarters)
+    return f"middle half from {texts[0]}–{texts[1]} to {texts[2]}–{texts[3]}" if texts[:2] != texts[2:] else ""
+
+
+def _quantile(cells: ColumnCells, column: NumericColumn, share: Floats, at: float, beside: bool) -> float:
+    """Return a quantile of binned numbers, straight between the edges; nan if it lies in an outer bin."""
+    inside = share[:-1].copy()
+    if beside:
+        inside[list(cells.heaps)] = 0.0
+    total = float(inside.sum())
+    if total <= 0.0:
+        return math.nan
+    below = np.cumsum(inside) / total
+    k = int(np.searchsorted(below, at))
+    if k in cells.heaps:
+        return cells.atoms[cells.heaps.index(k)]
+    if not 0 < k < len(cells.edges):
+        return math.nan
+    low, high = column.raw(cells.edges[k - 1]), column.raw(cells.edges[k])
+    return low + (high - low) * (at - float(below[k - 1])) / max(float(inside[k]) / total, 1e-300)
+
+
+def _rounded(values: Sequence[float]) -> list[str]:
+    """Write numbers that are compared, with three digits of the differences between them."""
+    span = max(values) - min(values) if len(values) > 1 else abs(values[0])
+    digits = max(0, 1 - math.floor(math.log10(span))) if span > 0.0 else 0
+    return [f"{value:.6g}" if digits > 12 else number(value, min(digits, 9)) for value in values]
+
+
+def pair_phrase(
+    one: ColumnCells, other: ColumnCells, then: Floats, now: Floats, correlations: tuple[float, float]
+) -> str:
+    """Say how the relation of two columns has changed, from the tables (4, 4) of their groups."""
+    a, b = correlations
+    if math.isfinite(a) and math.isfinite(b) and abs(b - a) >= 0.02:
+        return f"rank correlation from {number(a, 2)} to {number(b, 2)}"
+    shares = [table / max(float(table.sum()), 1e-300) for table in (then, now)]
+    alone = [share.sum(1, keepdims=True) * share.sum(0, keepdims=True) for share in shares]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lifts = [np.where(free > 0.0, share / free, 1.0) for share, free in zip(shares, alone, strict=True)]
+    change = np.abs(lifts[1] - lifts[0]) * np.minimum(*alone)
+    i, j = np.unravel_index(int(change.argmax()), change.shape)
+    names = _group(one, int(i)), _group(other, int(j))
+    if not all(names):
+        return "they go together otherwise"
+    return f"{names[0]} with {names[1]} {from_to(float(shares[0][i, j]), float(shares[1][i, j]))}"
+
+
+def _group(cells: ColumnCells, group: int) -> str:
+    """Name a coarse group that is one value; empty if it is more."""
+    inside = [k for k, g in enumerate(cells.groups) if g == group and cells.counts[k]]
+    return cells.names[inside[0]] if len(inside) == 1 and inside[0] < len(cells.names) else ""

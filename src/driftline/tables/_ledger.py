@@ -1,0 +1,355 @@
+"""Ledger: the cells of all columns, fixed on the rows of an original, and the counts of these rows; no row is kept.
+
+A column of numbers has about a dozen bins between rounded edges, none of which is a row's value; values that many rows
+share (heaps) have cells of their own. A column of categories has a cell for each frequent value and one for all
+others; both have one for missing values. Pairs of columns are counted in at most four coarse groups of each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from driftline.fitting import chunks, heaped_edges
+from driftline.inference import CellKind
+from driftline.tables._cells import Floats, TableError
+from driftline.tables._columns import Coded, Column
+from driftline.tables._encoder import TableEncoder
+from driftline.tables._numeric import NumericColumn
+from driftline.tables._summaries import rounded
+
+__all__ = ["ColumnCells", "Ledger", "Tally", "count", "open_ledger"]
+
+_SHARES = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98])  # finer in the tails
+_LEAST = 20  # rows of a cell
+_HEAP = 0.03  # share of rows with one value that gets a cell of its own
+_BIAS = 0.5  # standard errors that the choice of frequent values may shift the count of all others by
+_ENCODED, _MANY = 0.01, 20  # share of rows that gives a value an encoded column, if there are fewer than so many
+_GROUPS = 4  # coarse groups of a column in pairs
+_COARSE = 0.05  # least share of rows of a group
+_PAIRED = 60  # columns among which all pairs are counted
+_CHUNK = 1 << 16  # rows multiplied at a time: single precision counts them exactly
+_MOST_CELLS, _MOST_EDGES = 256, 127
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ColumnCells:
+    """Cells of one column, or of one part of a date; the last cell is that of missing values.
+
+    Attributes:
+        column: name of the column or the part.
+        edges: edges between the cells of numbers, as encoded; empty for categories.
+        heaps: those of these cells that are one value that many rows share.
+        atoms: these values, rounded to 6 digits.
+        cells: the cell of each code of a category; empty for numbers.
+        names: the values that cells of categories are named by; those after them hold other values.
+        groups: the coarse group of each cell.
+        counts: the original's rows in each cell.
+    """
+
+    column: str
+    edges: tuple[float, ...]
+    heaps: tuple[int, ...]
+    atoms: tuple[float, ...]
+    cells: tuple[int, ...]
+    names: tuple[str, ...]
+    groups: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    @property
+    def kinds(self) -> list[int]:
+        """Kind of each cell."""
+        *rest, _ = range(len(self.counts))
+        if not self.cells:
+            found = [CellKind.HEAP if k in self.heaps else CellKind.ORDERED for k in rest]
+        else:
+            others = len(rest) - len(self.names)
+            found = [CellKind.PLAIN] * len(self.names) + [CellKind.ALONE if others == 1 else CellKind.PLAIN] * others
+        return [int(kind) for kind in (*found, CellKind.ALONE)]
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the coarse groups have an order: those of numbers, and any two."""
+        return len(set(self.groups)) == 2 or (not self.cells and self.groups.count(self.groups[-1]) > 1)
+
+    def places(self, coded: Coded) -> Integers:
+        """Return the cell of each row, (n,)."""
+        if self.cells:
+            at = np.asarray(self.cells, dtype=np.int64)[coded.values.astype(np.int64)]
+        else:
+            values, above = np.ascontiguousarray(coded.values), np.zeros(len(coded.values), dtype=np.int8)
+            for edge in self.edges:  # faster than a search for so few
+                above += values > edge
+            at = above.astype(np.int64)
+        at[coded.missing] = len(self.counts) - 1
+        return at
+
+    def check(self) -> None:
+        """Raise :class:`~driftline.tables.TableError` unless all parts fit together."""
+        k = len(self.counts)
+        whole = (self.heaps, self.cells, self.groups, self.counts)
+        good = isinstance(self.column, str) and all(type(v) is int and v >= 0 for part in whole for v in part)
+        good &= all(isinstance(edge, float) and math.isfinite(edge) for edge in (*self.edges, *self.atoms))
+        good &= len(self.atoms) == len(self.heaps)
+        good &= all(isinstance(name, str) for name in self.names) and len(self.groups) == k
+        good &= all(group < _GROUPS for group in self.groups) and 2 <= k <= _MOST_CELLS
+        good &= max((*self.cells, *self.heaps), default=0) < k - 1 and len(self.names) < k
+        good &= bool(self.cells) or len(self.edges) == k - 2 < _MOST_EDGES
+        if not good:
+            raise TableError(f"the cells of column {self.column!r} are damaged")
+
+
+class Tally(NamedTuple):
+    """Counts of rows in the cells of all columns, padded with 0, (c, k), and in the groups of pairs, (pairs, 4, 4)."""
+
+    columns: Floats
+    pairs: Floats
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Cells of all columns, pairs of columns, and the counts of an original's rows in both.
+
+    Attributes:
+        worth: number of independent rows that the original's rows are worth; 0 if nobody knows.
+        columns: cells of each column.
+        pairs: places of the columns of each pair.
+        tables: counts of the pairs' groups, 16 for each.
+    """
+
+    worth: float
+    columns: tuple[ColumnCells, ...]
+    pairs: tuple[tuple[int, int], ...]
+    tables: tuple[int, ...]
+
+    @property
+    def tally(self) -> Tally:
+        """Counts of the original."""
+        tables = np.asarray(self.tables, dtype=np.float64).reshape(-1, _GROUPS, _GROUPS)
+        return Tally(_padded([column.counts for column in self.columns]), tables)
+
+    @property
+    def kinds(self) -> npt.NDArray[np.int8]:
+        """Kinds of all cells, (c, k)."""
+        return _padded([column.kinds for column in self.columns]).astype(np.int8)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dictionary that can be written as JSON."""
+        return {
+            "worth": self.worth,
+            "columns": [{k: v if k == "column" else list(v) for k, v in vars(c).items()} for c in self.columns],
+            "pairs": [list(pair) for pair in self.pairs],
+            "tables": list(self.tables),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Ledger:
+        """Restore a ledger; anything else raises :class:`~driftline.tables.TableError`."""
+        try:
+            columns = tuple(_column(part) for part in data["columns"])
+            pairs = tuple((i, j) for i, j in data["pairs"])
+            made = cls(data["worth"], columns, pairs, tuple(data["tables"]))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise TableError("the counts of an original are damaged") from None
+        numbers = [*(place for pair in pairs for place in pair), *made.tables]
+        good = set(data) == {"worth", "columns", "pairs", "tables"} and isinstance(made.worth, int | float)
+        good &= 0.0 <= made.worth < math.inf and all(type(v) is int and 0 <= v < 1 << 53 for v in numbers)
+        good &= len(made.tables) == _GROUPS**2 * len(pairs) and all(i < j < len(columns) for i, j in pairs)
+        if not good:
+            raise TableError("the counts of an original are damaged")
+        return made
+
+
+def _column(data: Mapping[str, Any]) -> ColumnCells:
+    if set(data) != {f.name for f in fields(ColumnCells)}:
+        raise TableError("the counts of a column are damaged")
+    made = ColumnCells(**{k: v if k == "column" else tuple(v) for k, v in data.items()})
+    made.check()
+    return made
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> Floats:
+    out = np.zeros((len(rows), max(map(len, rows), default=0)))
+    for row, values in zip(out, rows, strict=True):
+        row[: len(values)] = values
+    return out
+
+
+def open_ledger(encoder: TableEncoder, values: Floats, worth: float) -> Ledger:
+    """Fix the cells of all columns on an original's encoded rows (n, D), and count them.
+
+    Arguments:
+        worth: number of independent rows that these are worth; 0 if nobody knows.
+    """
+    columns = tuple(_cells_of(column, found) for column, found in encoder.coded(values))
+    told = [i for i, column in enumerate(columns) if len(set(column.groups)) > 1]
+    bare = Ledger(float(worth), columns, tuple((i, j) for i in told for j in told if i < j), ())
+    if len(told) > _PAIRED:
+        bare = Ledger(bare.worth, columns, _leading(bare, encoder, values, told), ())
+    tally = count(bare, encoder, values)
+    return Ledger(bare.worth, columns, bare.pairs, tuple(tally.pairs.astype(np.int64).ravel().tolist()))
+
+
+def count(ledger: Ledger, encoder: TableEncoder, values: Floats) -> Tally:
+    """Count encoded rows (n, D) in the cells of all columns and the groups of pairs."""
+    found, columns, n = [], ledger.columns, len(values)
+    paired = np.unique(np.asarray(ledger.pairs, dtype=np.int64).reshape(-1))
+    at = {int(i): k for k, i in enumerate(paired)}
+    groups = np.zeros((n, len(paired)), dtype=np.int8)
+    for i, (cells, (_, coded)) in enumerate(zip(columns, encoder.coded(values), strict=True)):
+        places = cells.places(coded)
+        found.append(np.bincount(places, minlength=len(cells.counts)).tolist())
+        if i in at:
+            groups[:, at[i]] = np.asarray(cells.groups, dtype=np.int8)[places]
+    together = _together(groups)
+    one, other = ([at[pair[side]] for pair in ledger.pairs] for side in (0, 1))
+    return Tally(_padded(found), together[one, :, other, :].reshape(-1, _GROUPS, _GROUPS))
+
+
+def _together(groups: npt.NDArray[np.int8]) -> Floats:
+    """Return how many rows are in each group of one column and each of another, (c, 4, c, 4)."""
+    n, c = groups.shape
+    total = np.zeros((c * _GROUPS, c * _GROUPS))
+    for at in chunks(n, _CHUNK):
+        is_in = (groups[at, :, None] == np.arange(_GROUPS, dtype=np.int8)).astype(np.float32).reshape(-1, c * _GROUPS)
+        total += is_in.T @ is_in
+    return total.reshape(c, _GROUPS, c, _GROUPS)
+
+
+def _leading(ledger: Ledger, encoder: TableEncoder, values: Floats, told: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Choose the pairs among the columns that depend on others most."""
+    some = values[:: max(1, len(values) // 4096)]
+    coded = list(encoder.coded(some))
+    groups = [np.asarray(ledger.columns[i].groups, float)[ledger.columns[i].places(coded[i][1])] for i in told]
+    spread = np.nan_to_num(np.abs(np.corrcoef(np.array(groups))))
+    np.fill_diagonal(spread, 0.0)
+    kept = sorted(np.argsort(-spread.max(0), kind="stable")[:_PAIRED].tolist())
+    return tuple((told[i], told[j]) for i in kept for j in kept if i < j)
+
+
+def _cells_of(column: Column, coded: Coded) -> ColumnCells:
+    present = coded.values[~coded.missing]
+    missing = int(coded.missing.sum())
+    if coded.labels:
+        return _nominal(coded, present.astype(np.int64), missing)
+    edges, heaps = heaped_edges(present, _SHARES, _LEAST, _HEAP) if len(present) else (np.zeros(0), np.zeros(1, bool))
+    counts = np.bincount(np.searchsorted(edges, present), minlength=len(edges) + 1).tolist()
+    groups = _ordered_groups(counts, missing)
+    heaped = np.flatnonzero(heaps).tolist() if len(present) else []
+    return ColumnCells(
+        column=coded.group,
+        edges=tuple(edges.tolist()),
+        heaps=tuple(heaped),
+        atoms=tuple(_atom(column, present, edges, k) for k in heaped),
+        cells=(),
+        names=(),
+        groups=groups,
+        counts=(*counts, missing),
+    )
+
+
+def _atom(column: Column, present: Floats, edges: Floats, cell: int) -> float:
+    """Return the value that most rows of a cell share, in the column's own units."""
+    values, counts = np.unique(present[np.searchsorted(edges, present) == cell], return_counts=True)
+    found = float(values[counts.argmax()])
+    return rounded(column.raw(found)) if isinstance(column, NumericColumn) else found
+
+
+def _nominal(coded: Coded, codes: Integers, missing: int) -> ColumnCells:
+    """Return the cells of categories: which values have one of their own is decided where that is no matter of luck."""
+    counts = np.bincount(codes, minlength=len(coded.labels)).tolist()
+    known = len(coded.labels) - coded.others
+    named = _told(counts[:known], sum(counts[known:])) if coded.others else list(range(known))
+    lumped = len(named) < known or coded.others == 1
+    cells, cell = [len(named)] * len(coded.labels), {code: k for k, code in enumerate(named)}
+    for code in range(len(coded.labels)):
+        cells[code] = cell.get(code, len(named) if lumped else len(named) + code - known)
+    others = 0 if not coded.others else 1 if lumped else coded.others
+    total = np.bincount(np.asarray(cells)[codes], minlength=len(named) + others).tolist()
+    return ColumnCells(
+        column=coded.group,
+        edges=(),
+        heaps=(),
+        atoms=(),
+        cells=tuple(cells),
+        names=tuple(coded.labels[code] for code in named),
+        groups=_plain_groups([*total, missing]),
+        counts=(*total, missing),
+    )
+
+
+def _told(counts: Sequence[int], other: int) -> list[int]:
+    """Return the codes of values that get a cell of their own.
+
+    Values are frequent because their counts are high, some of them by luck: in the next window they have fewer rows,
+    and all others together more. With f values for each row of count near the cut T, that moves f T rows. The cut is
+    the lowest at which this is little beside the noise of the others' count, such as a gap.
+    """
+    order = sorted(range(len(counts)), key=lambda code: (-counts[code], code))
+    order = [code for code in order if counts[code] >= _LEAST]
+    rest = float(other) + sum(counts) - sum(counts[code] for code in order)
+    usual = _ENCODED * (rest + sum(counts[code] for code in order))
+    chosen = len(counts) >= _MANY or min(counts, default=0) < usual
+    cut = float(max(_LEAST, min(counts, default=0) if chosen else usual))
+    while order and rest > 0.0:
+        reach = 2.0 * math.sqrt(cut)
+        above = sum(counts[code] <= cut + reach for code in order)
+        around = sum(cut - reach <= rows <= cut + reach for rows in counts)
+        if not above or max(above, 0.5 * around) / reach * cut <= _BIAS * math.sqrt(2.0 * rest):
+            break
+        cut = float(counts[order[-1]])
+        rest += counts[order.pop()]
+    return order
+
+
+def _ordered_groups(counts: Sequence[int], missing: int) -> tuple[int, ...]:
+    """Return the coarse group of each cell of numbers: quarters, or thirds where many values are missing."""
+    total = sum(counts)
+    own = missing >= _COARSE * (total + missing)
+    most = _GROUPS - 1 if own else _GROUPS
+    below, groups = 0.0, []
+    for rows in counts:
+        groups.append(min(most - 1, int(most * (below + 0.5 * rows) / max(total, 1))))
+        below += rows
+    groups = _renumbered(_joined(groups, counts, _COARSE * (total + missing)))
+    middle = groups[int(np.searchsorted(np.cumsum(counts), 0.5 * total))] if total else 0
+    return (*groups, max(groups) + 1 if own and total else middle)
+
+
+def _joined(groups: list[int], counts: Sequence[int], least: float) -> list[int]:
+    """Merge groups of few rows with a neighbour."""
+    while len(set(groups)) > 1:
+        rows = {g: sum(c for h, c in zip(groups, counts, strict=True) if h == g) for g in sorted(set(groups))}
+        small = min(rows, key=lambda g: rows[g])
+        if rows[small] >= least:
+            break
+        names = list(rows)
+        at = names.index(small)
+        near = [names[k] for k in (at - 1, at + 1) if 0 <= k < len(names)]
+        into = min(near, key=lambda g: rows[g])
+        groups = [into if g == small else g for g in groups]
+    return groups
+
+
+def _renumbered(groups: list[int]) -> list[int]:
+    place = {group: k for k, group in enumerate(sorted(set(groups)))}
+    return [place[group] for group in groups]
+
+
+def _plain_groups(counts: Sequence[int]) -> tuple[int, ...]:
+    """Return the coarse group of each cell without an order: the three largest, and all others."""
+    total = max(sum(counts), 1)
+    order = sorted(range(len(counts)), key=lambda k: (-counts[k], k))
+    own = [k for k in order if counts[k] >= _COARSE * total][: _GROUPS - 1]
+    left = total - sum(counts[k] for k in own)
+    if not own:
+        return (0,) * len(counts)
+    last = len(own) if left >= _COARSE * total else len(own) - 1
+    return tuple(own.index(k) if k in own else last for k in range(len(counts)))
