@@ -189,3 +189,19 @@ def test_a_generator_of_ones_own_draws_the_weights_of_pytorch():
     for layer, ours in zip(layers, (*module.layers, module.head), strict=True):
         assert torch.equal(ours.weight, layer.weight)
         assert torch.equal(ours.bias, layer.bias)
+
+
+def test_gram_matrices_that_are_kept_are_those_of_their_weights_and_rows_alone(rng):
+    z = rng.normal(size=(500, 3))
+    lazy, weights = LogLinearDesign(fit_features(z), z), rng.uniform(size=500)
+    dense = lazy.take(0, 500, 1)
+    flat = np.full(500, 0.3)
+    for _ in range(2):
+        np.testing.assert_allclose(lazy.gram(flat), 0.3 * dense.T @ dense, rtol=1e-5, atol=1e-3)
+    found = lazy.gram(weights)
+    lazy.keep(weights, found)
+    np.testing.assert_array_equal(lazy.gram(weights.copy()), found)
+    few = lazy.pick(np.arange(100))
+    np.testing.assert_allclose(few.gram(flat[:100]), 0.3 * dense[:100].T @ dense[:100], rtol=1e-5, atol=1e-3)
+    other = weights + 1.0
+    assert lazy.gram(other)[-1, -1] == pytest.approx(other.sum(), rel=1e-5)

@@ -50,7 +50,7 @@ def advance(
         fit: fit of the step.
         rows_num, rows_den: dependence between the rows of each window.
         events: counts of events in columns with rare ones, over both windows.
-        same: whether the numerator's design is the very one that it had as the denominator of the last step.
+        same: whether the numerator has the features that it had as the denominator of the last step.
     """
     num, den = _role(design_num, fit.score_num, rows_num), _role(design_den, fit.score_den, rows_den)
     before = num

@@ -83,6 +83,7 @@ def start_features(z: Floats, model: str | ModuleFactory, summary: Summary | Non
 
 def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed: int) -> Step:
     """Fit the increment from an anchor's window to the next one."""
+    begun = anchor.psi
     anchor, problem = _problem(anchor._replace(rows=own_rows(anchor, settings)), window, settings)
     loss, small = loss_of(unnormalised(settings.objective)), problem.features.size < NEWTON_FEATURES
     constrained = _is_penalised(anchor, window, settings)
@@ -109,7 +110,8 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
     elif isinstance(anchor.psi, Stacked) and anchor.uncertainty is not None:
         past, before = _carried(anchor, num)
     events = rare_events(features, num.z, den.z)
-    uncertainty = inference.advance(past, before, num, den, fit, rows_num, rows_den, events, same=num is anchor.design)
+    same = isinstance(begun, LogLinear) and features is begun.features  # in the same frame, and none has joined
+    uncertainty = inference.advance(past, before, num, den, fit, rows_num, rows_den, events, same=same)
     fit = fit._replace(info=fit.info._replace(held_out=fit.info.loss + inference.optimism(uncertainty)))
     coef = fit.coef[:-1].copy()
     coef[at] += problem.coef
