@@ -94,7 +94,7 @@ def test_abrupt_change_and_slow_drift_are_distinguished():
     assert "abrupt change: step of 0.3000 nats" in decision.reason
     slow = DriftAlarm(run_length=100).update(quiet(0.3), step=quiet(0.0, shared=0.0))
     assert slow.signal is Signal.ALARM
-    assert slow.reason.startswith("drift of 0.3 nats is beyond")
+    assert slow.reason.startswith("drift of 0.3000 nats is beyond")
     patient = DriftAlarm(run_length=100, persistence=2).update(quiet(0.0), step=quiet(0.3, shared=0.0))
     assert patient.signal is Signal.WARNING
 

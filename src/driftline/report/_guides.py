@@ -75,8 +75,8 @@ def _divergence(chosen: Settings) -> str:
             f", {_MEANING[kind]}. One normal column that moves by 1 standard deviation is 0.5 nats away, by 2 it is 2"
         )
     return (
-        f"{text}. 0 means no drift. Noise is subtracted, so that without drift the value scatters around 0 and may be "
-        "a little negative."
+        f"{text}. 0 means no drift. Noise is subtracted, so that without drift the value scatters around 0; one below "
+        "is shown as 0."
     )
 
 

@@ -65,9 +65,9 @@ def _cells(record: Record) -> list[Markup]:
 
 def _doubts(record: Record) -> Markup:
     """Mark a window that is in doubt by the codes; the notes below have the sentences."""
-    codes = ", ".join(dict.fromkeys(str(doubt.code) for doubt in record.doubts))
+    codes = "<br>".join(dict.fromkeys(esc(doubt.code) for doubt in record.doubts))
     sentences = "; ".join(str(doubt) for doubt in record.doubts)
-    return tag("td", esc(codes or "–"), class_="name", title=sentences or None)
+    return tag("td", tag("small", codes or "–"), title=sentences or None)
 
 
 def _remarks(history: History) -> dict[str, tuple[str, list[int]]]:
