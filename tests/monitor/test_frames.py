@@ -32,7 +32,8 @@ def test_a_frame_has_a_row_for_each_record(monitor):
         record.drift.low,
         record.divergences["js"].value,
     )
-    assert (row["signal"], row["moved_most"], row["moved"], row["causes"]) == ("normal", None, "", "within")
+    assert (row["signal"], row["moved"], row["pairs"], row["causes"]) == ("normal", "", "", "within")
+    assert pd.isna(row["moved_most"])
     assert frame["drift"].isna().tolist() == [True, False, False, False, True]
 
 

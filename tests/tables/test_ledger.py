@@ -45,7 +45,7 @@ def test_counts_are_those_of_the_rows(opened):
 
 
 def test_heaps_and_missing_values_have_cells_of_their_own(opened):
-    _, values, ledger = opened
+    *_, ledger = opened
     cells = {column.column: column for column in ledger.columns}
     spiked = cells["spiked"]
     assert spiked.atoms == (0.0,)
@@ -77,7 +77,7 @@ def test_no_edge_is_a_value_and_every_bin_has_rows(opened, rng):
 
 
 def test_groups_of_pairs_are_few_and_not_small(opened):
-    _, values, ledger = opened
+    *_, ledger = opened
     for column in ledger.columns:
         rows = np.bincount(column.groups, column.counts)
         assert len(rows) <= 4

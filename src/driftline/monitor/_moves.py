@@ -237,7 +237,8 @@ def _dependence(tables: PairTables) -> Floats:
     a, b = (x * (rows / np.maximum(x.sum((1, 2)), 1e-300))[:, None, None] for x, rows in ((a, n), (b, m)))
     live = a + b > 0.0
     free = (live.any(2).sum(1) - 1) * (live.any(1).sum(1) - 1)
-    return np.maximum(pair_parts(tables._replace(then=a, now=b))[1] - 0.5 * free * (1.0 / n + 1.0 / m), 0.0)
+    dependence = pair_parts(tables._replace(then=a, now=b))[1]
+    return np.asarray(np.maximum(dependence - 0.5 * free * (1.0 / n + 1.0 / m), 0.0))
 
 
 def _correlations(tables: PairTables) -> list[tuple[float, float]]:

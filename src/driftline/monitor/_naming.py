@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from driftline._wording import joined, named
@@ -10,7 +11,7 @@ from driftline.inference import Estimate, most_moved
 from driftline.monitor._moves import Moves, Pool, Seen, moves
 from driftline.monitor._phrases import column_phrase, pair_phrase
 from driftline.monitor._records import Moved, MovedPair, Without, plain
-from driftline.tables import Encoded, Ledger, TableEncoder, count
+from driftline.tables import Column, Encoded, Ledger, TableEncoder, count
 
 __all__ = ["NOTHING", "Naming", "name_moves", "said"]
 
@@ -75,16 +76,17 @@ def name_moves(
     found = moves(ledger, seen, pool, level, confidence)
     if not found.tested:
         return NOTHING._replace(pool=pool, notes=(_UNTESTED,))
-    columns = tuple(_column(found, k, ledger, encoder, encoded) for k in range(len(found.named)))
+    kinds = [column for column, _ in encoder.coded(encoded.values[:0])]
+    columns = tuple(_column(found, k, ledger, kinds, encoded) for k in range(len(found.named)))
     # a column whose own drift has no upper end explains as much as one likes
     explained = math.nan if any(drift.lower_bound for drift in found.drifts) else found.explained
-    pairs = tuple(_pair(found, k, ledger) for k in range(min(len(found.pairs), _LISTED)))
+    pairs = tuple(_pair(found, k, ledger, kinds) for k in range(min(len(found.pairs), _LISTED)))
     return Naming(columns, pairs, explained, _hiding(found, ledger, joint), found.pool, ())
 
 
-def _column(found: Moves, at: int, ledger: Ledger, encoder: TableEncoder, encoded: Encoded) -> Moved:
+def _column(found: Moves, at: int, ledger: Ledger, kinds: Sequence[Column], encoded: Encoded) -> Moved:
     k = found.named[at]
-    cells, kinds = ledger.columns[k], [column for column, _ in encoder.coded(encoded.values[:0])]
+    cells = ledger.columns[k]
     counts = found.cells.then[k], found.cells.now[k]
     cell, test, unlisted = most_moved(found.cells, k), int(found.found.test[k]), encoded.unlisted.get(cells.column)
     cause = column_phrase(cells, kinds[k], test, cell, counts, unlisted, len(encoded.values))
@@ -93,11 +95,12 @@ def _column(found: Moves, at: int, ledger: Ledger, encoder: TableEncoder, encode
     return Moved(cells.column, plain(found.drifts[at]), float(found.found.chance[k]), cause)
 
 
-def _pair(found: Moves, at: int, ledger: Ledger) -> MovedPair:
+def _pair(found: Moves, at: int, ledger: Ledger, kinds: Sequence[Column]) -> MovedPair:
     place = found.pairs[at]
-    one, other = (ledger.columns[k] for k in ledger.pairs[place])
+    i, j = ledger.pairs[place]
+    one, other = ledger.columns[i], ledger.columns[j]
     tables = found.tables.then[place], found.tables.now[place]
-    cause = pair_phrase(one, other, *tables, found.correlations[at])
+    cause = pair_phrase((one, other), (kinds[i], kinds[j]), tables, found.correlations[at])
     return MovedPair((one.column, other.column), found.dependence[at], found.pair_chances[at], cause)
 
 

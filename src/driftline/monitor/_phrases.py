@@ -14,6 +14,9 @@ from driftline.tables import Column, ColumnCells, NumericColumn
 
 __all__ = ["column_phrase", "from_to", "pair_phrase"]
 
+_NOTABLE = 0.03  # change of a rank correlation that is worth telling
+_PLAIN = 10_000.0  # below it, numbers such as years are written without commas
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -142,29 +145,42 @@ def _rounded(values: Sequence[float]) -> list[str]:
     """Write numbers that are compared, with three digits of the differences between them."""
     span = max(values) - min(values) if len(values) > 1 else abs(values[0])
     digits = max(0, 1 - math.floor(math.log10(span))) if span > 0.0 else 0
-    return [f"{value:.6g}" if digits > 12 else number(value, min(digits, 9)) for value in values]
+    texts = [f"{value:.6g}" if digits > 12 else number(value, min(digits, 9)) for value in values]
+    return [t.replace(",", "") if abs(v) < _PLAIN else t for t, v in zip(texts, values, strict=True)]
 
 
 def pair_phrase(
-    one: ColumnCells, other: ColumnCells, then: Floats, now: Floats, correlations: tuple[float, float]
+    cells: tuple[ColumnCells, ColumnCells],
+    columns: tuple[Column, Column],
+    tables: tuple[Floats, Floats],
+    correlations: tuple[float, float],
 ) -> str:
-    """Say how the relation of two columns has changed, from the tables (4, 4) of their groups."""
+    """Say how the relation of two columns has changed, from the tables (4, 4) of their groups then and now."""
     a, b = correlations
-    if math.isfinite(a) and math.isfinite(b) and abs(b - a) >= 0.02:
+    if math.isfinite(a) and math.isfinite(b) and abs(b - a) >= _NOTABLE:
         return f"rank correlation from {number(a, 2)} to {number(b, 2)}"
-    shares = [table / max(float(table.sum()), 1e-300) for table in (then, now)]
+    shares = [table / max(float(table.sum()), 1e-300) for table in tables]
     alone = [share.sum(1, keepdims=True) * share.sum(0, keepdims=True) for share in shares]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lifts = [np.where(free > 0.0, share / free, 1.0) for share, free in zip(shares, alone, strict=True)]
-    change = np.abs(lifts[1] - lifts[0]) * np.minimum(*alone)
-    i, j = np.unravel_index(int(change.argmax()), change.shape)
-    names = _group(one, int(i)), _group(other, int(j))
-    if not all(names):
-        return "they go together otherwise"
-    return f"{names[0]} with {names[1]} {from_to(float(shares[0][i, j]), float(shares[1][i, j]))}"
+    before, after = (share / np.maximum(free, 1e-300) for share, free in zip(shares, alone, strict=True))
+    change = np.abs(after - before) * np.minimum(*alone)
+    at = np.unravel_index(int(change.argmax()), change.shape)
+    one, other = (_group(*each) for each in zip(cells, columns, map(int, at), strict=True))
+    return f"{one} with {other} {from_to(float(shares[0][at]), float(shares[1][at]))}"
 
 
-def _group(cells: ColumnCells, group: int) -> str:
-    """Name a coarse group that is one value; empty if it is more."""
-    inside = [k for k, g in enumerate(cells.groups) if g == group and cells.counts[k]]
-    return cells.names[inside[0]] if len(inside) == 1 and inside[0] < len(cells.names) else ""
+def _group(cells: ColumnCells, column: Column, group: int) -> str:
+    """Name a coarse group: its value, its range of numbers, or that it holds others."""
+    last = len(cells.counts) - 1
+    held = [k for k, g in enumerate(cells.groups) if g == group and cells.counts[k]]
+    if held == [last]:
+        return f"{cells.column} missing"
+    if cells.cells or not isinstance(column, NumericColumn):
+        return cells.names[held[0]] if len(held) == 1 and held[0] < len(cells.names) else f"other {cells.column}"
+    inside = [k for k, g in enumerate(cells.groups[:last]) if g == group]
+    if len(inside) == 1 and inside[0] in cells.heaps:
+        return f"{cells.column} {cells.atoms[cells.heaps.index(inside[0])]:.6g}"
+    ends = [column.raw(cells.edges[k]) for k in (inside[0] - 1, inside[-1]) if 0 <= k < len(cells.edges)]
+    texts = _rounded(ends) if ends else []
+    if len(texts) == 2:
+        return f"{cells.column} {texts[0]} to {texts[1]}"
+    return f"{cells.column} {'below' if inside[0] == 0 else 'above'} {texts[0]}" if texts else cells.column

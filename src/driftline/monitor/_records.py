@@ -437,8 +437,8 @@ def _moved_pair(data: Any) -> MovedPair:
     if set(data) != {"columns", "dependence", "chance", "cause"} or len(data["columns"]) != 2:
         raise ValueError("a pair of columns has other parts")
     one, other = (_text(name, "a column of a pair") for name in data["columns"])
-    numbers = (_number(data[part], part) for part in ("dependence", "chance"))
-    return MovedPair((one, other), *numbers, _text(data["cause"], "a cause"))
+    dependence, chance = (_number(data[part], part) for part in ("dependence", "chance"))
+    return MovedPair((one, other), dependence, chance, _text(data["cause"], "a cause"))
 
 
 _NUMBER = {"type": ["number", "null"]}

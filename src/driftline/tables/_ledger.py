@@ -170,7 +170,8 @@ class Ledger:
 def _column(data: Mapping[str, Any]) -> ColumnCells:
     if set(data) != {f.name for f in fields(ColumnCells)}:
         raise TableError("the counts of a column are damaged")
-    made = ColumnCells(**{k: v if k == "column" else tuple(v) for k, v in data.items()})
+    parts: dict[str, Any] = {k: v if k == "column" else tuple(v) for k, v in data.items()}
+    made = ColumnCells(**parts)
     made.check()
     return made
 
@@ -209,7 +210,7 @@ def count(ledger: Ledger, encoder: TableEncoder, values: Floats) -> Tally:
         if i in at:
             groups[:, at[i]] = np.asarray(cells.groups, dtype=np.int8)[places]
     together = _together(groups)
-    one, other = ([at[pair[side]] for pair in ledger.pairs] for side in (0, 1))
+    one, other = (np.array([at[pair[side]] for pair in ledger.pairs], dtype=np.int64) for side in (0, 1))
     return Tally(_padded(found), together[one, :, other, :].reshape(-1, _GROUPS, _GROUPS))
 
 
@@ -218,8 +219,9 @@ def _together(groups: npt.NDArray[np.int8]) -> Floats:
     n, c = groups.shape
     total = np.zeros((c * _GROUPS, c * _GROUPS))
     for at in chunks(n, _CHUNK):
-        is_in = (groups[at, :, None] == np.arange(_GROUPS, dtype=np.int8)).astype(np.float32).reshape(-1, c * _GROUPS)
-        total += is_in.T @ is_in
+        is_in = (groups[at, :, None] == np.arange(_GROUPS, dtype=np.int8)).astype(np.float32)
+        flat = is_in.reshape(len(is_in), c * _GROUPS)
+        total += flat.T @ flat
     return total.reshape(c, _GROUPS, c, _GROUPS)
 
 

@@ -119,7 +119,8 @@ def moved(record: Record, width: int = 60) -> str:
     if not names:
         told = record.unexplained is not None and record.signal != Signal.NORMAL
         return "no column alone"[:width] if told else ""
-    full = ", ".join(f"{n} ({clean(m.cause)})" for n, m in zip(names, (*record.columns, *record.pairs), strict=True))
+    causes = [m.cause for m in record.columns] + [m.cause for m in record.pairs]
+    full = ", ".join(f"{name} ({clean(cause)})" for name, cause in zip(names, causes, strict=True))
     if cell_len(full) <= width:
         return full
     text = ""
