@@ -226,7 +226,7 @@ def test_trees_that_do_not_end_are_refused():
 
 def test_every_field_has_a_shape():
     """A field that is new in a tuple must be checked, too."""
-    from driftline.fitting import Ellipsoids, Monomials, NormalScores
+    from driftline.fitting import Ellipsoids, Lessers, Monomials, NormalScores
     from driftline.inference import Uncertainty, Wide
     from driftline.recursion import _shapes
     from driftline.recursion._auditor import Auditor
@@ -238,6 +238,7 @@ def test_every_field_has_a_shape():
         Auditor: _shapes.AUDITOR,
         Ellipsoids: _shapes.DENSITIES["Ellipsoids"],
         Evidence: _shapes.EVIDENCE,
+        Lessers: _shapes.LESSERS,
         Mixture: _shapes.DENSITIES["Mixture"],
         Monomials: _shapes.MONOMIALS,
         NormalScores: _shapes.SCORES,
