@@ -297,8 +297,9 @@ def test_bytes_without_padding_are_fewer_and_the_same_state():
     for t in range(1, 4):
         est.partial_fit(stream.sample(t, 2000, rng))
     whole, short = est.to_bytes(), est.to_bytes(padded=False)
-    rows = 2000 * (4 + 2) * 8  # the window, its log-ratios and its scores: neither is padded, nor is the auditor
-    rows += sum(np.asarray(part).nbytes for part in est._state.tracks["original"].current.auditor)
+    rows = 2000 * (4 + 2) * 8  # the window, its log-ratios and its scores: neither is padded,
+    current = est._state.tracks["original"].current  # nor are the auditor and the sums of candidates
+    rows += sum(np.asarray(part).nbytes for of in (current.auditor, current.evidence) for part in of)
     assert len(short) - rows < 0.5 * (len(whole) - rows)
     assert ContinualDensityRatio.from_bytes(short).to_bytes() == whole
 
