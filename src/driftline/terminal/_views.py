@@ -168,8 +168,11 @@ class Screen(View):
         self._about = _columns(watched, left_out)
 
     def add(self, record: Record) -> None:
-        """Add a row."""
+        """Add a row, and lines about columns that have not moved before."""
+        before = next((r for r in reversed(self.records) if _follows(record, r)), None)
         super().add(record)
+        for line in moves_of(record, before):
+            self._keep(f"window {record.window}: {line}")
         for note in notes_of(record, self.several):
             self._keep(note)
         self._last = time.monotonic()
