@@ -1,6 +1,7 @@
 """Counts of an original: cells that hold no row, and the counts of rows in them."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pytest
 
 from driftline.fitting import heaped_edges
 from driftline.inference import CellKind
-from driftline.tables import Ledger, TableEncoder, TableError, count, open_ledger
+from driftline.tables import Ledger, TableEncoder, TableError, count, fits, open_ledger
 
 SHARES = np.arange(1, 10) / 10
 
@@ -98,6 +99,16 @@ def test_values_that_are_frequent_by_luck_get_no_cell(rng):
         others = len(ledger.columns[0].names)
         gains.append(tally.columns[0, others:].sum() - ledger.tally.columns[0, others:].sum())
     assert abs(np.mean(gains)) < 0.5 * np.sqrt(2 * 2000 * 0.25)
+
+
+def test_a_ledger_fits_its_own_encoder_only(opened):
+    encoder, _, ledger = opened
+    assert fits(ledger, encoder)
+    first, *others = ledger.columns
+    assert not fits(replace(ledger, columns=tuple(others)), encoder)
+    kind = next(k for k, column in enumerate(ledger.columns) if column.column == "kind")
+    short = replace(ledger.columns[kind], cells=ledger.columns[kind].cells[:-1])
+    assert not fits(replace(ledger, columns=(first, *others[: kind - 1], short, *others[kind:])), encoder)
 
 
 def test_a_ledger_is_json_and_damage_is_noticed(opened):

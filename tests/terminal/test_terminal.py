@@ -71,10 +71,9 @@ def test_screen_fits_and_says_what_matters(width):
     assert "ALARM" in last
     assert "0.270 [0.250, 0.290]" in last
     assert "payment 0.300" in last
-    assert "age" not in last  # below 1 %
     text = "\n".join(lines)
     assert ("2025-01-28" in last) == (width >= 80)
-    assert "amount 30%" in last
+    assert ("amount 0.200" in last) == (width >= 80)
     assert ("2,346" in last) == (width >= 100)
     assert "left out: ordered_at" in text
     assert "highest 0.270" in text

@@ -38,7 +38,6 @@ _AGREES = 0.05  # chance of the window alone below which it agrees that the colu
 _DECAY = 0.9  # weight of the window before
 _BROKE = 1e-3  # chance, for all columns together, of a window unlike those before it: the pool begins anew
 _ROWS = 50.0  # effective rows of both, at least
-_SWAMPS = 0.8  # share of the drift in one column that leaves little to be seen of others
 
 Floats = npt.NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from driftline.monitor._skips import skipped_in_a_row
 from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._tracker import Content, Progress
 from driftline.sources import Cursor
-from driftline.tables import TableEncoder
+from driftline.tables import TableEncoder, fits
 
 __all__ = ["encoder_of", "progressed", "restored", "state_bytes", "with_settings"]
 
@@ -60,8 +60,7 @@ def restored(content: Content, run: Run) -> RunState:
             )
         if set(progress.pools) != originals:
             raise ValueError(f"pools of {sorted(progress.pools)}, originals {sorted(originals)}")
-        groups = list(encoder.groups)
-        if any(o.ledger is not None and [c.column for c in o.ledger.columns] != groups for o in run.originals):
+        if any(original.ledger is not None and not fits(original.ledger, encoder) for original in run.originals):
             raise ValueError("counts of other columns than those that are watched")
         ledgers = {original.name: original.ledger for original in run.originals}
         return RunState(

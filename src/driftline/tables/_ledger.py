@@ -23,7 +23,7 @@ from driftline.tables._encoder import TableEncoder
 from driftline.tables._numeric import NumericColumn
 from driftline.tables._summaries import rounded
 
-__all__ = ["ColumnCells", "Ledger", "Tally", "count", "open_ledger"]
+__all__ = ["ColumnCells", "Ledger", "Tally", "count", "fits", "open_ledger"]
 
 _SHARES = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98])  # finer in the tails
 _LEAST = 20  # rows of a cell
@@ -165,6 +165,13 @@ class Ledger:
         if not good:
             raise TableError("the counts of an original are damaged")
         return made
+
+
+def fits(ledger: Ledger, encoder: TableEncoder) -> bool:
+    """Say whether the cells of a ledger are those of an encoder's columns."""
+    coded = [found for _, found in encoder.coded(np.zeros((0, len(encoder.names))))]
+    names = [column.column for column in ledger.columns] == [found.group for found in coded]
+    return names and all(len(c.cells) == len(f.labels) for c, f in zip(ledger.columns, coded, strict=True))
 
 
 def _column(data: Mapping[str, Any]) -> ColumnCells:

@@ -152,7 +152,7 @@ class Screen(View):
 
     def __init__(self, heading: Heading, console: Console, past: Iterable[Record] = ()) -> None:
         super().__init__(heading, console, past)
-        self._notes: dict[str, None] = {}  # remarks that belong to no window, the last ones
+        self._notes: dict[str, None] = {}  # remarks that belong to no window, and columns that have moved; the last ones
         self._about: list[str] = []
         self._last = time.monotonic()
         self._spinner = Spinner("dots")
@@ -172,9 +172,12 @@ class Screen(View):
         self._about = _columns(watched, left_out)
 
     def add(self, record: Record) -> None:
-        """Add a row."""
+        """Add a row, and lines about columns that have not moved before."""
+        before = next((r for r in reversed(self.records) if _follows(record, r)), None)
         super().add(record)
         self.remarks.add(record)
+        for line in moves_of(record, before):
+            self._notes[f"window {record.window}: {line}"] = None
         self._last = time.monotonic()
         self._live.refresh()
 
