@@ -152,7 +152,7 @@ class Screen(View):
 
     def __init__(self, heading: Heading, console: Console, past: Iterable[Record] = ()) -> None:
         super().__init__(heading, console, past)
-        self._notes: dict[str, None] = {}  # remarks that belong to no window, and columns that have moved; the last ones
+        self._notes: dict[str, None] = {}  # remarks of no window, and columns that have moved
         self._about: list[str] = []
         self._last = time.monotonic()
         self._spinner = Spinner("dots")
