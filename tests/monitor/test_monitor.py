@@ -502,6 +502,6 @@ def test_an_interval_that_was_withheld_is_neither_an_alarm_nor_a_green_light(tmp
         blind = [r for r in records if r.drift is not None and not math.isfinite(r.drift.std_error)]
         assert [r.window for r in blind] == [2]  # the next step starts from the window before
         assert all(r.signal == Signal.WARNING and r.doubts for r in blind)
-        assert "rows look sorted" in " ".join(blind[0].doubts)
+        assert "rows look sorted" in " ".join(map(str, blind[0].doubts))
         assert records[-1].signal == Signal.NORMAL
         assert records[-1].doubts == ()

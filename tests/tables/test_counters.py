@@ -73,7 +73,7 @@ def test_the_alarm_is_raised_and_record_0_says_that_it_was_left_out():
         began, quiet, moved = monitor.watch(frames)
     assert "'x' (a clock or counter" in began.to_dict()["notes"][0]
     assert (quiet.signal, moved.signal) == ("normal", "alarm")
-    assert "x: taken for" in quiet.doubts[0]
+    assert "x: taken for" in str(quiet.doubts[0])
     assert moved.causes == ("share_moved",)
     assert 0.3 < float(moved.reason.split("at least ")[1].split()[0]) < 0.61
 

@@ -282,7 +282,8 @@ def _sentence(history: History, last: Record, far: str, trust: str, carried: tup
         parts[0] += ", and back below the limits in the last window"
     elif history.signal == Signal.ALARM and not drift.value > last.alarm_limit:  # the divergence did not raise it
         parts.append(f"the alarm is about this: {last.reason}")
-    if _speaks(last):  # of what is not known, no column is named
+    # of a drift that is not known, nothing is said but what the columns' own tests say
+    if _speaks(last) or (drift.low > 0.0 and math.isfinite(drift.std_error)):
         parts.append(_columns(last, carried))
     if Cause.NEW_VALUES not in last.causes or not math.isnan(last.diagnostics.get("without_new_values", math.nan)):
         parts += filter(None, [new_values(last)])
