@@ -112,7 +112,10 @@ def moved(cells: Cells) -> Finding:
         each = np.where(weight > 0.0, chances / weight, np.inf)
     loud = -np.log(np.clip(each, 1e-300, 1.0))
     clear = loud >= _CLEAR * loud.max(1, keepdims=True)
-    return Finding(np.minimum(1.0, each.min(1)), np.where(loud.max(1) > 0.0, clear.argmax(1), each.argmin(1)))
+    test = np.where(loud.max(1) > 0.0, clear.argmax(1), each.argmin(1))
+    rest = np.minimum(test + MoveTest.PLACE_BESIDE, MoveTest.ALONE)  # the same beside heaps, if that is louder
+    beside = (test <= MoveTest.SPREAD) & (each[np.arange(len(test)), rest] < each[np.arange(len(test)), test])
+    return Finding(np.minimum(1.0, each.min(1)), np.where(beside, rest, test))
 
 
 def _tests(a: Floats, b: Floats, kinds: npt.NDArray[np.int8], live: Flags) -> Floats:
