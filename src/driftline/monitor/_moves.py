@@ -98,6 +98,8 @@ class Moves(NamedTuple):
         correlations: rank correlations of these, then and now; nan where there is no order.
         pool: the last windows, this one included.
         tested: whether rows were enough to test anything.
+        explained: nats that the columns and a tree of their pairs explain.
+        tables: counts of pairs then and now.
     """
 
     cells: Cells
@@ -174,14 +176,12 @@ def _columns(cells: Cells, seen: Seen, pool: Pool) -> tuple[Finding, tuple[Cells
     alone = moved(cells)
     if not pool.rows:
         return alone, None, _next(pool, seen, cells.now, cells.kinds, None)
-    before, weight, squares = _padded(pool, cells.now.shape[1]), np.array(pool.rows), np.array(pool.squares)
-    worth = weight**2 / np.maximum(squares, 1e-300)
+    before, worth = _valued(pool, cells.now.shape[1])
     broke = holm(moved(Cells(before, cells.now, cells.kinds, worth, cells.rows_now)).chance, _BROKE)
     after = _next(pool, seen, cells.now, cells.kinds, broke)
-    later = _padded(after, cells.now.shape[1]), np.array(after.rows) ** 2 / np.array(after.squares)
-    both = cells._replace(now=later[0], rows_now=later[1])
-    then, past = cells.scaled()[0], before * np.minimum(1.0, worth / np.maximum(weight, 1e-300))[:, None]
-    known = cells._replace(then=then + past, rows_then=cells.rows_then + worth)
+    later, rows = _valued(after, cells.now.shape[1])
+    both = cells._replace(now=later, rows_now=rows)
+    known = cells._replace(then=cells.scaled()[0] + before, rows_then=cells.rows_then + worth)
     agrees = alone.chance < _AGREES
     findings = [alone, *(_only(moved(each), agrees) for each in (both, known))]
     chances = np.array([f.chance / share for f, share in zip(findings, _TESTS, strict=True)])
@@ -194,6 +194,13 @@ def _columns(cells: Cells, seen: Seen, pool: Pool) -> tuple[Finding, tuple[Cells
 
 def _only(found: Finding, where: npt.NDArray[np.bool_]) -> Finding:
     return found._replace(chance=np.where(where, found.chance, 1.0))
+
+
+def _valued(pool: Pool, width: int) -> tuple[Floats, Floats]:
+    """Return the counts of a pool in effective rows, (c, k), and these rows, (c,): more than its weighted rows."""
+    rows = np.array(pool.rows)
+    worth = rows**2 / np.maximum(np.array(pool.squares), 1e-300)
+    return _padded(pool, width) * (worth / np.maximum(rows, 1e-300))[:, None], worth
 
 
 def _padded(pool: Pool, width: int) -> Floats:
