@@ -1,4 +1,4 @@
-"""The fit against sums: its closed forms, its optimum at the true ratio, and how near it comes to logistic regression."""
+"""The fit against sums: closed forms, the optimum at the true ratio, how near it comes to logistic regression."""
 
 import math
 

@@ -66,7 +66,13 @@ class Part(NamedTuple):
 
     def joined(self, other: Part) -> Part:
         """Return the sums over the rows of both."""
-        return Part(*(a + b for a, b in zip(self, other, strict=True)))
+        return Part(
+            self.rows + other.rows,
+            self.loss + other.loss,
+            self.pull + other.pull,
+            self.gram + other.gram,
+            self.beyond + other.beyond,
+        )
 
 
 Ask = Callable[[Floats, float], Part]

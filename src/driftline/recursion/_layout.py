@@ -27,7 +27,7 @@ __all__ = [
     "slots",
 ]
 
-VERSION = 10
+VERSION = 11
 FORMAT = "driftline-state"
 SYMMETRIC = ("covariance", "inverse_hessian", "meat", "meat_num", "first", "origin_spread")  # one half is kept
 VECTORS = ("bias", "step_bias")
@@ -38,6 +38,8 @@ _ROWS = "window"  # the only part that holds rows
 _MEANINGS = {
     _ROWS: "rows, for the next step",
     "step_log_ratio": "log-ratio of the last step for each of these rows",
+    "sums": "sums of the window, for the next step: means of features, products of these, and the auditor's functions",
+    "readings": "what was read of the window while its rows were at hand: divergences with their intervals",
     "uncertainty.score": "influence of each of these rows on the last step",
     "wide": "sums of steps where rows are few for the features, and the original's means of these",
     "wide_step": "the same of the last step",
@@ -99,7 +101,8 @@ def contents(data: bytes, what: str) -> tuple[StoredArray, ...]:
             original = originals[parts[1]]
             parts = parts[3 if parts[2] in ("current", "anchor") else 2 :]
         meaning = _MEANINGS.get(".".join(parts[:2])) or _MEANINGS.get(parts[0], "a number of the recursion")
-        found.append(StoredArray(name, values, meaning, original, original is not None and parts == [_ROWS]))
+        holds_rows = original is not None and parts == [_ROWS] and len(values) > 0
+        found.append(StoredArray(name, values, meaning, original, holds_rows))
     return tuple(found)
 
 

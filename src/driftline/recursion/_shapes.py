@@ -18,7 +18,9 @@ __all__ = [
     "MONOMIALS",
     "NETWORK_UNCERTAINTY",
     "PARTITIONS",
+    "READINGS",
     "SCORES",
+    "SUMS",
     "TRACK",
     "TREES",
     "UNCERTAINTY",
@@ -48,6 +50,27 @@ ANCHOR = {
     "lag": "i",
     "forward": "f 3",
     **dict.fromkeys(("mean", "scale", "shift", "rate"), "f d"),
+}
+SUMS = {
+    "moments.rows": "f",
+    "moments.mean": "f q",
+    "moments.gram": "f q q",
+    "coef": "f q",
+    "c": "f",
+    "kappa": "f",
+    **dict.fromkeys(("heap", "off", "center", "spread"), "f d"),
+    "watched": "f m",
+    "crossed": "f m q",
+    "dependent": "b",
+}
+READINGS = {
+    "estimates": "f 2 kinds levels 11",
+    "doubts": "t text",
+    "log_mean": "f",
+    "large": "b",
+    "own.moved": "f p",
+    "own.spread": "f p p",
+    "own.cross": "f p p",
 }
 SCORES = {"columns": "i m <d", "knots": "f m 33", "values": "f m 33", "slopes": "f m 2"}
 FEATURES = {
