@@ -46,7 +46,7 @@ from driftline.recursion._doubts import WEAK, carried
 from driftline.recursion._floor import counted, started
 from driftline.recursion._frames import follow_sums, place_of
 from driftline.recursion._kept import Readings, Sums, reading_keys
-from driftline.recursion._log_linear import check_extremes, informed, start_features
+from driftline.recursion._log_linear import check_extremes, informed, same_kind, start_features
 from driftline.recursion._problem import plain_prior
 from driftline.recursion._quantities import divergence, weights
 from driftline.recursion._rare import few_of, heaps
@@ -83,6 +83,12 @@ def start_sums(samples: Floats, settings: StepSettings, tau: int) -> Track:
 
 def step_sums(track: Track, window: Floats, settings: StepSettings, t: int) -> tuple[Track, OriginalInfo]:
     """Advance to a window, read all that may be asked of it, and keep its sums alone."""
+    before = track.anchor.psi
+    if track.anchor.sums is None or not (isinstance(before, LogLinear) and same_kind(before.features, settings.model)):
+        raise ValueError(
+            "with keep='sums' the model stays as it was at the start, and rows cannot become sums on the way: begin "
+            "again with fit"
+        )
     check_extremes(track.anchor.psi.standardizer, window)
     anchor, z_den = follow_sums(track.anchor, window)
     psi, sums = anchor.psi, anchor.sums

@@ -44,7 +44,7 @@ from driftline.recursion._state import Anchor, Step, arrive, has_past
 from driftline.recursion._wide import goes_wide, wide_step, window_rows
 from driftline.recursion._widening import Look, is_off, looked, widened
 
-__all__ = ["check_extremes", "informed", "log_linear_step", "start_features"]
+__all__ = ["check_extremes", "informed", "log_linear_step", "same_kind", "start_features"]
 
 _HINGES = (-1.3, 0.0, 1.3)  # knots on a column with normal scores
 _SUPPORT = 100.0  # effective rows behind a feature of a cluster
@@ -165,7 +165,7 @@ def _problem(anchor: Anchor, window: Floats, settings: StepSettings) -> tuple[An
     rows_den = inference.Dependence(repeats=find_repeats(window))
     first = not has_past(anchor)
     check_extremes(psi.standardizer, window)
-    if isinstance(psi, LogLinear) and _same_kind(psi.features, settings.model):
+    if isinstance(psi, LogLinear) and same_kind(psi.features, settings.model):
         framed = follow(anchor, window)
         psi = framed.anchor.psi
         assert isinstance(psi, LogLinear)
@@ -215,7 +215,7 @@ def check_extremes(standardizer: Standardizer, window: Floats) -> None:
         )
 
 
-def _same_kind(features: Features, model: str | ModuleFactory) -> bool:
+def same_kind(features: Features, model: str | ModuleFactory) -> bool:
     """Say whether the model continues these features, so that a step can add to their coefficients."""
     if model == "auto":
         return features.curved

@@ -69,6 +69,8 @@ def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, po
         found = {name: step_sums(state.tracks[name], window, settings, t) for name, window in windows.items()}
         tracks = {**state.tracks, **{name: track for name, (track, _) in found.items()}}
         return State(tracks, t), Info(t, {name: info for name, (_, info) in found.items()})
+    if any(state.tracks[name].anchor.sums is not None for name in windows):
+        raise ValueError("keep='rows' cannot go on from sums, since no rows are there: begin again with fit")
     seed = (settings.seed * 1_000_003 + 7919 * t) % (2**31)
     anchors = {name: state.tracks[name].anchor for name in windows}
     steps = _take(state, anchors, windows, settings, seed)
