@@ -244,9 +244,9 @@ def test_what_needs_rows_is_an_error_that_names_the_remedy():
         est.divergence(lambda r: (r - 1) ** 2)
     with pytest.raises(ValueError, match=r"level=0.5 .*choose one of \(0.9, 0.95, 0.99\)"):
         est.divergence(level=0.5)
-    with pytest.raises(ValueError, match="change_features needs the rows .* keep='rows'"):
+    with pytest.raises(ValueError, match=r"change_features needs the rows .* keep='rows'"):
         est.change_features(stream[-1])
-    with pytest.raises(ValueError, match="current_window needs the rows .* keep='rows'"):
+    with pytest.raises(ValueError, match=r"current_window needs the rows .* keep='rows'"):
         est.current_window()
     with pytest.raises(ValueError, match="'nonsense'"):
         est.divergence("nonsense")
