@@ -96,6 +96,29 @@ def test_sums_of_parts_are_those_of_all_rows():
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
+def test_four_unequal_sites_fit_what_all_rows_in_one_place_do():
+    """Windows lie in four places, of which each answers with sums alone."""
+    rng = np.random.default_rng(8)
+    x, y = rng.normal(0, 1, 3000), rng.normal(0.4, 1.2, 2500)
+    nums = np.split(x, [30, 700, 1100])
+    dens = [quadratic(part) for part in np.split(y, [1300, 1350, 2400])]
+    first, *others = (sums_of_window(quadratic(part)) for part in nums)
+    for other in others:
+        first = first.joined(other)
+
+    def ask(coef, c):
+        found, *rest = (part_of(den, coef, c) for den in dens)
+        for part in rest:
+            found = found.joined(part)
+        return found
+
+    merged = fit_sums(first, ask, 2500.0, np.ones(3))
+    pooled = fitted(quadratic(x), quadratic(y), ridge=1.0)
+    np.testing.assert_allclose(merged.coef, pooled.coef, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(merged.hessian, pooled.hessian, rtol=1e-8, atol=1e-8)
+    assert merged.c == pytest.approx(pooled.c, rel=1e-8)
+
+
 @pytest.mark.parametrize("shift", [0.05, 0.3, 0.8])
 def test_it_is_nearly_as_exact_as_logistic_regression(shift):
     """Mean squared error of the slope over seeds 0 to 119, means moved by ``shift``; the truth is -shift."""

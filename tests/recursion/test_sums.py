@@ -1,4 +1,4 @@
-"""keep="sums": no row at rest, the same numbers as with rows up to a few percent, and clear errors for what needs rows."""
+"""keep="sums": no row at rest, the numbers of rows up to a few percent, and clear errors for what needs rows."""
 
 import gc
 import io
@@ -68,7 +68,7 @@ def assert_no_row(est, seen):
 
 
 def test_neither_the_object_nor_its_file_holds_a_row_after_any_call():
-    stream = windows(rows=400, count=4)
+    stream = windows(rows=500, count=4)
     est = ContinualDensityRatio(model="quadratic", keep="sums", random_state=0).fit(stream[0])
     assert_no_row(est, stream[:1])
     for t in range(1, 4):
@@ -79,14 +79,14 @@ def test_neither_the_object_nor_its_file_holds_a_row_after_any_call():
 
 
 def test_the_search_does_find_rows_where_they_are_kept():
-    stream = windows(rows=400, count=2)
+    stream = windows(rows=500, count=2)
     with pytest.raises(AssertionError):
         assert_no_row(traced(stream, keep="rows"), stream)
 
 
 def test_nothing_of_a_window_stays_anywhere_in_memory():
     """All that the collector knows is searched, not only what the estimator refers to."""
-    stream = windows(rows=401, count=3)
+    stream = windows(rows=501, count=3)
     est = traced(stream[:2])
     marks = np.array([row.sum() for row in stream[2]])
     est.partial_fit(stream[2].copy())
@@ -98,7 +98,7 @@ def test_nothing_of_a_window_stays_anywhere_in_memory():
 
 
 def test_an_error_in_the_middle_of_a_step_leaves_no_row_and_nothing_changed(monkeypatch):
-    stream = windows(rows=400, count=4)
+    stream = windows(rows=500, count=4)
     est = traced(stream[:3])
     before = est.to_bytes()
 
@@ -358,6 +358,47 @@ def test_the_auditor_speaks_where_the_model_misses_drift_and_is_silent_elsewhere
     full = traced([pair(0.12 * t) for t in range(7)], model="quadratic-full").divergence()
     assert not full.doubts
     assert abs(full.value + 0.5 * np.log(1 - 0.72**2)) < 4 * full.std_error
+
+
+def test_few_rows_are_not_watched_since_sums_of_many_functions_would_reveal_them():
+    few, many = windows(count=3, rows=300), windows(count=3, rows=600)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)
+        from_few, from_many = traced(few), traced([many[0], few[1], many[2]])
+        for est in (from_few, from_many):
+            assert [doubt.code for doubt in est.divergence().doubts] == ["not_audited"]
+    assert not traced(many).divergence().doubts
+    kept = traced(many[:1]).partial_fit(few[1])._state.tracks["original"].current.sums
+    assert kept.watched.size == kept.crossed.size == 0
+    reloaded = ContinualDensityRatio.from_bytes(from_many.to_bytes())
+    assert reloaded.divergence() == from_many.divergence()
+
+
+def test_a_column_that_was_constant_is_measured_once_it_moves():
+    stream = windows(count=5)
+    for t, window in enumerate(stream):
+        window[:, 2] = 5.0 if t < 3 else window[:, 2]
+        window[:, 1] = window[:, 1] > 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)
+        kept, summed = (traced(stream[:3], keep=keep).divergence() for keep in ("rows", "sums"))
+        moved = traced(stream).divergence()
+    assert summed.value == pytest.approx(kept.value, abs=0.3 * kept.std_error)
+    assert summed.std_error == pytest.approx(kept.std_error, rel=0.1)
+    assert "constant_moved" in [doubt.code for doubt in moved.doubts]
+
+
+def test_rare_events_are_held_back_as_with_rows():
+    rng = np.random.default_rng(5)
+    stream = [
+        np.stack([rng.normal(size=2000), (rng.random(2000) < share).astype(float)], 1) for share in (0.004, 0.003, 0.0)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)
+        a, b = (traced(stream, keep=keep) for keep in ("rows", "sums"))
+    event = np.array([[0.0, 1.0]])
+    assert b.log_ratio(event)[0] == pytest.approx(a.log_ratio(event)[0], abs=0.3)
+    assert abs(a.divergence().value - b.divergence().value) < 0.5 * a.divergence().std_error
 
 
 @pytest.mark.slow

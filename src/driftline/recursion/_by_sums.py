@@ -17,6 +17,7 @@ from driftline._inputs import Floats
 from driftline.fitting import (
     ConvexFit,
     Features,
+    Integers,
     LogLinear,
     LogLinearDesign,
     Scores,
@@ -53,7 +54,7 @@ from driftline.recursion._rare import few_of, heaps
 from driftline.recursion._rows import Curved, depends, reach
 from driftline.recursion._settings import NEWTON_FEATURES, StepSettings
 from driftline.recursion._state import Anchor, Step, Track
-from driftline.recursion._watched import watched, watched_step
+from driftline.recursion._watched import affords, watched, watched_step
 
 __all__ = ["SUMMED", "start_sums", "step_sums"]
 
@@ -75,6 +76,8 @@ def start_sums(samples: Floats, settings: StepSettings, tau: int) -> Track:
     psi = LogLinear(standardizer, features, np.zeros(features.size))
     depend = _depends(samples, Curved(z), settings)
     auditor = start_auditor(z, None, depend, seed=settings.seed) if len(z) >= _AUDITED else None
+    if auditor is not None and not affords(auditor, z, features.size + 1):
+        auditor = None
     design = LogLinearDesign(features, z)
     sums = _summed(design, samples, psi, auditor, depend)
     anchor = Anchor(psi, 0.0, samples[:0].copy(), auditor=auditor, sums=sums)
@@ -185,7 +188,23 @@ def _fit(sums: Sums, den: LogLinearDesign, features: Features, window: Floats, s
     """Fit the increment."""
     rows = sums.moments.rows + len(window)
     ridge, _ = plain_prior(features, _off_heap(sums, window), rows)
+    both = _two_valued(sums, features)
+    ridge[both] = np.where(ridge[both] > 1.0, 2.0 * ridge[both], ridge[both])
     return fit_sums(sums.moments, lambda *at: part_of(den, *at), float(len(window)), settings.ridge * ridge)
+
+
+def _two_valued(sums: Sums, features: Features) -> Integers:
+    """Return the places of columns with two values in the numerator, or one, and of their squares.
+
+    Where rows are kept, such a square is left out. Here the two share a coefficient, and a prior on the effect of an
+    event is worth half: it is to be doubled.
+    """
+    spread = sums.moments.gram - np.outer(sums.moments.mean, sums.moments.mean)
+    squares = len(features.linear) + np.arange(len(features.squares))
+    lines = np.searchsorted(features.linear, features.squares)
+    own = spread[lines, lines] * spread[squares, squares]
+    same = np.square(spread[lines, squares]) >= (1.0 - 1e-9) * own
+    return np.concatenate([lines[same], squares[same]])
 
 
 def _off_heap(sums: Sums, window: Floats) -> Floats:

@@ -17,7 +17,7 @@ from driftline import inference
 from driftline._inputs import Floats
 from driftline.fitting import Features, Integers, LogLinear, LogLinearDesign
 from driftline.recursion._evidence import reframed
-from driftline.recursion._kept import moved_sums
+from driftline.recursion._kept import Sums, moved_sums
 from driftline.recursion._state import Anchor
 
 __all__ = ["Framed", "awakened", "follow", "follow_sums", "place_of"]
@@ -28,6 +28,7 @@ _RARE = 0.02  # share of rows with another value than most below which they all 
 # A frame stays while both windows lie within: then designs can be used again, and the prior is off by little.
 _FAR = 0.5  # standard deviations
 _WIDE = 1.4  # factor of a standard deviation
+_STRAY = 3.0  # standard deviations of a window by which the sums of the other may place and scale its features
 
 
 class Framed(NamedTuple):
@@ -51,7 +52,8 @@ def follow(anchor: Anchor, window: Floats) -> Framed:
     place = _frame(psi.features.linear, sample)
     if place is None:
         return Framed(anchor, z_num, z_den)
-    anchor = _moved(anchor, psi, *place, sample.rows)
+    shift, rate = place
+    anchor = _moved(anchor, psi, shift, rate, psi.features.framed(shift, rate, (sample.rows - shift) / rate))
     return Framed(anchor, anchor.psi.standardizer(anchor.window), anchor.psi.standardizer(window))
 
 
@@ -73,8 +75,23 @@ def follow_sums(anchor: Anchor, window: Floats) -> tuple[Anchor, Floats]:
     place = _frame(psi.features.linear, sample)
     if place is None:
         return anchor, z_den
-    anchor = _moved(anchor, psi, *place, sample.rows)
+    anchor = _moved(anchor, psi, *place, _framed(psi.features, sums, rows, *place))
     return anchor, anchor.psi.standardizer(window)
+
+
+def _framed(features: Features, sums: Sums, rows: Floats, shift: Floats, rate: Floats) -> Features:
+    """Return features in a frame, centred and scaled on rows of one window and on the sums of the other."""
+    z = (rows - shift) / rate
+    into = features.framed(shift, rate, z)
+    back = into.express(np.eye(features.size + 1), features, -shift / rate, 1.0 / rate)
+    mean, here = (sums.moments.mean @ back)[:-1], into.design(z)[:, :-1].var(0)
+    there = (back.T @ sums.moments.gram @ back).diagonal()[:-1] - mean * mean
+    # sums know of no quantiles: a stray value must not set the scale where the rows can
+    most = np.where(here > 0.0, _STRAY, np.inf)
+    mean, there = np.clip(mean, -most, most), np.clip(there, 0.0, most * most)
+    spread = 0.5 * (here + there) + 0.25 * mean * mean
+    scale = np.where(spread > 1e-14, np.sqrt(spread), 1.0)
+    return into._replace(center=into.center + 0.5 * into.scale * mean, scale=into.scale * scale)
 
 
 def place_of(z: Floats) -> tuple[Floats, Floats]:
@@ -170,10 +187,9 @@ def _frame(columns: Integers, sample: _Sample) -> tuple[Floats, Floats] | None:
     return center, spread
 
 
-def _moved(anchor: Anchor, psi: LogLinear, shift: Floats, rate: Floats, rows: Floats) -> Anchor:
-    """Express an anchor in the frame around ``shift`` with spread ``rate``; ``rows`` are in the frame so far."""
+def _moved(anchor: Anchor, psi: LogLinear, shift: Floats, rate: Floats, into: Features) -> Anchor:
+    """Express an anchor in the frame around ``shift`` with spread ``rate``, with the features ``into`` in it."""
     features = psi.features
-    into = features.framed(shift, rate, (rows - shift) / rate)
     coef = features.express(np.append(psi.coef, 0.0)[:, None], into, shift, rate)[:, 0]
     uncertainty, sums = anchor.uncertainty, anchor.sums
     if uncertainty is not None or sums is not None:

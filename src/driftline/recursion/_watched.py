@@ -26,7 +26,15 @@ from driftline.recursion._auditor import (
 )
 from driftline.recursion._kept import Sums
 
-__all__ = ["watched", "watched_step"]
+__all__ = ["affords", "watched", "watched_step"]
+
+_EACH = 2.0  # numbers in a window's rows for each of its sums
+
+
+def affords(auditor: Auditor, rows: Floats, parameters: int) -> bool:
+    """Say whether a window's rows (n, D) hold so many more numbers than are kept that the sums do not reveal them."""
+    kept = parameters * (0.5 * (parameters + 1) + len(auditor.mean))
+    return rows.size >= _EACH * kept
 
 
 def watched(
@@ -34,10 +42,10 @@ def watched(
 ) -> tuple[Floats, Floats]:
     """Return the means of the auditor's functions over a window (k,), and of their products with features (k, p+1).
 
-    ``original`` maps a design's rows to the coordinates of the original.
+    ``original`` maps a design's rows to the coordinates of the original. Both are empty where the rows are too few.
     """
     n, p = design.shape
-    if auditor is None:
+    if auditor is None or not affords(auditor, design.z, p):
         return np.zeros(0), np.zeros((0, p))
     means, products = np.zeros(len(auditor.mean)), np.zeros((len(auditor.mean), p))
     for at in chunks(n):
@@ -68,7 +76,7 @@ def watched_step(
         original: map of a design's rows to the coordinates of the original.
     """
     half = half_inverse(convex.hessian)
-    if half is None:
+    if half is None or not len(sums.watched):
         return unseen(auditor)
     num = Window(stand_in.single, seen_of(auditor(original(stand_in.z))), convex.num.first, convex.num.second, 0, 1)
     here = Window(den.single, seen_of(auditor(original(den.z))), convex.den.first, convex.den.second, 0, 1)
