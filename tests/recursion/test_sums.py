@@ -237,6 +237,17 @@ def test_several_originals_each_keep_their_own_sums():
     assert_no_row(both, [window[:50] for window in stream])
 
 
+def test_before_the_first_step_nothing_is_known_and_weights_are_one():
+    stream = windows(count=1)
+    est = traced(stream)
+    with pytest.raises(ValueError, match="no step has been taken yet"):
+        est.divergence()
+    with pytest.raises(ValueError, match="no step has been taken yet"):
+        est.attribution()
+    np.testing.assert_array_equal(est.weights(stream[0][:3]), 1.0)
+    assert not est.log_ratio(stream[0]).any()
+
+
 def test_what_needs_rows_is_an_error_that_names_the_remedy():
     stream = windows(count=3)
     est = traced(stream)
@@ -298,8 +309,12 @@ def test_large_steps_are_doubted_and_larger_ones_withheld():
     stream = windows(count=2, shift=0.8, spread=0.0)  # 0.96 nats, a standard deviation of 1.39
     with pytest.warns(UntrustedEstimateWarning, match="large for keep='sums'"):
         est = traced(stream)
-    assert [doubt.code for doubt in est.divergence().doubts] == ["large_step"]
-    assert np.isfinite(est.divergence().std_error)
+    for _ in range(2):  # what builds upon such a step is doubted, too
+        assert [doubt.code for doubt in est.divergence().doubts] == ["large_step"]
+        assert np.isfinite(est.divergence().std_error)
+        assert est.divergence().lower_bound
+        est = ContinualDensityRatio.from_bytes(est.to_bytes()).partial_fit(windows(1, 2, shift=0.8, spread=0.0)[1])
+    assert not est.step_divergence().doubts
     stream = windows(count=3, shift=1.2, spread=0.0)  # 2.2 nats a step
     with pytest.warns(UntrustedEstimateWarning, match="too large for keep='sums'"):
         est = traced(stream[:2])

@@ -114,7 +114,8 @@ def step_sums(track: Track, window: Floats, settings: StepSettings, t: int) -> t
         doubts=info.doubts,
     )
     weak = any(doubt.code in WEAK for doubt in carried(now, of_step=True))
-    now = now._replace(weak=track.weak or t * weak)
+    large = any(doubt.code == DoubtCode.LARGE_STEP for doubt in info.doubts)
+    now = now._replace(weak=track.weak or t * weak, large=track.large or t * large)
     readings = _read(now, den, depend, large=taken.divergence > _LARGE)
     bare = _bare(taken.anchor, _summed(den, window, psi, taken.anchor.auditor, depend, fit, sums))
     return now._replace(
@@ -294,9 +295,8 @@ def _with_doubts(info: OriginalInfo, taken: Step, fit: SumsFit, depend: Dependen
         doubts = [Doubt(DoubtCode.LITTLE_OVERLAP, sentence), *(d for d in doubts if d.code != DoubtCode.LITTLE_OVERLAP)]
     elif fit.spread > _WIDE:
         sentence = (
-            f"the step is large for keep='sums' (its log-ratio has a standard deviation of {fit.spread:.3g}, beyond "
-            f"{_WIDE} it is read too low by a few percent; {fit.beyond:.1%} of the rows lie where it is cut off): take "
-            "smaller steps, or keep='rows'"
+            f"the step is large for keep='sums' and read too low (its log-ratio has a standard deviation of "
+            f"{fit.spread:.3g}, {_WIDE} is the most that is measured well): take smaller steps, or keep='rows'"
         )
         doubts.append(Doubt(DoubtCode.LARGE_STEP, sentence))
     if (

@@ -52,7 +52,7 @@ _MEANINGS = {
     "learned": "features of the log-ratio that were learned from the original: clusters of many rows each",
     "partitions": "counts of rows in cells that were fixed at the first step, of the original and of the window",
     "doubts": "reasons not to trust the last step, as text",
-    "weak": "when a step could not be measured, or features joined without their drift so far",
+    "weak": "when a step could not be measured, or features joined without their drift so far, or a step was large",
     "gain": "what held-out rows of the last step say for a drift",
     "module": "weights of the network",
     "mean": "means of the encoded columns in the original",

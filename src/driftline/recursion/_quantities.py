@@ -102,9 +102,9 @@ def log_ratio(track: Track, rows: Floats, *, errors: bool = False) -> LogRatios:
 def weights(track: Track, rows: Floats) -> Weights:
     """Return importance weights of rows, with mean 1 on the current window."""
     current, readings = track.current, track.readings
-    if readings is not None and current.sums is not None:
-        values = current.log_ratio(rows) - readings.log_mean
-        doubts = (*readings.doubts, *carried(track, of_ratio=True))
+    if current.sums is not None:
+        log_mean, doubts = (0.0, ()) if readings is None else (readings.log_mean, readings.doubts)
+        values, doubts = current.log_ratio(rows) - log_mean, (*doubts, *carried(track, of_ratio=True))
         return Weights(np.exp(np.minimum(values, 700.0)), doubts)
     on_window = current.on_window()
     advice = "the original has moved too far away for reweighting"

@@ -104,10 +104,10 @@ def _restore(arrays: Mapping[str, Array], meta: Mapping[str, Any], factory: Modu
         gain = Gain(*arrays[f"{key}.gain"].tolist())
         partitions = _read_partitions(f"{key}.partitions", arrays) if entry["partitions"] else None
         step = arrays[f"{key}.step_log_ratio"]
-        weak, missed = arrays[f"{key}.weak"].tolist()
+        weak, missed, large = arrays[f"{key}.weak"].tolist()
         doubts = _read_doubts(arrays[f"{key}.doubts"])
         readings = _read_readings(f"{key}.readings", arrays) if entry["readings"] else None
-        parts = entry["tau"], anchor, current, step, held, gain, partitions, weak, missed, doubts, readings
+        parts = entry["tau"], anchor, current, step, held, gain, partitions, weak, missed, doubts, readings, large
         tracks[name] = Track(*parts)
     return State(tracks, int(arrays["t"]))
 

@@ -27,7 +27,7 @@ __all__ = [
     "WIDE",
 ]
 
-TRACK = {"held": "i", "gain": "f 2", "weak": "i 2", "doubts": "t text"}
+TRACK = {"held": "i", "gain": "f 2", "weak": "i 3", "doubts": "t text"}
 _CELLS = {"contrast": "c 1 33", "columns": "c cells 19", "pairs": "c pairs 16"}
 PARTITIONS = {
     "live": "i cells <d",

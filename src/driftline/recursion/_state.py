@@ -110,7 +110,7 @@ class Track(NamedTuple):
     a drift, ``partitions`` the counts of original and current window that bound the divergence from below. ``weak`` is
     the time of the first step that could not be measured, ``missed`` that of the first at which features joined without
     their drift so far, 0 if there is none. ``doubts`` are those of the last step. ``readings`` are what was read
-    while the window was at hand, where rows are not kept.
+    while the window was at hand, where rows are not kept; ``large`` is the time of the first step too large for that.
     """
 
     tau: int
@@ -124,6 +124,7 @@ class Track(NamedTuple):
     missed: int = 0
     doubts: tuple[Doubt, ...] = ()
     readings: Readings | None = None
+    large: int = 0
 
 
 class State(NamedTuple):

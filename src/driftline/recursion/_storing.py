@@ -52,7 +52,7 @@ def _flatten(state: State, padded: bool) -> tuple[dict[str, Array], dict[str, An
         arrays[f"{key}.held"] = np.array(track.held)
         arrays[f"{key}.step_log_ratio"] = track.step_log_ratio
         arrays[f"{key}.gain"] = np.array(track.gain, dtype=np.float64)
-        arrays[f"{key}.weak"] = np.array([track.weak, track.missed])
+        arrays[f"{key}.weak"] = np.array([track.weak, track.missed, track.large])
         arrays[f"{key}.doubts"] = _text(track.doubts)
         if track.partitions is not None:
             _write(track.partitions, f"{key}.partitions", arrays)
