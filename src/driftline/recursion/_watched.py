@@ -15,6 +15,7 @@ from driftline.fitting import ConvexFit, LogLinearDesign, SumsFit, chunks, half_
 from driftline.recursion._auditor import (
     LEVEL,
     Auditor,
+    Side,
     Window,
     chance,
     left_over,
@@ -28,6 +29,7 @@ from driftline.recursion._kept import Sums
 
 __all__ = ["affords", "watched", "watched_step"]
 
+_SUPPORT = 100.0  # effective rows that carry the score of a function, at least
 _EACH = 2.0  # numbers in a window's rows for each of its sums
 
 
@@ -90,6 +92,7 @@ def watched_step(
     now = sum_of(here.seen.values, here.score) - den.pull(here.score) @ slopes
     twice = num.score + past if auditor.shared else num.score
     sides = [side_of(rests[0], twice, 0), side_of(rests[1], here.score, 0)]
+    live = live[np.min([_carriers(side) for side in sides], 0)[live] > _SUPPORT]
     closed = auditor._replace(
         score=auditor.score + before + now,
         variance=auditor.variance + variance_of(sides[0]),
@@ -98,3 +101,13 @@ def watched_step(
     )
     found = chance(closed.score, closed.variance + variance_of(sides[1]), live, sides)
     return closed._replace(since=closed.since or (closed.steps if found < LEVEL else 0))
+
+
+def _carriers(side: Side) -> Floats:
+    """Return the effective rows that carry the score of each function, (k,).
+
+    A function that few rows of the new window show may be shown by many more of the numerator's, which are not at hand:
+    its scatter is not known.
+    """
+    square = np.square(side.pulled, dtype=np.float64)
+    return np.asarray(np.square(square.sum(0)) / np.maximum(np.square(square).sum(0), 1e-300))
