@@ -10,7 +10,7 @@ from driftline.inference import DIVERGENCES, Doubt, Estimate, Own
 
 __all__ = ["LEVELS", "NUMBERS", "Readings", "Sums", "moved_sums", "reading_keys"]
 
-LEVELS = (0.9, 0.95, 0.99)
+LEVELS = (0.9, 0.95)
 """Confidence levels of the estimates that are read while the rows are at hand."""
 
 NUMBERS = (
