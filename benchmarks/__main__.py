@@ -32,6 +32,7 @@ from benchmarks import (
     scaling,
     smooth,
     speed,
+    sums,
     theory,
     wide,
 )
@@ -45,6 +46,9 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "originals": accuracy.originals,
     **{case.name: partial(coverage.run, case) for case in coverage.CASES},
     **{case.name: partial(wide.run, case) for case in wide.CASES},
+    **{case.name: partial(sums.run, case) for case in sums.CASES},
+    "sums-coverage": sums.coverage,
+    "sums-sizes": sums.sizes,
     "breaks": breaks.run,
     "quiet-tables": breaks.quiet,
     "columns": columns.run,
@@ -70,7 +74,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
 }
 
 
-_LONG_GROUPS = ("auditor", "untidy", "hold-or-doubt")
+_LONG_GROUPS = ("auditor", "untidy", "hold-or-doubt", "sums")
 
 SMOOTH = {case.name: case for case in [*smooth.CASES, *smooth.FOREIGN]}
 """Cases that take ``--first-seed`` and ``--replicates``."""

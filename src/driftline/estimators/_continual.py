@@ -13,7 +13,7 @@ from driftline._inputs import Floats, as_rows, column_names, column_numbers
 from driftline.estimators._base import RatioEstimator, at_least_zero
 from driftline.fitting import ModuleFactory, Objective, Progress, Stacked, Training
 from driftline.inference import Attribution, Estimate, Generator
-from driftline.recursion import Info, Policy, State, StepSettings, add_original, has_past, restart, start, step
+from driftline.recursion import SUMMED, Info, Policy, State, StepSettings, add_original, has_past, restart, start, step
 
 __all__ = ["ContinualDensityRatio"]
 
@@ -41,6 +41,9 @@ class ContinualDensityRatio(RatioEstimator):
         max_hold: number of windows after which an adaptive anchor moves in any case.
         warm_start: whether a network starts from the previous one.
         polish: whether a network's last layer is solved exactly after training.
+        keep: "rows" keeps the rows of the last window until the next one; "sums" keeps none: after ``fit`` and
+            ``partial_fit`` neither the estimator nor its file holds a row. It is for ``linear``, ``quadratic`` and
+            ``quadratic-full``, with all other settings of a fit as they are by default.
 
     Attributes:
         info_: diagnostics of the last step, an :class:`~driftline.recursion.Info`.
@@ -75,6 +78,7 @@ class ContinualDensityRatio(RatioEstimator):
         training: Training | None = None,
         warm_start: bool = True,
         polish: bool = True,
+        keep: str = "rows",
         device: str = "auto",
         random_state: int | None = None,
         progress: Progress | None = None,
@@ -94,6 +98,7 @@ class ContinualDensityRatio(RatioEstimator):
         self.training = training
         self.warm_start = warm_start
         self.polish = polish
+        self.keep = keep
         self.device = device
         self.random_state = random_state
         self.progress = progress
@@ -145,6 +150,7 @@ class ContinualDensityRatio(RatioEstimator):
             raise ValueError(f"normalizer={self.normalizer!r} is unknown: choose 'telescoped' or 'self'")
         if self.penalty_rate not in ("constant", "root-n"):
             raise ValueError(f"penalty_rate={self.penalty_rate!r} is unknown: choose 'constant' or 'root-n'")
+        self._check_keep()
         return replace(
             super()._settings(seed, originals),
             normalizer=self.normalizer,
@@ -152,7 +158,35 @@ class ContinualDensityRatio(RatioEstimator):
             penalty_shrinks=self.penalty_rate == "root-n",
             warm_start=self.warm_start,
             polish=self.polish,
+            keep=self.keep,
         )
+
+    def _check_keep(self) -> None:
+        """Raise an error unless all settings of a fit are those that can do with sums."""
+        if self.keep not in ("rows", "sums"):
+            raise ValueError(f"keep={self.keep!r} is unknown: choose 'rows' or 'sums'")
+        if self.keep == "rows":
+            return
+        wanted: dict[str, tuple[Any, ...]] = {
+            "model": SUMMED,
+            "objective": ("logistic",),
+            "normalizer": ("telescoped",),
+            "penalty": (0,),
+            "step": ("every",),
+            "lag": ("auto", 0),
+        }
+        for name, choices in wanted.items():
+            value = getattr(self, name)
+            if not any(type(value) is not bool and value == choice for choice in choices):
+                shown = " or ".join(f"{name}={choice!r}" for choice in choices)
+                raise ValueError(
+                    f"{name}={value!r} needs rows, and keep='sums' keeps none: set {shown}, or keep='rows'"
+                )
+
+    def _keeps_rows(self, what: str) -> None:
+        """Raise an error that names the remedy if no rows are kept."""
+        if self.keep != "rows":
+            raise ValueError(f"{what} needs the rows of the last window, and keep='sums' keeps none: use keep='rows'")
 
     def _settings_penalty(self, originals: int) -> float:
         """Return lambda_c for this many originals."""
@@ -230,6 +264,7 @@ class ContinualDensityRatio(RatioEstimator):
         True
         """
         check_is_fitted(self)
+        self._keeps_rows("change_features")
         tracks = self._state.tracks
         given = window if isinstance(window, Mapping) else dict.fromkeys(tracks, window)
         if len(tracks) > 1 and not isinstance(window, Mapping):
@@ -362,6 +397,7 @@ class ContinualDensityRatio(RatioEstimator):
 
     def current_window(self, original: str | None = None) -> Floats:
         """Return the rows (n, D) of an original's current window, as they are kept for the next step."""
+        self._keeps_rows("current_window")
         return self._track(original).current.window.copy()
 
     @property

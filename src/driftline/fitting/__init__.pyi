@@ -103,6 +103,15 @@ from ._summaries import Summary as Summary
 from ._summaries import first_summary as first_summary
 from ._summaries import moved_density as moved_density
 from ._summaries import refit_density as refit_density
+from ._sums import Ask as Ask
+from ._sums import Part as Part
+from ._sums import SumsFit as SumsFit
+from ._sums import WindowSums as WindowSums
+from ._sums import fit_sums as fit_sums
+from ._sums import linear_scores as linear_scores
+from ._sums import part_of as part_of
+from ._sums import sums_of_window as sums_of_window
+from ._sums import weigh as weigh
 from ._training import Pair as Pair
 from ._training import fit_network as fit_network
 from ._training import row_batches as row_batches

@@ -1,6 +1,10 @@
 from ._attribution import Attribution as Attribution
+from ._attribution import Contributions as Contributions
+from ._attribution import Own as Own
 from ._attribution import attribute as attribute
+from ._attribution import attributed as attributed
 from ._attribution import members as members
+from ._attribution import own_part as own_part
 from ._dependence import Dependence as Dependence
 from ._dependence import choose_lag as choose_lag
 from ._dependence import correlation_time as correlation_time

@@ -23,7 +23,7 @@ from driftline.inference._estimates import Estimate
 from driftline.inference._intervals import interval, is_noise_known, normal_interval
 from driftline.inference._uncertainty import LEAST_SLACK, Uncertainty, covariance, joined_later
 
-__all__ = ["Attribution", "attribute", "members", "shares"]
+__all__ = ["Attribution", "Contributions", "Own", "attribute", "attributed", "members", "own_part", "shares"]
 
 _THIN = 4000  # enough rows to estimate the covariances of feature means
 
@@ -41,6 +41,20 @@ class Contributions(NamedTuple):
 
     values: Floats
     estimates: dict[int, Estimate]
+
+
+class Own(NamedTuple):
+    """What attribution needs of the current window, for p features.
+
+    Attributes:
+        moved: means of features in the original less those in the window, (p,).
+        spread: covariance of the latter, (p, p).
+        cross: that of coefficients with them, by the window's own rows, (p, p).
+    """
+
+    moved: Floats
+    spread: Floats
+    cross: Floats
 
 
 def shares(features: Features) -> Floats:
@@ -75,6 +89,12 @@ def attribute(
         groups: columns that belong together, as ones in (groups, D), to get the contribution of each group instead.
         top: number of contributions, the largest ones, to estimate with their intervals; None for all.
     """
+    own = own_part(coef, uncertainty, design, log_r, dependence)
+    return attributed(features, coef, uncertainty, own, level, groups, top)
+
+
+def own_part(coef: Floats, uncertainty: Uncertainty, design: Design, log_r: Floats, dependence: Dependence) -> Own:
+    """Return what attribution needs of the current window; arguments as in :func:`attribute`."""
     n = design.shape[0]
     means = design.pull(np.full(n, 1.0 / n))[:-1]
     # E_p T - E_q T; the former is known, or estimated by importance weights for features that joined later
@@ -88,9 +108,22 @@ def attribute(
     score, one = dependence.merged(score), dependence.merged(one)
     own_spread = long_run(part, one, part, one, dependence.lag)[:-1, :-1] * scale
     own_cross = uncertainty.inverse_hessian @ long_run(part, score, part, one, dependence.lag) * scale
-    spread_coef = covariance(uncertainty)[:-1, :-1]
-    spread_moved = uncertainty.origin_spread[:-1, :-1] + own_spread
-    cross = uncertainty.origin[:-1, :-1] + own_cross[:-1, :-1]
+    return Own(moved, own_spread, own_cross[:-1, :-1])
+
+
+def attributed(
+    features: Features,
+    coef: Floats,
+    uncertainty: Uncertainty,
+    own: Own,
+    level: float,
+    groups: Floats | None = None,
+    top: int | None = None,
+) -> Contributions:
+    """Estimate the contributions of columns from what is known of the window; arguments as in :func:`attribute`."""
+    moved, spread_coef = own.moved, covariance(uncertainty)[:-1, :-1]
+    spread_moved = uncertainty.origin_spread[:-1, :-1] + own.spread
+    cross = uncertainty.origin[:-1, :-1] + own.cross
     share = shares(features) if groups is None else groups @ shares(features)
     by_coef, by_moved = share * moved, share * coef
     linear = (

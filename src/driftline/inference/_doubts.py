@@ -9,7 +9,7 @@ __all__ = ["WITHHOLDING", "Doubt", "DoubtCode"]
 
 
 class DoubtCode(StrEnum):
-    """Short names of the reasons: the first eleven concern a step, the others a quantity computed after it."""
+    """Short names of the reasons: the first twelve concern a step, the others a quantity computed after it."""
 
     NOT_CONVERGED = "not_converged"
     FEW_ROWS = "few_rows"
@@ -22,6 +22,7 @@ class DoubtCode(StrEnum):
     MODEL_MISSES = "model_misses"
     DEPENDENT_ROWS = "dependent_rows"
     NOTHING_VARIES = "nothing_varies"
+    LARGE_STEP = "large_step"
     FEW_FOR_WEIGHTS = "few_for_weights"
     FEW_FOR_DIVERGENCE = "few_for_divergence"
     FEW_FOR_KL = "few_for_kl"

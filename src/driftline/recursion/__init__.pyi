@@ -1,3 +1,4 @@
+from ._by_sums import SUMMED as SUMMED
 from ._diagnostics import Info as Info
 from ._diagnostics import OriginalInfo as OriginalInfo
 from ._layout import FORMAT as FORMAT

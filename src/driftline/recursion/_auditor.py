@@ -37,6 +37,7 @@ __all__ = [
     "ROWS",
     "Auditor",
     "Seen",
+    "Side",
     "Window",
     "audited",
     "chance",

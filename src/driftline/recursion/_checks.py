@@ -14,6 +14,8 @@ import numpy as np
 
 from driftline.files import Array
 from driftline.fitting import LESSER, lessers, monomials
+from driftline.inference import DIVERGENCES
+from driftline.recursion._kept import LEVELS
 from driftline.recursion._shapes import (
     ANCHOR,
     AUDITOR,
@@ -26,7 +28,9 @@ from driftline.recursion._shapes import (
     MONOMIALS,
     NETWORK_UNCERTAINTY,
     PARTITIONS,
+    READINGS,
     SCORES,
+    SUMS,
     TRACK,
     TREES,
     UNCERTAINTY,
@@ -71,7 +75,7 @@ class _Check:
     def track(self, entry: Mapping[str, Any], modules: Sequence[Any]) -> int:
         """Check the arrays of an original; return the number of its columns."""
         key = f"track.{entry['tau']}"
-        _flags(entry, "same", "partitions")
+        _flags(entry, "same", "partitions", "readings")
         sizes = self.anchor(f"{key}.current", entry.get("current"), modules)
         if not entry["same"]:
             other = self.anchor(f"{key}.anchor", entry.get("anchor"), modules)
@@ -83,14 +87,20 @@ class _Check:
             found = self.table(f"{key}.partitions", PARTITIONS, {"d": sizes["d"]})
             terms = 2 * found["columns"] + found["products"]
             _need(found["terms"] == terms, f"{key}.partitions.contrast.coef has {found['terms']} entries, not {terms}")
+        if entry["readings"]:
+            found = self.table(f"{key}.readings", READINGS, {"kinds": len(DIVERGENCES), "levels": len(LEVELS)})
+            _need(found["p"] == sizes.get("p"), f"{key}.readings has {found['p']} features")
         return sizes["d"]
 
     def anchor(self, key: str, entry: Any, modules: Sequence[Any]) -> Sizes:
         """Check a window and its model; return their sizes."""
         _need(isinstance(entry, dict), f"{key} is not described")
-        _flags(entry, "uncertainty", "evidence", "scores")
+        _flags(entry, "uncertainty", "evidence", "scores", "sums")
         sizes = self.table(key, ANCHOR, {})
-        _need(sizes["n"] > 0 and sizes["d"] > 0, f"{key}.window has the shape {self.arrays[f'{key}.window'].shape}")
+        _need(
+            (sizes["n"] > 0) is not entry["sums"] and sizes["d"] > 0,
+            f"{key}.window has the shape {self.arrays[f'{key}.window'].shape}",
+        )
         self.within(f"{key}.lag", 0, 2**31)
         if entry["scores"]:
             self.table(f"{key}.scores", SCORES, {"d": sizes["d"]})
@@ -98,7 +108,7 @@ class _Check:
             self.network(key, entry, modules, sizes)
         else:
             _need(entry.get("kind") == "log-linear", f"{key} is of an unknown kind, {entry.get('kind')!r}")
-            self.log_linear(key, entry, sizes)
+            sizes |= {"p": self.log_linear(key, entry, sizes)}
         return sizes
 
     def network(self, key: str, entry: Mapping[str, Any], modules: Sequence[Any], sizes: Sizes) -> None:
@@ -121,8 +131,8 @@ class _Check:
         if entry["uncertainty"]:
             self.table(f"{key}.uncertainty", NETWORK_UNCERTAINTY, {"n": sizes["n"]})
 
-    def log_linear(self, key: str, entry: Mapping[str, Any], sizes: Sizes) -> None:
-        """Check a log-linear model and what is kept beside it."""
+    def log_linear(self, key: str, entry: Mapping[str, Any], sizes: Sizes) -> int:
+        """Check a log-linear model and what is kept beside it; return the number of its features."""
         _flags(entry, "curved", "auditor", "wide", "wide_step", "summaries")
         room, d = _whatever(entry, "room"), sizes["d"]
         _need(
@@ -130,7 +140,7 @@ class _Check:
         )
         _need(room[:2] == [d, d * entry["curved"]], f"{key} has room for {room[0]} of {d} columns")
         self.features(key, room, sizes)
-        learned, p = _whatever(entry, "learned"), sum(room)
+        learned, p = _whatever(entry, "learned"), int(sum(room))
         _need(isinstance(learned, list), f"{key} does not list what was learned")
         count = sum(self.learned(f"{key}.learned.{i}", kind, d) for i, kind in enumerate(learned))
         _need(count == room[4], f"{key} has room for {room[4]} learned features, and holds {count}")
@@ -156,6 +166,12 @@ class _Check:
         if f"{key}.crossed" in self.arrays:
             crossed = self.table(key, {"crossed": "f n k"}, {"n": sizes["n"]})
             _need(crossed["k"] <= room[4], f"{key}.crossed has {crossed['k']} of {room[4]} learned features")
+        if entry["sums"]:
+            sums, used = self.table(f"{key}.sums", SUMS, {"d": d, "q": p + 1}), int(self.arrays[f"{key}.used"].sum())
+            functions = found["m"] if entry["auditor"] else 0
+            _need(sums["m"] in (0, functions), f"{key}.sums has {sums['m']} means of {functions} functions")
+            _need(used == p, f"{key} uses {used} of {p} features, and has sums of all")
+        return p
 
     def features(self, key: str, room: Sequence[int], sizes: Sizes) -> None:
         """Check the features that are not learned, and which of their slots are used."""

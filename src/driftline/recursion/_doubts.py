@@ -32,7 +32,7 @@ __all__ = [
 WEAK = (DoubtCode.NOT_CONVERGED, DoubtCode.LITTLE_OVERLAP, DoubtCode.STEP_MEAN_OFF)
 """Doubts of a step that concern all later values, which build upon it."""
 _OF_ALL_STEPS = (DoubtCode.MODEL_MISSES, DoubtCode.DRIFT_MISSED)  # doubts of a step that say nothing of it alone
-_BOUNDING = (DoubtCode.MODEL_MISSES, DoubtCode.DRIFT_MISSED)
+_BOUNDING = (DoubtCode.MODEL_MISSES, DoubtCode.DRIFT_MISSED, DoubtCode.LARGE_STEP)
 _BEYOND = 5.0  # times the logarithm of the rows: a divergence beyond which no interval is worth its name
 _APART = (DoubtCode.LITTLE_OVERLAP, DoubtCode.CONSTANT_MOVED)  # no noise of quiet windows is known so far away
 _HEAVY = ("kl", "pearson")  # divergences dominated by the few rows with the largest ratios
@@ -84,6 +84,12 @@ def _earlier(track: Track) -> list[Doubt]:
             "nats of the drift that the previous ones had shown: what is read is the drift in the new ones"
         )
         found.append(Doubt(DoubtCode.DRIFT_HIDDEN, sentence))
+    if track.large:
+        sentence = (
+            f"the step at t={track.large} was large for keep='sums' and is read too low, and later values build upon "
+            "it: begin from a new original, take smaller steps, or keep='rows'"
+        )
+        found.append(Doubt(DoubtCode.LARGE_STEP, sentence))
     return found
 
 

@@ -19,7 +19,7 @@ from driftline.recursion._partitions import Partitions, count, fix, floor_of
 from driftline.recursion._settings import StepSettings
 from driftline.recursion._state import Anchor, Step, Track
 
-__all__ = ["floor_on", "measured", "recounted"]
+__all__ = ["counted", "floor_on", "measured", "recounted", "started"]
 
 
 _COUNTED = 3000  # rows of a window, or half as many as of the original: its counts are the larger part of the noise
@@ -57,6 +57,27 @@ def measured(
         rows = min(_effective(kept.contrast, fresh, rows_den), len(some))
         kept = kept._replace(current=count(kept, some), rows=np.array([kept.rows[0], rows]))
     return gain, kept
+
+
+def started(samples: Floats, depend: Dependence) -> Partitions | None:
+    """Return partitions fixed on an original alone, before there is a window; None for want of rows.
+
+    Such cells are of columns and pairs of columns: all of a window's rows may be counted on them.
+    """
+    learned = learn(samples, samples) if len(samples) >= _LEAST else None
+    if learned is None:
+        return None
+    kept = fix(learned, samples, samples, contrasted=False)
+    return kept._replace(rows=np.array([_effective(kept.contrast, split(samples)[1], depend), 0.0]))
+
+
+def counted(partitions: Partitions | None, window: Floats, depend: Dependence) -> Partitions | None:
+    """Return the partitions with the counts of a window's rows; none of these was learned from."""
+    if partitions is None:
+        return None
+    some = window[_spread(len(window), max(_COUNTED, int(partitions.original.contrast.sum()) // 2))]
+    rows = min(_effective(partitions.contrast, window, depend), len(some))
+    return partitions._replace(current=count(partitions, some), rows=np.array([partitions.rows[0], rows]))
 
 
 def _spread(rows: int, most: int) -> Integers | slice:

@@ -17,9 +17,10 @@ from driftline import inference
 from driftline._inputs import Floats
 from driftline.fitting import Features, Integers, LogLinear, LogLinearDesign
 from driftline.recursion._evidence import reframed
+from driftline.recursion._kept import Sums, moved_sums
 from driftline.recursion._state import Anchor
 
-__all__ = ["Framed", "awakened", "follow"]
+__all__ = ["Framed", "awakened", "follow", "follow_sums", "place_of"]
 
 _ROWS = 2048  # rows of a window that suffice to place a frame
 _TAIL = 0.005  # share of rows at each end of a column that do not count for its place and spread
@@ -27,6 +28,7 @@ _RARE = 0.02  # share of rows with another value than most below which they all 
 # A frame stays while both windows lie within: then designs can be used again, and the prior is off by little.
 _FAR = 0.5  # standard deviations
 _WIDE = 1.4  # factor of a standard deviation
+_STRAY = 3.0  # standard deviations of a window by which the sums of the other may place and scale its features
 
 
 class Framed(NamedTuple):
@@ -50,8 +52,51 @@ def follow(anchor: Anchor, window: Floats) -> Framed:
     place = _frame(psi.features.linear, sample)
     if place is None:
         return Framed(anchor, z_num, z_den)
-    anchor = _moved(anchor, psi, *place, sample.rows)
+    shift, rate = place
+    anchor = _moved(anchor, psi, shift, rate, psi.features.framed(shift, rate, (sample.rows - shift) / rate))
     return Framed(anchor, anchor.psi.standardizer(anchor.window), anchor.psi.standardizer(window))
+
+
+def follow_sums(anchor: Anchor, window: Floats) -> tuple[Anchor, Floats]:
+    """Do what :func:`follow` does where only sums are left of the anchor's window; also return the new one's rows.
+
+    Where the rows were is known by their centre and spread, which the new rows are given to stand for them.
+    """
+    psi, sums = anchor.psi, anchor.sums
+    assert isinstance(psi, LogLinear)
+    assert sums is not None
+    z_den = psi.standardizer(window)
+    rows = _sample(z_den).rows
+    center, spread = _Sample(rows).place
+    like = (rows - center) / np.where(spread > 0.0, spread, 1.0)
+    like[:, spread == 0.0] = np.where(np.arange(len(rows)) % 2, 1.0, -1.0)[:, None]
+    like = (sums.center + sums.spread * like - psi.standardizer.shift) / psi.standardizer.rate
+    sample = _Sample(np.concatenate([like, rows]))
+    place = _frame(psi.features.linear, sample)
+    if place is None:
+        return anchor, z_den
+    anchor = _moved(anchor, psi, *place, _framed(psi.features, sums, rows, *place))
+    return anchor, anchor.psi.standardizer(window)
+
+
+def _framed(features: Features, sums: Sums, rows: Floats, shift: Floats, rate: Floats) -> Features:
+    """Return features in a frame, centred and scaled on rows of one window and on the sums of the other."""
+    z = (rows - shift) / rate
+    into = features.framed(shift, rate, z)
+    back = into.express(np.eye(features.size + 1), features, -shift / rate, 1.0 / rate)
+    mean, here = (sums.moments.mean @ back)[:-1], into.design(z)[:, :-1].var(0)
+    there = (back.T @ sums.moments.gram @ back).diagonal()[:-1] - mean * mean
+    # sums know of no quantiles: a stray value must not set the scale where the rows can
+    most = np.where(here > 0.0, _STRAY, np.inf)
+    mean, there = np.clip(mean, -most, most), np.clip(there, 0.0, most * most)
+    spread = 0.5 * (here + there) + 0.25 * mean * mean
+    scale = np.where(spread > 1e-14, np.sqrt(spread), 1.0)
+    return into._replace(center=into.center + 0.5 * into.scale * mean, scale=into.scale * scale)
+
+
+def place_of(z: Floats) -> tuple[Floats, Floats]:
+    """Return centre and spread of the columns of rows (n, D), without what lies far out, (D,) each."""
+    return _sample(z).place
 
 
 def awakened(features: Features, still: npt.NDArray[np.bool_], z_num: Floats, z_den: Floats) -> Features:
@@ -142,16 +187,16 @@ def _frame(columns: Integers, sample: _Sample) -> tuple[Floats, Floats] | None:
     return center, spread
 
 
-def _moved(anchor: Anchor, psi: LogLinear, shift: Floats, rate: Floats, rows: Floats) -> Anchor:
-    """Express an anchor in the frame around ``shift`` with spread ``rate``; ``rows`` are in the frame so far."""
+def _moved(anchor: Anchor, psi: LogLinear, shift: Floats, rate: Floats, into: Features) -> Anchor:
+    """Express an anchor in the frame around ``shift`` with spread ``rate``, with the features ``into`` in it."""
     features = psi.features
-    into = features.framed(shift, rate, (rows - shift) / rate)
     coef = features.express(np.append(psi.coef, 0.0)[:, None], into, shift, rate)[:, 0]
-    uncertainty = anchor.uncertainty
-    if uncertainty is not None:
+    uncertainty, sums = anchor.uncertainty, anchor.sums
+    if uncertainty is not None or sums is not None:
         one = np.eye(features.size + 1)
         onto, back = features.express(one, into, shift, rate), into.express(one, features, -shift / rate, 1.0 / rate)
-        uncertainty = inference.reframed(uncertainty, onto, back)
+        uncertainty = None if uncertainty is None else inference.reframed(uncertainty, onto, back)
+        sums = None if sums is None else moved_sums(sums, onto, back)
     wide = anchor.wide
     if wide is not None:
         same = features.express(np.append(wide.coef, 0.0)[:, None], into, shift, rate)[:, 0]
@@ -167,4 +212,5 @@ def _moved(anchor: Anchor, psi: LogLinear, shift: Floats, rate: Floats, rows: Fl
         seen=None,
         wide=wide,
         wide_step=None,
+        sums=sums,
     )

@@ -38,6 +38,8 @@ _ROWS = "window"  # the only part that holds rows
 _MEANINGS = {
     _ROWS: "rows, for the next step",
     "step_log_ratio": "log-ratio of the last step for each of these rows",
+    "sums": "sums of the window, for the next step: means of features, products of these, and the auditor's functions",
+    "readings": "what was read of the window while its rows were at hand: divergences with their intervals",
     "uncertainty.score": "influence of each of these rows on the last step",
     "wide": "sums of steps where rows are few for the features, and the original's means of these",
     "wide_step": "the same of the last step",
@@ -50,7 +52,7 @@ _MEANINGS = {
     "learned": "features of the log-ratio that were learned from the original: clusters of many rows each",
     "partitions": "counts of rows in cells that were fixed at the first step, of the original and of the window",
     "doubts": "reasons not to trust the last step, as text",
-    "weak": "when a step could not be measured, or features joined without their drift so far",
+    "weak": "when a step could not be measured, or features joined without their drift so far, or a step was large",
     "moved": "when features were replaced last, and the drift that the new ones did not show",
     "gain": "what held-out rows of the last step say for a drift",
     "module": "weights of the network",
@@ -100,7 +102,8 @@ def contents(data: bytes, what: str) -> tuple[StoredArray, ...]:
             original = originals[parts[1]]
             parts = parts[3 if parts[2] in ("current", "anchor") else 2 :]
         meaning = _MEANINGS.get(".".join(parts[:2])) or _MEANINGS.get(parts[0], "a number of the recursion")
-        found.append(StoredArray(name, values, meaning, original, original is not None and parts == [_ROWS]))
+        holds_rows = original is not None and parts == [_ROWS] and len(values) > 0
+        found.append(StoredArray(name, values, meaning, original, holds_rows))
     return tuple(found)
 
 

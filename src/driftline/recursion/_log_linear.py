@@ -44,7 +44,7 @@ from driftline.recursion._state import Anchor, Step, arrive, has_past
 from driftline.recursion._wide import goes_wide, wide_step, window_rows
 from driftline.recursion._widening import Look, is_off, looked, widened
 
-__all__ = ["log_linear_step", "start_features"]
+__all__ = ["check_extremes", "informed", "log_linear_step", "same_kind", "start_features"]
 
 _HINGES = (-1.3, 0.0, 1.3)  # knots on a column with normal scores
 _SUPPORT = 100.0  # effective rows behind a feature of a cluster
@@ -128,7 +128,7 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
             auditor = doubting(auditor)
         arrived = arrived._replace(auditor=auditor, seen=values)
     telescoped = anchor.log_normalizer - float(fit.coef[-1])
-    return Step(arrived, fit.info, fit.log_num, fit.log_den, telescoped, _informed(fit), note, missed)
+    return Step(arrived, fit.info, fit.log_num, fit.log_den, telescoped, informed(fit), note, missed)
 
 
 def _audited(anchor: Anchor, arrived: Anchor, solved: Solved, joined: bool, seen: Look | None) -> Look:
@@ -167,8 +167,8 @@ def _problem(anchor: Anchor, window: Floats, settings: StepSettings) -> tuple[An
     assert rows_num is not None
     rows_den = inference.Dependence(repeats=find_repeats(window))
     first = not has_past(anchor)
-    _check_extremes(psi.standardizer, window)
-    if isinstance(psi, LogLinear) and _same_kind(psi.features, settings.model):
+    check_extremes(psi.standardizer, window)
+    if isinstance(psi, LogLinear) and same_kind(psi.features, settings.model):
         framed = follow(anchor, window)
         psi = framed.anchor.psi
         assert isinstance(psi, LogLinear)
@@ -205,7 +205,7 @@ def _offset(problem: Problem, psi: LogLinear) -> Problem:
     return problem._replace(offset_num=step(num), offset_den=step(den), summaries=summaries)
 
 
-def _check_extremes(standardizer: Standardizer, window: Floats) -> None:
+def check_extremes(standardizer: Standardizer, window: Floats) -> None:
     """Refuse values that single-precision Gram matrices cannot hold, naming column and row."""
     rows = window[:, : len(standardizer.mean)]
     far = np.maximum(rows.max(0) - standardizer.mean, standardizer.mean - rows.min(0)) / standardizer.scale
@@ -218,7 +218,7 @@ def _check_extremes(standardizer: Standardizer, window: Floats) -> None:
         )
 
 
-def _same_kind(features: Features, model: str | ModuleFactory) -> bool:
+def same_kind(features: Features, model: str | ModuleFactory) -> bool:
     """Say whether the model continues these features, so that a step can add to their coefficients."""
     if model == "auto":
         return features.curved
@@ -228,7 +228,7 @@ def _same_kind(features: Features, model: str | ModuleFactory) -> bool:
     return features.curved == (model != "linear") and pairs == wanted and plain
 
 
-def _informed(fit: ConvexFit) -> int:
+def informed(fit: ConvexFit) -> int:
     """Count the parameters that the rows inform; those of constant columns do not count."""
     return int((fit.hessian.diagonal() > 2.0 * fit.weight).sum())
 

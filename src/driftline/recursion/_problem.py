@@ -23,7 +23,7 @@ from driftline.inference import Dependence
 from driftline.recursion._rare import off_heap
 from driftline.recursion._settings import StepSettings
 
-__all__ = ["Problem", "Solved", "prior", "solve"]
+__all__ = ["Problem", "Solved", "plain_prior", "prior", "solve"]
 
 _FIXED = 1e9  # times the prior: a coefficient with this much of it stays
 _EFFECT = 2.5  # nats: prior standard deviation of the largest effect of a learned feature or a rare value, for ridge=1
@@ -83,12 +83,8 @@ def prior(num: LogLinearDesign, den: LogLinearDesign, frozen: int = 0) -> Floats
     learned is on the largest effect that it has on a row. The same holds for columns of which all but a few rows hold
     the same value: the prior is on the effect of an event, whose distance is one over the root of its share.
     """
-    out, features = num.features.prior, num.features
-    events = np.maximum(off_heap(num.z, den.z), 1.0)
-    weight = (len(num.z) + len(den.z)) / (_EFFECT**2 * events)
-    columns, ends = np.concatenate([features.linear, features.squares]), features.base + len(features.pairs)
-    rare = np.concatenate([weight[columns], weight[features.pairs].max(1, initial=0.0)])
-    out[:ends] = np.where(rare > 1.0, rare, out[:ends])
+    features = num.features
+    out, weight = plain_prior(features, off_heap(num.z, den.z), len(num.z) + len(den.z))
     at = first = len(out) - 1 - sum(other.size for other in features.others)
     for other in features.others:
         part = slice(at, at + other.size)
@@ -104,6 +100,20 @@ def prior(num: LogLinearDesign, den: LogLinearDesign, frozen: int = 0) -> Floats
         out[part][:frozen] *= _FIXED
         frozen = max(0, frozen - other.size)
     return out
+
+
+def plain_prior(features: Features, events: Floats, rows: float) -> tuple[Floats, Floats]:
+    """Return the prior on features that are not learned, (p + 1,), and that on an event of each column, (D,).
+
+    Arguments:
+        events: rows of both windows that do not hold the most common value of a column, (D,).
+        rows: rows of both windows.
+    """
+    out, weight = features.prior, rows / (_EFFECT**2 * np.maximum(events, 1.0))
+    columns, ends = np.concatenate([features.linear, features.squares]), features.base + len(features.pairs)
+    rare = np.concatenate([weight[columns], weight[features.pairs].max(1, initial=0.0)])
+    out[:ends] = np.where(rare > 1.0, rare, out[:ends])
+    return out, weight
 
 
 def solve(problem: Problem, loss: Loss, settings: StepSettings, known: Design | None = None) -> Solved:

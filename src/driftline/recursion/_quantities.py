@@ -14,7 +14,18 @@ from driftline._inputs import Floats
 from driftline._overflow import quiet_overflow
 from driftline._threads import limited_threads
 from driftline.fitting import Design, LogLinear, Psi, design_of, find_repeats, log_mean_exp
-from driftline.inference import Attribution, Doubt, DoubtCode, Estimate, Generator, Wide, attribute, members
+from driftline.inference import (
+    Attribution,
+    Contributions,
+    Doubt,
+    DoubtCode,
+    Estimate,
+    Generator,
+    Wide,
+    attribute,
+    attributed,
+    members,
+)
 from driftline.recursion._doubts import (
     bounding,
     carried,
@@ -27,6 +38,7 @@ from driftline.recursion._doubts import (
     without_error_bars,
 )
 from driftline.recursion._floor import floor_on, recounted
+from driftline.recursion._kept import LEVELS
 from driftline.recursion._reading import expressed
 from driftline.recursion._rows import Curved, own_rows, reach, unsupported
 from driftline.recursion._settings import StepSettings
@@ -96,7 +108,11 @@ def log_ratio(track: Track, rows: Floats, *, errors: bool = False) -> LogRatios:
 @quiet_overflow()
 def weights(track: Track, rows: Floats) -> Weights:
     """Return importance weights of rows, with mean 1 on the current window."""
-    current = track.current
+    current, readings = track.current, track.readings
+    if current.sums is not None:
+        log_mean, doubts = (0.0, ()) if readings is None else (readings.log_mean, readings.doubts)
+        values, doubts = current.log_ratio(rows) - log_mean, (*doubts, *carried(track, of_ratio=True))
+        return Weights(np.exp(np.minimum(values, 700.0)), doubts)
     on_window = current.on_window()
     advice = "the original has moved too far away for reweighting"
     doubts = on_few_rows(on_window, DoubtCode.FEW_FOR_WEIGHTS, "the weights rest on", advice)
@@ -121,6 +137,8 @@ def divergence(
         rows: further rows of current, instead of its window.
         settings: settings of the lag of these rows.
     """
+    if rows is None and track.current.sums is not None:
+        return _as_read(track, kind, level, of_step)
     estimate = doubted(_estimated(track, kind, level, of_step, rows, settings), carried(track, of_step=of_step))
     evidence = track.current.evidence
     if not of_step and evidence is not None:
@@ -133,6 +151,28 @@ def divergence(
     if of_step or not math.isfinite(estimate.std_error) or not rests_on_weak(estimate.doubts):
         return estimate
     return inference.unsettled(estimate, inference.largest(kind))
+
+
+def _as_read(track: Track, kind: str | Generator, level: float, of_step: bool) -> Estimate:
+    """Return an estimate that was read while the window's rows were at hand."""
+    if callable(kind) or kind not in inference.DIVERGENCES:
+        name = _name(kind)
+        raise ValueError(
+            f"{name} was not read while the window's rows were at hand, and keep='sums' keeps none of them: pass rows "
+            f"of current as X=, choose one of {list(inference.DIVERGENCES)}, or keep='rows'"
+        )
+    if not any(math.isclose(level, known) for known in LEVELS):
+        raise ValueError(
+            f"level={level} was not read while the window's rows were at hand, and keep='sums' keeps none of them: "
+            f"choose one of {LEVELS}, pass rows of current as X=, or keep='rows'"
+        )
+    if track.readings is None:
+        raise ValueError("no step has been taken yet: call partial_fit with a window first")
+    return track.readings.estimates[of_step, kind, min(LEVELS, key=lambda known: abs(known - level))]
+
+
+def _name(kind: str | Generator) -> str:
+    return f"the divergence {kind!r}" if isinstance(kind, str) else "a divergence of your own"
 
 
 def _floor(track: Track, level: float, of_step: bool, rows: Floats | None, settings: StepSettings | None) -> float:
@@ -266,30 +306,40 @@ def attribution(
             f"the divergence cannot be attributed to columns: {why} (it needs a log-linear model, 'auto', "
             "'quadratic' or 'linear', with the telescoped normaliser, throughout)"
         )
-    psi, uncertainty, design = current.psi, current.uncertainty, _own_design(current)
+    psi, uncertainty = current.psi, current.uncertainty
     assert isinstance(psi, LogLinear)
     assert uncertainty is not None
-    assert design is not None
-    log_r = current.on_window()
     doubts = carried(track)
+    names = columns if groups is None else list(groups)
+    belong = None if groups is None else members(groups, columns)
+    if track.readings is not None and current.sums is not None:
+        found = attributed(psi.features, psi.coef, uncertainty, track.readings.own, level, belong, top)
+        return _parts(track, found, names, doubts)
+    log_r, design = current.on_window(), _own_design(current)
+    assert design is not None
     if inference.joined_later(psi.coef, uncertainty).any():
         what, advice = "features that joined later rest on", "their parts cannot be trusted"
         doubts = (*on_few_rows(log_r, DoubtCode.FEW_FOR_ATTRIBUTION, what, advice), *doubts)
-    names = columns if groups is None else list(groups)
-    belong = None if groups is None else members(groups, columns)
     coef = psi.coef if psi.summaries is None else psi.coef + expressed(psi, current.own_design(), log_r)
     found = attribute(psi.features, coef, uncertainty, design, log_r, own_rows(current, _AS_FOUND), level, belong, top)
+    return _parts(track, found, names, doubts)
+
+
+def _parts(track: Track, found: Contributions, names: Sequence[str | int], doubts: tuple[Doubt, ...]) -> Attributions:
+    """Return the parts of columns with their names, shares and doubts."""
     total = float(np.maximum(found.values, 0.0).sum())
     parts = [
-        Attribution(names[i], max(e.value, 0.0) / total if total > 0.0 else 0.0, _part(current, e, doubts))
+        Attribution(names[i], max(e.value, 0.0) / total if total > 0.0 else 0.0, _part(track, e, doubts))
         for i, e in found.estimates.items()
     ]
     return Attributions(parts, doubts)
 
 
-def _part(current: Anchor, estimate: Estimate, doubts: tuple[Doubt, ...]) -> Estimate:
+def _part(track: Track, estimate: Estimate, doubts: tuple[Doubt, ...]) -> Estimate:
     """Return a column's part with its doubts: open above or without an interval where the divergence would be."""
-    estimate = doubted(estimate, doubts)
+    current, estimate = track.current, doubted(estimate, doubts)
+    if track.readings is not None and track.readings.large:
+        return inference.withheld(estimate)
     if bounding(doubts):
         estimate = inference.opened(estimate)
     return without_error_bars(current, _withheld(current, estimate))

@@ -7,7 +7,7 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.fitting import Features
 
-__all__ = ["off_heap", "rare_events"]
+__all__ = ["few_of", "heaps", "off_heap", "rare_events"]
 
 _SOME = 250  # rows of a window that show the most common value of a column, if most rows hold it
 _HEAP = 0.5  # share of these rows; a value that fewer hold is not one against which others are rare
@@ -28,5 +28,15 @@ def off_heap(num: Floats, den: Floats) -> Floats:
 
 def rare_events(features: Features, num: Floats, den: Floats) -> Floats:
     """Return the counts of events, rows with another value than most, of those columns that have few of them; (k,)."""
-    counts = off_heap(num, den)[features.linear]
-    return np.asarray(counts[(counts > 0.0) & (counts < np.minimum(_FEW, 0.1 * (len(num) + len(den))))])
+    return few_of(off_heap(num, den)[features.linear], len(num) + len(den))
+
+
+def few_of(counts: Floats, rows: float) -> Floats:
+    """Return those counts of events that are few, (k,)."""
+    return np.asarray(counts[(counts > 0.0) & (counts < np.minimum(_FEW, 0.1 * rows))])
+
+
+def heaps(x: Floats) -> Floats:
+    """Return the value that more than half of the rows (n, D) hold in each column, nan where there is none; (D,)."""
+    middle = np.median(x, axis=0)
+    return np.where((x == middle).mean(0) > _HEAP, middle, np.nan)

@@ -26,12 +26,14 @@ from driftline.fitting import (
     Summaries,
     Tangents,
     Trees,
+    WindowSums,
 )
-from driftline.inference import Doubt, DoubtCode, Forward, Gain, Quiet, Uncertainty, Wide
+from driftline.inference import Doubt, DoubtCode, Estimate, Forward, Gain, Own, Quiet, Uncertainty, Wide
 from driftline.recursion._auditor import Auditor
 from driftline.recursion._checks import check_arrays
 from driftline.recursion._contrast import Contrast
 from driftline.recursion._evidence import Evidence
+from driftline.recursion._kept import NUMBERS, Readings, Sums, reading_keys
 from driftline.recursion._layout import BY_FEATURE, FORMAT, PLACES, SYMMETRIC, VECTORS, VERSION, WIDE, slots
 from driftline.recursion._partitions import Partitions, Tally
 from driftline.recursion._state import Anchor, State, Track
@@ -103,11 +105,13 @@ def _restore(arrays: Mapping[str, Array], meta: Mapping[str, Any], factory: Modu
         gain = Gain(*arrays[f"{key}.gain"].tolist())
         partitions = _read_partitions(f"{key}.partitions", arrays) if entry["partitions"] else None
         step = arrays[f"{key}.step_log_ratio"]
-        weak, missed = arrays[f"{key}.weak"].tolist()
+        weak, missed, large = arrays[f"{key}.weak"].tolist()
         doubts = _read_doubts(arrays[f"{key}.doubts"])
         moved, hidden, fresh = arrays[f"{key}.moved"].tolist()
+        readings = _read_readings(f"{key}.readings", arrays) if entry["readings"] else None
         track = Track(entry["tau"], anchor, current, step, held, gain, partitions, weak, missed, doubts)
-        tracks[name] = track._replace(moved=int(moved), hidden=hidden, fresh=bool(fresh))
+        track = track._replace(moved=int(moved), hidden=hidden, fresh=bool(fresh))
+        tracks[name] = track._replace(readings=readings, large=large)
     return State(tracks, int(arrays["t"]))
 
 
@@ -143,7 +147,8 @@ def _restore_anchor(
     found = Anchor(model, normalizer, window, uncertainty, evidence, lag, forward, arrays.get(f"{key}.crossed"))
     wide, last = (_read_wide(f"{key}.{part}", at, arrays) if entry[part] else None for part in ("wide", "wide_step"))
     auditor = _read_auditor(f"{key}.auditor", arrays) if entry["auditor"] else None
-    return found._replace(wide=wide, wide_step=last, auditor=auditor)
+    sums = _read_sums(f"{key}.sums", arrays) if entry["sums"] else None
+    return found._replace(wide=wide, wide_step=last, auditor=auditor, sums=sums)
 
 
 def _restore_features(
@@ -222,8 +227,32 @@ def _read_learned(kind: str, key: str, arrays: Mapping[str, Array]) -> Learned:
 
 def _read_doubts(text: Array) -> tuple[Doubt, ...]:
     """Read doubts."""
-    found = json.loads(text.tobytes())
+    return _doubts_of(json.loads(text.tobytes()))
+
+
+def _doubts_of(found: Any) -> tuple[Doubt, ...]:
     return tuple(Doubt(DoubtCode(code), sentence, tuple(concerns)) for code, sentence, concerns in found)
+
+
+def _read_sums(key: str, arrays: Mapping[str, Array]) -> Sums:
+    """Read the sums that are kept instead of rows."""
+    found = _read(Sums, key, arrays, moments=WindowSums)
+    moments = found.moments._replace(rows=float(found.moments.rows))
+    numbers = {"c": float(found.c), "kappa": float(found.kappa), "dependent": bool(found.dependent)}
+    return Sums(**found._asdict() | numbers | {"moments": moments})
+
+
+def _read_readings(key: str, arrays: Mapping[str, Array]) -> Readings:
+    """Read what was read while rows were at hand."""
+    written, lists = json.loads(arrays[f"{key}.doubts"].tobytes())
+    known = _doubts_of(written)
+    *of, weights = [tuple(known[i] for i in places) for places in lists]
+    numbers, estimates = arrays[f"{key}.estimates"].reshape(-1, len(NUMBERS)).tolist(), {}
+    for part, values, doubts in zip(reading_keys(), numbers, of, strict=True):
+        fields: dict[str, Any] = dict(zip(NUMBERS, values, strict=True))
+        estimates[part] = Estimate(**fields | {"lower_bound": bool(fields["lower_bound"]), "doubts": doubts})
+    own = _read(Own, f"{key}.own", arrays)
+    return Readings(estimates, float(arrays[f"{key}.log_mean"]), weights, own, bool(arrays[f"{key}.large"]))
 
 
 def _read_auditor(key: str, arrays: Mapping[str, Array]) -> Auditor:

@@ -58,6 +58,8 @@ def own_rows(anchor: Anchor, settings: StepSettings) -> Dependence:
     """Return how the rows of an anchor's window depend on each other: as its step has found, or again after loading."""
     if anchor.rows is not None:
         return anchor.rows
+    if anchor.sums is not None:
+        return Dependence(endless=anchor.sums.dependent)
     repeats, psi = find_repeats(anchor.window), anchor.psi
     if anchor.lag == 0:
         return Dependence(0, repeats)
@@ -70,7 +72,7 @@ def own_rows(anchor: Anchor, settings: StepSettings) -> Dependence:
 
 def unsupported(current: Anchor, rows: Dependence) -> tuple[Doubt, ...]:
     """Return the doubt that rows, less those that repeat or depend on others, are too few for error bars, if so."""
-    n, size = len(current.window), 0
+    n, size = current.size, 0
     if current.uncertainty is not None:
         slack, size = current.uncertainty.slack, len(current.uncertainty.bias)
     elif current.wide is not None and current.wide_step is not None:

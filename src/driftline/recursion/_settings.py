@@ -33,6 +33,7 @@ class StepSettings:
     seed: int = 0
     progress: Progress | None = None
     names: tuple[str, ...] | None = None
+    keep: str = "rows"
 
     def __post_init__(self) -> None:
         if is_network(self.model):

@@ -19,14 +19,16 @@ __all__ = [
     "MONOMIALS",
     "NETWORK_UNCERTAINTY",
     "PARTITIONS",
+    "READINGS",
     "SCORES",
+    "SUMS",
     "TRACK",
     "TREES",
     "UNCERTAINTY",
     "WIDE",
 ]
 
-TRACK = {"held": "i", "gain": "f 2", "weak": "i 2", "moved": "f 3", "doubts": "t text"}
+TRACK = {"held": "i", "gain": "f 2", "weak": "i 3", "moved": "f 3", "doubts": "t text"}
 _CELLS = {"contrast": "c 1 33", "columns": "c cells 19", "pairs": "c pairs 16"}
 PARTITIONS = {
     "live": "i cells <d",
@@ -49,6 +51,27 @@ ANCHOR = {
     "lag": "i",
     "forward": "f 3",
     **dict.fromkeys(("mean", "scale", "shift", "rate"), "f d"),
+}
+SUMS = {
+    "moments.rows": "f",
+    "moments.mean": "f q",
+    "moments.gram": "f q q",
+    "coef": "f q",
+    "c": "f",
+    "kappa": "f",
+    **dict.fromkeys(("heap", "off", "center", "spread"), "f d"),
+    "watched": "f m",
+    "crossed": "f m q",
+    "dependent": "b",
+}
+READINGS = {
+    "estimates": "f 2 kinds levels 11",
+    "doubts": "t text",
+    "log_mean": "f",
+    "large": "b",
+    "own.moved": "f p",
+    "own.spread": "f p p",
+    "own.cross": "f p p",
 }
 SCORES = {"columns": "i m <d", "knots": "f m 33", "values": "f m 33", "slopes": "f m 2"}
 FEATURES = {

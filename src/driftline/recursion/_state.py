@@ -11,6 +11,7 @@ from driftline.fitting import Design, FitInfo, LogLinear, LogLinearDesign, Psi, 
 from driftline.inference import NO_GAIN, Dependence, Doubt, Forward, Gain, Uncertainty, Wide
 from driftline.recursion._auditor import Auditor, Seen
 from driftline.recursion._evidence import Evidence
+from driftline.recursion._kept import Readings, Sums
 from driftline.recursion._partitions import Partitions
 from driftline.recursion._settings import StepSettings
 
@@ -25,7 +26,8 @@ class Anchor(NamedTuple):
     auditor needs of them, if a step has made them: they follow from the rest and are not stored. ``crossed`` are values
     of learned features for rows of the window that they were learned from, see
     :class:`~driftline.fitting.LogLinearDesign`. Where rows are few for the features, ``wide`` and ``wide_step`` are
-    kept instead of ``uncertainty``: of all steps, and of the last one alone.
+    kept instead of ``uncertainty``: of all steps, and of the last one alone. With ``sums``, which are kept instead of
+    rows, the window is empty.
     """
 
     psi: Psi
@@ -39,6 +41,7 @@ class Anchor(NamedTuple):
     wide: Wide | None = None
     wide_step: Wide | None = None
     auditor: Auditor | None = None
+    sums: Sums | None = None
     design: Design | None = None
     known: Floats | None = None
     rows: Dependence | None = None
@@ -47,6 +50,11 @@ class Anchor(NamedTuple):
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave out of pickles, too, what follows from the rest: it takes more room than the window."""
         return type(self), tuple(self._replace(design=None, known=None, rows=None, seen=None))
+
+    @property
+    def size(self) -> int:
+        """Number of rows in the window, whether they are kept or not."""
+        return len(self.window) if self.sums is None else int(self.sums.moments.rows)
 
     def log_ratio(self, x: Floats) -> Floats:
         """Return log original/current of raw rows (n, D)."""
@@ -104,6 +112,8 @@ class Track(NamedTuple):
     their drift so far, 0 if there is none. ``doubts`` are those of the last step. ``moved`` is the time of the last
     change of features, 0 if there was none, ``hidden`` the nats of drift that the new ones did not show, and ``fresh``
     whether no window has come since.
+    ``readings`` are what was read while the window was at hand, where rows are not kept; ``large`` is the time of the
+    first step too large for that.
     """
 
     tau: int
@@ -119,6 +129,8 @@ class Track(NamedTuple):
     moved: int = 0
     hidden: float = 0.0
     fresh: bool = False
+    readings: Readings | None = None
+    large: int = 0
 
 
 class State(NamedTuple):

@@ -28,6 +28,7 @@ from driftline.fitting import (
 )
 from driftline.inference import UNSUPPORTED, Dependence, Forward, effective_sample_size, long_run_variance
 from driftline.recursion._auditor import start_auditor
+from driftline.recursion._by_sums import start_sums, step_sums
 from driftline.recursion._diagnostics import Info, diagnose
 from driftline.recursion._doubts import WEAK, carried
 from driftline.recursion._evidence import start_evidence
@@ -53,6 +54,8 @@ def start(samples: Floats, settings: StepSettings, name: str = "original") -> St
 @quiet_overflow()
 def add_original(state: State, name: str, samples: Floats, settings: StepSettings) -> State:
     """Trace a further original from now on; its standardisation is its own, frozen here."""
+    if settings.keep == "sums":
+        return state._replace(tracks={**state.tracks, name: start_sums(samples, settings, len(state.tracks))})
     anchor = _first_anchor(samples, fit_standardizer(samples), settings)
     track = Track(len(state.tracks), anchor, anchor, np.zeros(0), 0)
     return state._replace(tracks={**state.tracks, name: track})
@@ -63,6 +66,12 @@ def add_original(state: State, name: str, samples: Floats, settings: StepSetting
 def step(state: State, windows: Mapping[str, Floats], settings: StepSettings, policy: Policy) -> tuple[State, Info]:
     """Advance the named originals to their windows; the others stay where they are."""
     t = state.t + 1
+    if settings.keep == "sums":
+        found = {name: step_sums(state.tracks[name], window, settings, t) for name, window in windows.items()}
+        tracks = {**state.tracks, **{name: track for name, (track, _) in found.items()}}
+        return State(tracks, t), Info(t, {name: info for name, (_, info) in found.items()})
+    if any(state.tracks[name].anchor.sums is not None for name in windows):
+        raise ValueError("keep='rows' cannot go on from sums, since no rows are there: begin again with fit")
     seed = (settings.seed * 1_000_003 + 7919 * t) % (2**31)
     anchors = {name: state.tracks[name].anchor for name in windows}
     steps = _take(state, anchors, windows, settings, seed)

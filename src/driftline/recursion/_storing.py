@@ -11,7 +11,8 @@ import numpy as np
 
 from driftline.files import Array, pack
 from driftline.fitting import Integers, LogLinear, Map, Tangents
-from driftline.inference import Doubt, Uncertainty
+from driftline.inference import DIVERGENCES, Doubt, Uncertainty
+from driftline.recursion._kept import LEVELS, NUMBERS, Readings, reading_keys
 from driftline.recursion._layout import (
     BY_FEATURE,
     FORMAT,
@@ -51,13 +52,16 @@ def _flatten(state: State, padded: bool) -> tuple[dict[str, Array], dict[str, An
         arrays[f"{key}.held"] = np.array(track.held)
         arrays[f"{key}.step_log_ratio"] = track.step_log_ratio
         arrays[f"{key}.gain"] = np.array(track.gain, dtype=np.float64)
-        arrays[f"{key}.weak"] = np.array([track.weak, track.missed])
+        arrays[f"{key}.weak"] = np.array([track.weak, track.missed, track.large])
         arrays[f"{key}.moved"] = np.array([track.moved, track.hidden, track.fresh], dtype=np.float64)
         arrays[f"{key}.doubts"] = _text(track.doubts)
         if track.partitions is not None:
             _write(track.partitions, f"{key}.partitions", arrays)
+        if track.readings is not None:
+            _flatten_readings(track.readings, f"{key}.readings", arrays)
         same = track.anchor is track.current
         entry: dict[str, Any] = {"tau": track.tau, "same": same, "partitions": track.partitions is not None}
+        entry["readings"] = track.readings is not None
         entry["current"] = _flatten_anchor(track.current, f"{key}.current", arrays, modules, padded)
         if not same:
             entry["anchor"] = _flatten_anchor(track.anchor, f"{key}.anchor", arrays, modules, padded)
@@ -84,6 +88,9 @@ def _flatten_anchor(
         arrays[f"{key}.{part}"] = getattr(standardizer, part)
     entry: dict[str, Any] = {"uncertainty": anchor.uncertainty is not None, "evidence": anchor.evidence is not None}
     entry["scores"] = standardizer.scores is not None
+    entry["sums"] = anchor.sums is not None
+    if anchor.sums is not None:
+        _write(anchor.sums, f"{key}.sums", arrays)
     if standardizer.scores is not None:
         _write(standardizer.scores, f"{key}.scores", arrays)
     if isinstance(psi, LogLinear):
@@ -161,9 +168,27 @@ def _flatten_uncertainty(uncertainty: Uncertainty, at: Integers, size: int, key:
         arrays[f"{key}.uncertainty.{part}"] = np.asarray(value)
 
 
+def _flatten_readings(readings: Readings, key: str, arrays: dict[str, Array]) -> None:
+    """Write estimates as numbers, and all their doubts as a text, each of them once; the last ones are the weights'."""
+    every = [readings.estimates[part] for part in reading_keys()]
+    shape = (2, len(DIVERGENCES), len(LEVELS), len(NUMBERS))
+    numbers = [[float(getattr(estimate, name)) for name in NUMBERS] for estimate in every]
+    arrays[f"{key}.estimates"] = np.array(numbers).reshape(shape)
+    lists = [*(estimate.doubts for estimate in every), readings.doubts]
+    known = list(dict.fromkeys(doubt for doubts in lists for doubt in doubts))
+    written = [[doubt.code, doubt.sentence, doubt.concerns] for doubt in known]
+    arrays[f"{key}.doubts"] = _json([written, [[known.index(doubt) for doubt in doubts] for doubts in lists]])
+    arrays[f"{key}.log_mean"], arrays[f"{key}.large"] = np.array(readings.log_mean), np.array(readings.large)
+    _write(readings.own, f"{key}.own", arrays)
+
+
 def _text(doubts: tuple[Doubt, ...]) -> Array:
     """Return doubts as bytes of JSON: of the same size whatever they say, unless they say very much."""
-    text = json.dumps([[doubt.code, doubt.sentence, doubt.concerns] for doubt in doubts]).encode()
+    return _json([[doubt.code, doubt.sentence, doubt.concerns] for doubt in doubts])
+
+
+def _json(value: Any) -> Array:
+    text = json.dumps(value).encode()
     return np.frombuffer(text.ljust(math.ceil(len(text) / _TEXT) * _TEXT), dtype=np.int8)
 
 

@@ -1,0 +1,126 @@
+"""keep="sums" against keep="rows": log-ratios, standard errors and intervals of the same streams, the size of a state.
+
+Seeds were fixed before the first look: 31 and up for errors of log-ratios, 50,000 and up for coverage. Both ways follow
+the same windows with the same model, which on the last two streams is not the right one: what is asked is whether sums
+lose anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.results import INF, Result
+from benchmarks.streams import HeavyClustersStream, LatentClassStream
+from driftline import ContinualDensityRatio
+from driftline.synthetic import CorrelationStream, GaussianStream
+
+Floats = npt.NDArray[np.float64]
+KEPT = ("rows", "sums")
+FIRST, FIRST_REPLICATE = 31, 50_000
+FRESH = 5_000
+"""Rows of the current regime on which log-ratios are judged."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A stream, its model, rows of a window, windows per step, the last time, and the largest ratio of errors."""
+
+    name: str
+    stream: Any
+    model: str
+    rows: int
+    every: int = 1
+    last: int = 20
+    most: float = 1.1
+
+
+_STREAMS = {
+    "gaussian": (GaussianStream(dim=8), "quadratic"),
+    "correlated": (CorrelationStream(dim=8), "quadratic-full"),
+    "heavy": (HeavyClustersStream(), "quadratic"),
+    "table": (LatentClassStream(), "quadratic"),
+}
+CASES = [
+    *(
+        Case(f"sums-{name}-{rows}", stream, model, rows)
+        for rows in (4_000, 20_000)
+        for name, (stream, model) in _STREAMS.items()
+    ),
+    Case("sums-large-5", GaussianStream(dim=8), "quadratic", 4_000, every=5, most=1.35),
+    Case("sums-large-10", GaussianStream(dim=8), "quadratic", 4_000, every=10, last=10, most=1.35),
+]
+
+
+def _followed(case: Case, seed: int) -> Floats:
+    """Return, by way and time, the error of log-ratios, the standard error of reverse_kl, and its value: (2, T, 3)."""
+    out = []
+    for keep in KEPT:
+        rng = np.random.default_rng(seed)
+        est = ContinualDensityRatio(model=case.model, keep=keep, random_state=seed)
+        est.fit(case.stream.sample(0, case.rows, rng))
+        found = []
+        for t in range(case.every, case.last + 1, case.every):
+            est.partial_fit(case.stream.sample(t, case.rows, rng))
+            fresh = case.stream.sample(t, FRESH, np.random.default_rng([seed, t]))
+            error = float(np.abs(est.log_ratio(fresh) - case.stream.log_ratio(fresh, t)).mean())
+            now = est.divergence()
+            found.append((error, now.std_error, now.value))
+        out.append(found)
+    return np.array(out)
+
+
+def run(case: Case, seeds: int) -> Iterator[Result]:
+    """Compare both ways: the largest ratio of errors over all times, and standard errors."""
+    runs = np.array([_followed(case, seed) for seed in range(FIRST, FIRST + seeds)])
+    error = runs[..., 0].mean(0)
+    worst = float((error[1] / error[0]).max())
+    yield Result(f"{case.name}: error of log-ratios by that of rows, worst time", -1, worst, case.most)
+    yield Result(f"{case.name}: the same, last time", -1, float(error[1, -1] / error[0, -1]), case.most)
+    yield Result(f"{case.name}: error of log-ratios with rows, last time", -1, float(error[0, -1]), None)
+    with np.errstate(invalid="ignore"):
+        ratio = runs[:, 1, :, 1] / runs[:, 0, :, 1]
+    known = ratio[np.isfinite(ratio)]
+    yield Result(f"{case.name}: standard errors by those of rows, median", -1, float(np.median(known)), (0.9, 1.1))
+    low, high = np.quantile(known, (0.05, 0.95))
+    yield Result(f"{case.name}: the same, 5th percentile", -1, float(low), None)
+    yield Result(f"{case.name}: the same, 95th percentile", -1, float(high), None)
+    yield Result(f"{case.name}: share of looks with an interval", -1, len(known) / ratio.size, None)
+
+
+def coverage(_seeds: int, *, replicates: int = 200, rows: int = 2_000) -> Iterator[Result]:
+    """Measure the share of intervals that hold the truth, and standard errors against the spread of values."""
+    stream, times, found = GaussianStream(dim=5), (1, 5, 20), dict[int, list[tuple[float, float, bool]]]()
+    for seed in range(FIRST_REPLICATE, FIRST_REPLICATE + replicates):
+        rng = np.random.default_rng(seed)
+        est = ContinualDensityRatio(model="quadratic", keep="sums", random_state=0).fit(stream.sample(0, rows, rng))
+        for t in range(1, max(times) + 1):
+            est.partial_fit(stream.sample(t, rows, rng))
+            if t in times:
+                e, truth = est.divergence(), stream.reverse_kl(t)
+                found.setdefault(t, []).append((e.value, e.std_error, e.low <= truth <= e.high))
+    for t, looks in found.items():
+        values = np.array(looks, dtype=np.float64)
+        bar = (0.9, INF) if t == max(times) else None
+        yield Result(f"sums-coverage, t={t}: share that holds the truth", -1, float(values[:, 2].mean()), bar)
+        known = values[np.isfinite(values[:, 1])]
+        ratio = float(np.median(known[:, 1]) / known[:, 0].std())
+        yield Result(f"sums-coverage, t={t}: standard error / spread", -1, ratio, None)
+        yield Result(f"sums-coverage, t={t}: share without an interval", -1, 1 - len(known) / len(values), None)
+
+
+def sizes(_seeds: int) -> Iterator[Result]:
+    """Measure the bytes of a state by columns and model, after three windows."""
+    for model in ("linear", "quadratic", "quadratic-full"):
+        for columns in (2, 8, 32):
+            stream, rng = GaussianStream(dim=columns), np.random.default_rng(FIRST)
+            rows = 6_000
+            est = ContinualDensityRatio(model=model, keep="sums", random_state=0).fit(stream.sample(0, rows, rng))
+            for t in (1, 2):
+                est.partial_fit(stream.sample(t, rows, rng))
+            bar = 150.0 if columns == 8 and model != "quadratic-full" else None
+            yield Result(f"sums-sizes, {model}, {columns} columns: kB", -1, len(est.to_bytes()) / 1000, bar)

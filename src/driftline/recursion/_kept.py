@@ -1,0 +1,92 @@
+"""What is kept instead of rows: sums of a window for the next step, and what was read while its rows were at hand."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from driftline._inputs import Floats
+from driftline.fitting import WindowSums
+from driftline.inference import DIVERGENCES, Doubt, Estimate, Own
+
+__all__ = ["LEVELS", "NUMBERS", "Readings", "Sums", "moved_sums", "reading_keys"]
+
+LEVELS = (0.9, 0.95)
+"""Confidence levels of the estimates that are read while the rows are at hand."""
+
+NUMBERS = (
+    "value",
+    "std_error",
+    "low",
+    "high",
+    "level",
+    "noise",
+    "noise_std",
+    "shared",
+    "slope",
+    "floor",
+    "lower_bound",
+)
+"""Fields of an estimate, but for its doubts, in the order in which they are stored."""
+
+
+class Sums(NamedTuple):
+    """Sums of a window, all that the next step needs of it, with D columns, p features, k functions of an auditor.
+
+    Attributes:
+        moments: means of features and a one, and of their products.
+        coef: coefficients of the step that the window was the denominator of, (p+1,); zero for an original.
+        c: its c.
+        kappa: its factor, see :func:`~driftline.fitting.weigh`; 0 for an original.
+        heap: value that more than half of the rows hold, nan if there is none, (D,).
+        off: number of rows that do not hold it, (D,).
+        center, spread: place and spread of the rows in units of the original, without what lies far out, (D,).
+        watched: means of the auditor's functions, (k,).
+        crossed: means of their products with features and a one, (k, p+1).
+        dependent: whether rows repeat or depend on each other, so that these sums say too little of their own errors.
+    """
+
+    moments: WindowSums
+    coef: Floats
+    c: float
+    kappa: float
+    heap: Floats
+    off: Floats
+    center: Floats
+    spread: Floats
+    watched: Floats
+    crossed: Floats
+    dependent: bool
+
+
+class Readings(NamedTuple):
+    """What was read of a window while its rows were at hand.
+
+    Attributes:
+        estimates: divergences by (whether of the last step alone, kind, level).
+        log_mean: logarithm of the mean of original/current.
+        doubts: those of the weights.
+        own: what attribution needs of the window.
+        large: whether the last step was too large to be measured.
+    """
+
+    estimates: dict[tuple[bool, str, float], Estimate]
+    log_mean: float
+    doubts: tuple[Doubt, ...]
+    own: Own
+    large: bool
+
+
+def reading_keys() -> list[tuple[bool, str, float]]:
+    """Return what estimates are read of, in the order in which they are stored."""
+    return [(of_step, kind, level) for of_step in (False, True) for kind in DIVERGENCES for level in LEVELS]
+
+
+def moved_sums(sums: Sums, onto: Floats, back: Floats) -> Sums:
+    """Return the same sums in other features that span the same functions, exactly.
+
+    ``onto`` (p+1, p+1) maps coefficients to the new features, ``back`` is its inverse: ``T_now = T_past @ back``.
+    """
+    moments = sums.moments
+    gram = back.T @ moments.gram @ back
+    moments = moments._replace(mean=moments.mean @ back, gram=0.5 * (gram + gram.T))
+    return sums._replace(moments=moments, coef=onto @ sums.coef, crossed=sums.crossed @ back)

@@ -1,0 +1,431 @@
+"""keep="sums": no row at rest, the numbers of rows up to a few percent, and clear errors for what needs rows."""
+
+import gc
+import io
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+from driftline import ContinualDensityRatio, StateFileError, UntrustedEstimateWarning
+from driftline.inference import DIVERGENCES, Estimate
+from driftline.recursion import contents
+from driftline.recursion._kept import LEVELS
+
+ROWS = 1500
+
+
+def windows(seed=0, count=6, rows=ROWS, columns=3, shift=0.1, spread=0.03):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(shift * t, 1.0 + spread * t, (rows, columns)) for t in range(count)]
+
+
+def truth(t, columns=3, shift=0.1, spread=0.03):
+    """KL(current‖original) of the stream."""
+    mean, scale = shift * t, 1.0 + spread * t
+    return columns * (0.5 * (scale**2 + mean**2 - 1.0) - np.log(scale))
+
+
+def traced(stream, **params):
+    est = ContinualDensityRatio(**{"model": "quadratic", "keep": "sums", "random_state": 0, **params}).fit(stream[0])
+    for window in stream[1:]:
+        est.partial_fit(window)
+    return est
+
+
+def arrays_in(start):
+    """Yield every array that can be reached from an object, those that others are views of included."""
+    seen, todo = set(), [start]
+    while todo:
+        thing = todo.pop()
+        if id(thing) in seen or isinstance(thing, type):
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, np.ndarray):
+            yield thing
+            if thing.base is not None:
+                todo.append(thing.base)
+        if not isinstance(thing, str | bytes | int | float) and not callable(thing):
+            todo.extend(gc.get_referents(thing))
+
+
+def holds_a_value_of(array, rows):
+    return array.dtype == np.float64 and bool(np.isin(array.ravel(), rows.ravel()).any())
+
+
+def assert_no_row(est, seen):
+    """Search the object, and its file byte by byte, for any value of any row."""
+    rows = np.concatenate(seen)
+    found = [array for array in arrays_in(est) if holds_a_value_of(array, rows)]
+    assert not found
+    data = est.to_bytes()
+    values = {value.tobytes() for value in rows.ravel()}
+    assert not any(data[i : i + 8] in values for i in range(len(data) - 7))
+    stored = contents(data, "state")
+    assert not any(part.holds_rows for part in stored)
+    assert all(part.values.shape[:1] != (len(seen[0]),) for part in stored)
+
+
+def test_neither_the_object_nor_its_file_holds_a_row_after_any_call():
+    stream = windows(rows=500, count=4)
+    est = ContinualDensityRatio(model="quadratic", keep="sums", random_state=0).fit(stream[0])
+    assert_no_row(est, stream[:1])
+    for t in range(1, 4):
+        est.partial_fit(stream[t])
+        assert_no_row(est, stream[: t + 1])
+    est.divergence(), est.weights(stream[3]), est.attribution(), est.log_ratio(stream[3], return_std=True)
+    assert_no_row(est, stream)
+
+
+def test_the_search_does_find_rows_where_they_are_kept():
+    stream = windows(rows=500, count=2)
+    with pytest.raises(AssertionError):
+        assert_no_row(traced(stream, keep="rows"), stream)
+
+
+def test_nothing_of_a_window_stays_anywhere_in_memory():
+    """All that the collector knows is searched, not only what the estimator refers to."""
+    stream = windows(rows=501, count=3)
+    est = traced(stream[:2])
+    marks = np.array([row.sum() for row in stream[2]])
+    est.partial_fit(stream[2].copy())
+    gc.collect()
+    for thing in gc.get_objects():
+        for part in gc.get_referents(thing):
+            if isinstance(part, np.ndarray) and part.dtype == np.float64 and part.shape == stream[2].shape:
+                assert part is stream[2] or not np.isin(part.sum(1), marks).any()
+
+
+def test_an_error_in_the_middle_of_a_step_leaves_no_row_and_nothing_changed(monkeypatch):
+    stream = windows(rows=500, count=4)
+    est = traced(stream[:3])
+    before = est.to_bytes()
+
+    def fails(*args, **kwargs):
+        raise RuntimeError("in the middle")
+
+    for place in ("advance", "own_part"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"driftline.inference.{place}", fails)
+            with pytest.raises(RuntimeError, match="in the middle"):
+                est.partial_fit(stream[3])
+        assert est.to_bytes() == before
+        assert_no_row(est, stream)
+    est.partial_fit(stream[3])
+    assert est.to_bytes() == traced(stream).to_bytes()
+
+
+@pytest.mark.parametrize("model", ["linear", "quadratic", "quadratic-full"])
+def test_numbers_are_those_of_rows_up_to_a_few_percent(model):
+    stream = windows(count=8)
+    kept, summed = (traced(stream, model=model, keep=keep) for keep in ("rows", "sums"))
+    for kind in DIVERGENCES:
+        for of in ("divergence", "step_divergence"):
+            a, b = getattr(kept, of)(kind), getattr(summed, of)(kind)
+            assert abs(a.value - b.value) < 0.5 * a.std_error, (of, kind)
+            # near no drift the total variation is the root of another divergence, and its error follows its value
+            close = 0.25 if kind == "total_variation" else 0.1
+            assert b.std_error == pytest.approx(a.std_error, rel=close), (of, kind)
+    a, b = (est.log_ratio(stream[-1], return_std=True) for est in (kept, summed))
+    assert np.abs(a[0] - b[0]).mean() < 0.3 * a[1].mean()
+    np.testing.assert_allclose(b[1], a[1], rtol=0.25)
+    a, b = kept.weights(stream[-1]), summed.weights(stream[-1])
+    assert b.mean() == pytest.approx(1.0)
+    assert np.abs(a - b).mean() < 0.1
+    for a, b in zip(*(sorted(est.attribution()) for est in (kept, summed)), strict=True):
+        assert abs(a.contribution.value - b.contribution.value) < 0.5 * a.contribution.std_error
+        assert b.contribution.std_error == pytest.approx(a.contribution.std_error, rel=0.1)
+
+
+def test_intervals_hold_the_truth_and_the_floor_stays_below_it():
+    held, floors = [], []
+    for seed in range(20):
+        estimate = traced(windows(seed)).divergence()
+        held.append(estimate.low <= truth(5) <= estimate.high)
+        floors.append(estimate.floor)
+        assert not estimate.doubts
+    assert sum(held) >= 16  # 19 expected, 15 or fewer have a chance of 3e-4
+    assert all(0.0 < floor < truth(5) for floor in floors)
+
+
+def test_a_frame_that_moves_carries_sums_over_exactly():
+    """A column that is measured around 0 here and around 1,000 in units 50 times as large elsewhere reads the same."""
+    stream = windows(count=5, shift=0.8, spread=0.2, rows=1000)
+    shift, scale = np.array([1000.0, 0.0, -3.0]), np.array([50.0, 1.0, 0.01])
+    one, other = traced(stream), traced([shift + scale * window for window in stream])
+    for kind in ("reverse_kl", "js", "kl"):
+        a, b = one.divergence(kind), other.divergence(kind)
+        assert a.value == pytest.approx(b.value, rel=1e-6)
+        assert a.std_error == pytest.approx(b.std_error, rel=1e-4)
+    moved = one._state.tracks["original"].current.psi.standardizer
+    assert np.abs(moved.shift).max() > 0.5
+    sums = one._state.tracks["original"].current.sums.moments
+    psi = one._state.tracks["original"].current.psi
+    design = psi.features.design(psi.standardizer(stream[-1]))
+    np.testing.assert_allclose(sums.gram, design.T @ design / len(design), rtol=1e-9, atol=1e-9)
+
+
+def test_moved_sums_are_the_sums_in_the_new_frame():
+    stream = windows(count=3, shift=0.9, spread=0.0, rows=1000)
+    from driftline.recursion._frames import follow_sums
+
+    track = traced(stream[:2])._state.tracks["original"]
+    psi, anchor = track.anchor.psi, track.anchor
+    moved, _ = follow_sums(anchor, stream[2] + 3.0)
+    assert moved is not anchor
+    now = moved.psi
+    design = now.features.design(now.standardizer(stream[1]))
+    np.testing.assert_allclose(moved.sums.moments.gram, design.T @ design / len(design), rtol=1e-9, atol=1e-9)
+    before = psi.features.design(psi.standardizer(stream[1])) @ anchor.sums.coef
+    np.testing.assert_allclose(design @ moved.sums.coef, before, atol=1e-9)
+    np.testing.assert_allclose(moved.log_ratio(stream[1]), anchor.log_ratio(stream[1]), atol=1e-9)
+    values = anchor.auditor(now.standardizer.original(now.standardizer(stream[1]))).astype(float)
+    np.testing.assert_allclose(moved.sums.crossed, values.T @ design / len(design), rtol=1e-4, atol=1e-5)
+
+
+def test_it_goes_on_from_a_file_and_from_a_pickle_as_if_nothing_had_happened(tmp_path):
+    stream = windows(count=6)
+    whole, part = traced(stream), traced(stream[:4])
+    part.save(tmp_path / "state")
+    loaded = ContinualDensityRatio.load(tmp_path / "state")
+    again = pickle.loads(pickle.dumps(part))
+    for est in (loaded, again):
+        for kind in DIVERGENCES:
+            for level in LEVELS:
+                assert repr(est.divergence(kind, level=level)) == repr(part.divergence(kind, level=level))
+        np.testing.assert_array_equal(est.weights(stream[0]), part.weights(stream[0]))
+        assert [a.contribution for a in est.attribution()] == [a.contribution for a in part.attribution()]
+        for window in stream[4:]:
+            est.partial_fit(window)
+        assert est.to_bytes() == whole.to_bytes()
+
+
+def test_the_file_is_small_and_does_not_grow():
+    stream = windows(count=5, columns=8)
+    est, sizes = traced(stream[:2]), set()
+    for window in stream[2:]:
+        est.partial_fit(window)
+        sizes.add(len(est.to_bytes()))
+    assert len(sizes) == 1
+    assert sizes.pop() <= 150_000
+
+
+def test_damaged_sums_are_refused():
+    from safetensors.numpy import load, save
+
+    data = traced(windows(count=3)).to_bytes()
+    arrays = load(data)
+    name = "track.0.current.sums.moments.gram"
+    assert name in arrays
+    buffer = io.BytesIO(data.replace(arrays[name].tobytes(), (arrays[name] + 1.0).tobytes()))
+    with pytest.raises(StateFileError):
+        ContinualDensityRatio.from_bytes(buffer.getvalue())
+    with pytest.raises(StateFileError):
+        ContinualDensityRatio.from_bytes(save({k: v for k, v in arrays.items() if k != name}))
+
+
+def test_several_originals_each_keep_their_own_sums():
+    stream = windows(count=5)
+    alone = traced(stream[:1] + stream[2:])
+    both = ContinualDensityRatio(model="quadratic", keep="sums", random_state=0).fit(stream[0], name="first")
+    both.add_original(stream[1], "second")
+    for window in stream[2:]:
+        both.partial_fit({"first": window, "second": window})
+    assert both.divergence(original="first") == alone.divergence()
+    assert both.divergence(original="second").value < both.divergence(original="first").value
+    assert_no_row(both, [window[:50] for window in stream])
+
+
+def test_before_the_first_step_nothing_is_known_and_weights_are_one():
+    stream = windows(count=1)
+    est = traced(stream)
+    with pytest.raises(ValueError, match="no step has been taken yet"):
+        est.divergence()
+    with pytest.raises(ValueError, match="no step has been taken yet"):
+        est.attribution()
+    np.testing.assert_array_equal(est.weights(stream[0][:3]), 1.0)
+    assert not est.log_ratio(stream[0]).any()
+
+
+def test_what_needs_rows_is_an_error_that_names_the_remedy():
+    stream = windows(count=3)
+    est = traced(stream)
+    with pytest.raises(ValueError, match=r"divergence of your own .* X=.* keep='rows'"):
+        est.divergence(lambda r: (r - 1) ** 2)
+    with pytest.raises(ValueError, match=r"level=0.5 .*choose one of \(0.9, 0.95\)"):
+        est.divergence(level=0.5)
+    with pytest.raises(ValueError, match=r"change_features needs the rows .* keep='rows'"):
+        est.change_features(stream[-1])
+    with pytest.raises(ValueError, match=r"current_window needs the rows .* keep='rows'"):
+        est.current_window()
+    with pytest.raises(ValueError, match="'nonsense'"):
+        est.divergence("nonsense")
+    rows = np.random.default_rng(9).normal(0.2, 1.06, (800, 3))
+    own = est.divergence(lambda r: (r - 1) ** 2, X=rows)
+    assert isinstance(own, Estimate)
+    assert est.divergence(X=rows, level=0.5).level == 0.5
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"model": "auto"},
+        {"model": "mlp"},
+        {"objective": "kliep"},
+        {"normalizer": "self"},
+        {"penalty": 1.0},
+        {"step": "adaptive"},
+        {"lag": 5},
+    ],
+)
+def test_settings_that_need_rows_are_refused(params):
+    with pytest.raises(ValueError, match=rf"^{next(iter(params))}=.* needs rows, and keep='sums' keeps none: set "):
+        traced(windows(count=1), **params)
+
+
+def test_keep_is_one_of_two_and_does_not_change_on_the_way():
+    stream = windows(count=3)
+    with pytest.raises(ValueError, match="keep='none' is unknown: choose 'rows' or 'sums'"):
+        traced(stream, keep="none")
+    for before, after in (("sums", "rows"), ("rows", "sums")):
+        est = traced(stream[:2], keep=before)
+        with pytest.raises(ValueError, match="begin again with fit"):
+            est.set_params(keep=after).partial_fit(stream[2])
+    with pytest.raises(ValueError, match="begin again with fit"):
+        traced(stream[:2]).set_params(model="linear").partial_fit(stream[2])
+
+
+def test_few_rows_for_the_parameters_are_refused():
+    stream = windows(count=2, rows=69)
+    with pytest.raises(ValueError, match=r"the original has 69 rows, and keep='sums' needs 70, 10 for each of 7"):
+        traced(stream)
+    est = traced(windows(count=1, rows=70))
+    with pytest.raises(ValueError, match="the window has 69 rows"):
+        est.partial_fit(stream[1])
+
+
+def test_large_steps_are_doubted_and_larger_ones_withheld():
+    stream = windows(count=2, shift=0.8, spread=0.0)  # 0.96 nats, a standard deviation of 1.39
+    with pytest.warns(UntrustedEstimateWarning, match="large for keep='sums'"):
+        est = traced(stream)
+    for _ in range(2):  # what builds upon such a step is doubted, too
+        assert [doubt.code for doubt in est.divergence().doubts] == ["large_step"]
+        assert np.isfinite(est.divergence().std_error)
+        assert est.divergence().lower_bound
+        est = ContinualDensityRatio.from_bytes(est.to_bytes()).partial_fit(windows(1, 2, shift=0.8, spread=0.0)[1])
+    assert not est.step_divergence().doubts
+    stream = windows(count=3, shift=1.2, spread=0.0)  # 2.2 nats a step
+    with pytest.warns(UntrustedEstimateWarning, match="too large for keep='sums'"):
+        est = traced(stream[:2])
+    estimate = est.divergence()
+    assert "little_overlap" in [doubt.code for doubt in estimate.doubts]
+    assert np.isnan(estimate.std_error)
+    assert estimate.high == np.inf
+    assert all(np.isnan(part.contribution.std_error) for part in est.attribution())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)
+        est.partial_fit(stream[1] + 0.01)
+        later = est.divergence()
+    assert "weak_step" in [doubt.code for doubt in later.doubts]
+    assert later.high == np.inf
+    assert later.low <= max(later.floor, 0.0)
+
+
+def dependent(rng, rows, columns=3):
+    out = np.zeros((rows, columns))
+    for i in range(1, rows):
+        out[i] = 0.9 * out[i - 1] + rng.normal(0, 0.44, columns)
+    return out
+
+
+def test_no_interval_where_rows_depend_on_each_other():
+    rng = np.random.default_rng(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)
+        all_of_them = traced([dependent(rng, ROWS) for _ in range(3)])
+        stream = windows(count=4)
+        est = traced([*stream[:2], dependent(rng, ROWS)])
+        once = est.divergence()
+        assert est.info_.originals["original"].advanced is False
+        est.partial_fit(stream[2])
+    for estimate in (all_of_them.divergence(), all_of_them.step_divergence(), once):
+        assert np.isnan(estimate.std_error)
+        assert "dependent_rows" in [doubt.code for doubt in estimate.doubts]
+    after = est.divergence()
+    assert np.isfinite(after.std_error)  # measured from the window before the dependent one
+    assert not after.doubts
+
+
+def test_the_auditor_speaks_where_the_model_misses_drift_and_is_silent_elsewhere():
+    rng = np.random.default_rng(2)
+
+    def pair(correlation):
+        x = rng.normal(size=(3000, 3))
+        x[:, 1] = correlation * x[:, 0] + np.sqrt(1 - correlation**2) * x[:, 1]
+        return x
+
+    with pytest.warns(UntrustedEstimateWarning, match="does not hold"):
+        est = traced([pair(0.12 * t) for t in range(7)])
+    estimate = est.divergence()
+    assert "model_misses" in [doubt.code for doubt in estimate.doubts]
+    assert estimate.lower_bound
+    full = traced([pair(0.12 * t) for t in range(7)], model="quadratic-full").divergence()
+    assert not full.doubts
+    assert abs(full.value + 0.5 * np.log(1 - 0.72**2)) < 4 * full.std_error
+
+
+def test_few_rows_are_not_watched_since_sums_of_many_functions_would_reveal_them():
+    few, many = windows(count=3, rows=300), windows(count=3, rows=600)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)
+        from_few, from_many = traced(few), traced([many[0], few[1], many[2]])
+        for est in (from_few, from_many):
+            assert [doubt.code for doubt in est.divergence().doubts] == ["not_audited"]
+    assert not traced(many).divergence().doubts
+    kept = traced(many[:1]).partial_fit(few[1])._state.tracks["original"].current.sums
+    assert kept.watched.size == kept.crossed.size == 0
+    reloaded = ContinualDensityRatio.from_bytes(from_many.to_bytes())
+    assert reloaded.divergence() == from_many.divergence()
+
+
+def test_a_column_that_was_constant_is_measured_once_it_moves():
+    stream = windows(count=5)
+    for t, window in enumerate(stream):
+        window[:, 2] = 5.0 if t < 3 else window[:, 2]
+        window[:, 1] = window[:, 1] > 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)
+        kept, summed = (traced(stream[:3], keep=keep).divergence() for keep in ("rows", "sums"))
+        moved = traced(stream).divergence()
+    assert summed.value == pytest.approx(kept.value, abs=0.3 * kept.std_error)
+    assert summed.std_error == pytest.approx(kept.std_error, rel=0.1)
+    assert "constant_moved" in [doubt.code for doubt in moved.doubts]
+
+
+def test_rare_events_are_held_back_as_with_rows():
+    rng = np.random.default_rng(5)
+    stream = [
+        np.stack([rng.normal(size=2000), (rng.random(2000) < share).astype(float)], 1) for share in (0.004, 0.003, 0.0)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)
+        a, b = (traced(stream, keep=keep) for keep in ("rows", "sums"))
+    event = np.array([[0.0, 1.0]])
+    assert b.log_ratio(event)[0] == pytest.approx(a.log_ratio(event)[0], abs=0.3)
+    assert abs(a.divergence().value - b.divergence().value) < 0.5 * a.divergence().std_error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [(2000, 2000), (3000, 1200)])
+def test_error_bars_are_right_in_many_replicates(rows):
+    """Seeds 0 to 149, windows of equal and of unequal sizes: spread of the values against their standard errors."""
+    values, errors, held = [], [], []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        stream = [rng.normal(0.05 * t, 1.0 + 0.02 * t, (rows[t % 2], 3)) for t in range(11)]
+        found = traced(stream, lag=0).divergence()
+        values.append(found.value), errors.append(found.std_error)
+        held.append(found.low <= truth(10, shift=0.05, spread=0.02) <= found.high)
+    assert np.mean(held) >= 0.9
+    assert np.median(errors) == pytest.approx(np.std(values), rel=0.2)  # a spread of 150 draws is known to 6 %
