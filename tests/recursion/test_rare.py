@@ -79,23 +79,26 @@ def test_a_frame_holds_rare_values(rng):
         assert spread[0] == pytest.approx(math.sqrt(events / 1000), rel=0.2)
 
 
-def false_intervals(draw, looks):
-    """Return the share of undoubted intervals above 0 on a quiet stream, with a new original every ten windows."""
+def false_intervals(draw, looks, *, or_doubts=False):
+    """Return the share of undoubted intervals above 0 on a quiet stream, with a new original every ten windows.
+
+    With ``or_doubts``, windows that are doubted count as well: nothing there is worth a doubt.
+    """
     rng, found = np.random.default_rng(1), []
     for look in range(looks):
         if look % 10 == 0:
             est = ContinualDensityRatio(random_state=look).fit(draw(rng))
         drift = est.partial_fit(draw(rng)).divergence()
-        found.append(drift.low > 0.0 and not drift.doubts)
+        found.append(drift.low > 0.0 and not drift.doubts or (or_doubts and bool(drift.doubts)))
     return float(np.mean(found))
 
 
 def test_rare_counts_read_no_drift(without):
     """2.5 % are promised, and 1 to 3 % measured; 5 % and two standard errors are allowed."""
     allowed = 0.05 + 2.0 * math.sqrt(0.05 * 0.95 / 200)
-    assert false_intervals(counts, 200) <= allowed
+    assert false_intervals(counts, 200, or_doubts=True) <= allowed
     without()
-    assert false_intervals(counts, 200) > allowed
+    assert false_intervals(counts, 200, or_doubts=True) > allowed
 
 
 def alarms(draw, looks):

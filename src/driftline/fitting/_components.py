@@ -19,6 +19,7 @@ from driftline.fitting._expectation import (
     describe_columns,
     iterate,
     make_sample,
+    mark_gap,
     one,
     refit_mixture,
     spread_marks,
@@ -71,8 +72,19 @@ def fit_mixture(z: Floats, *, seed: int, among: Integers | None = None) -> Mixtu
     spread = spread_marks(z, columns.gaussian, rng)
     if spread is not z:
         found = _fitted(spread, columns, make_sample(spread, columns), rng)
-        return refit_mixture(found, z) if found.components > 1 else one(sample).mixture(sample)
+        refitted = refit_mixture(found, z) if found.components > 1 else found
+        clustered = refitted.components > 1 and not _on_marks(refitted, z)
+        return refitted if clustered else one(sample).mixture(sample)
     return _fitted(z, columns, sample, rng)
+
+
+def _on_marks(mixture: Mixture, z: Floats) -> bool:
+    """Say whether components have shrunk to the marks of a column: a new mark would be a million nats from them."""
+    for at, j in enumerate(mixture.gaussian):
+        gap = mark_gap(z[:, j])
+        if gap > 0.0 and float(np.square(mixture.spreads[:, at]).min()) < gap**2 / 12.0:
+            return True
+    return False
 
 
 def _fitted(z: Floats, columns: Columns, sample: Sample, rng: np.random.Generator) -> Mixture:

@@ -30,6 +30,7 @@ __all__ = [
     "describe_columns",
     "iterate",
     "make_sample",
+    "mark_gap",
     "one",
     "refit_mixture",
     "spread_marks",
@@ -111,8 +112,7 @@ def spread_marks(z: Floats, columns: Integers, rng: np.random.Generator) -> Floa
     """
     out = z
     for j in columns:
-        marks = np.unique(z[: 100 * _VALUES, j])
-        if len(marks) > _VALUES:
+        if not mark_gap(z[:, j]):
             continue
         marks, at = np.unique(z[:, j], return_inverse=True)
         half = 0.5 * np.diff(marks)
@@ -121,6 +121,16 @@ def spread_marks(z: Floats, columns: Integers, rng: np.random.Generator) -> Floa
         out = out.copy() if out is z else out
         out[:, j] += np.where(share < 0.0, share * below[at], share * above[at])
     return out
+
+
+def mark_gap(column: Floats) -> float:
+    """Return the least distance of a column's values (n,), if they are so few that they are marks on a scale; or 0.
+
+    >>> mark_gap(np.array([1.0, 2.0, 4.0, 1.0])), mark_gap(np.arange(100.0))
+    (1.0, 0.0)
+    """
+    marks = np.unique(column[: 100 * _VALUES])
+    return float(np.diff(marks).min()) if 1 < len(marks) <= _VALUES else 0.0
 
 
 def _groups(on: Singles) -> Integers:

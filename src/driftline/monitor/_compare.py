@@ -20,7 +20,7 @@ from driftline.inference import Estimate
 from driftline.monitor._advance import fit_encoder, naming_of, rows_of, step_settings
 from driftline.monitor._certainty import Certainty, certainty
 from driftline.monitor._given import given_rows
-from driftline.monitor._judgement import certainly, matters, measured, named
+from driftline.monitor._judgement import beside_columns, certainly, matters, measured, named
 from driftline.monitor._moves import Pool
 from driftline.monitor._naming import Naming, said
 from driftline.monitor._novelty import Novelty, constants, new_rows, novelty
@@ -75,9 +75,10 @@ def _compared(original: Rows, current: Rows, settings: Settings, name: str = "or
     state, info = recursion.step(start, {FIRST: window}, how, Policy())
     track, about, first = state.tracks[FIRST], info.originals[FIRST], settings.divergences[0]
     fresh = new_rows(constant, encoder.names, now.values)
-    drift, _, measures = measured(track, about, settings, now.doubts, fresh)
+    found = measured(track, about, settings, now.doubts, fresh)
     ledger = open_ledger(encoder, then.values, recursion.effective_rows(start.tracks[FIRST].current))
-    naming = naming_of(ledger, encoder, now, track, Pool(), settings, drift)
+    naming = naming_of(ledger, encoder, now, track, Pool(), settings, found.drift)
+    drift, _, measures = beside_columns(found, naming, first)
     new_values = novelty(
         constant, len(then.values), encoder.names, now.values, kind=first, run_length=settings.run_length
     )

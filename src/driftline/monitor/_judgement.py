@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from driftline._causes import reason
 from driftline._wording import number, percent, precise
 from driftline.alarms import AlarmMemory, Cause, Decision, Look, Signal, decide, is_withheld
-from driftline.inference import Doubt, DoubtCode, Estimate
+from driftline.inference import Doubt, DoubtCode, Estimate, opened
 from driftline.monitor._certainty import Certainty
 from driftline.monitor._moves import Pool
 from driftline.monitor._naming import Naming, said
@@ -22,7 +22,7 @@ from driftline.monitor._records import plain
 from driftline.monitor._settings import Settings
 from driftline.recursion import OriginalInfo, Track, divergence
 
-__all__ = ["Judgement", "Measured", "certainly", "judge", "matters", "measured", "named"]
+__all__ = ["Judgement", "Measured", "beside_columns", "certainly", "judge", "matters", "measured", "named"]
 
 _PART = 0.1  # of the tolerance, which is for all columns together: one that surely moved by less is no warning
 
@@ -68,8 +68,9 @@ def judge(
         unheld: doubts about columns whose drift the estimates do not hold.
         fresh: which rows of the window hold a value that no row of the original had, (n,).
     """
-    drift, step, measures = measured(track, about, settings, unheld, fresh)
-    naming = name(drift)
+    found = measured(track, about, settings, unheld, fresh)
+    naming = name(found.drift)
+    drift, step, measures = beside_columns(found, naming, settings.divergences[0])
     alarm, decision = _decide(alarm, settings, drift, step)
     if novelty is not None and novelty.least > settings.tolerance and alarm.seen > settings.warm_up:
         alarm, decision = _certain(alarm, decision, Cause.NEW_VALUES, novelty)
@@ -100,6 +101,21 @@ def named(naming: Naming, drift: Estimate, kind: str, signal: Signal) -> dict[st
         "unexplained": naming.unexplained(drift) if speaks and kind == "reverse_kl" else None,
         "without": naming.hides,
     }
+
+
+def beside_columns(found: Measured, naming: Naming, kind: str) -> Measured:
+    """Open the drift above where a column alone has moved by more than its interval allows: so have all together."""
+    columns = [moved for moved in naming.columns if moved.drift.value > found.drift.high]
+    if kind != "reverse_kl" or not columns:
+        return found
+    most = max(columns, key=lambda moved: moved.drift.value)
+    alone = f"column {most.column!r} alone has moved by {precise(most.drift)} nats"
+    sentence = f"{alone}, by counts of rows: the model misses a part"
+    doubts = (*found.drift.doubts, Doubt(DoubtCode.BELOW_FLOOR, sentence, (most.column,)))
+    drift = replace(opened(found.drift), doubts=doubts)
+    divergences = {**found.parts["divergences"], kind: plain(drift, own(drift, kind, drift))}
+    parts = {**found.parts, "divergences": divergences, "doubts": (*found.parts["doubts"], doubts[-1])}
+    return found._replace(drift=drift, parts=parts)
 
 
 def measured(

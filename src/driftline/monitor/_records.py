@@ -7,13 +7,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from driftline._wording import is_bound, json_line, qualifier
 from driftline.alarms import Cause, Signal
 from driftline.inference import Doubt, DoubtCode, Estimate
 from driftline.monitor._settings import Settings
-from driftline.tables import Ledger
+
+if TYPE_CHECKING:
+    from driftline.tables import Ledger
 
 __all__ = [
     "FIRST",
@@ -263,6 +265,8 @@ class Original:
     def from_dict(cls, data: Mapping[str, Any]) -> Original:
         """Restore an original."""
         ledger = data["ledger"]
+        from driftline.tables import Ledger  # needs PyArrow, and a Record does not
+
         return cls(**{**data, "ledger": None if ledger is None else Ledger.from_dict(ledger)})
 
 

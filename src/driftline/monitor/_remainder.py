@@ -15,7 +15,7 @@ def beyond(record: Record) -> str:
     drift, rest = record.drift, record.unexplained
     if drift is None or rest is None or not rest > max(_SHARE * drift.value, _ERRORS * drift.std_error):
         return ""
-    return f"about {number(rest)} nats are in no single column and no pair"
+    return f"about {number(rest)} nats are in no single column and no pair, as far as coarse counts show"
 
 
 def beside(record: Record) -> str:

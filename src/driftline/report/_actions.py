@@ -47,13 +47,14 @@ def actions(history: History, found: Verdict, path: str, now: Mapping[str, Any])
     last = history.last
     if last is None:
         return [Action("Wait", "The first verdict comes with the next complete window.")]
+    tested = bool(last.columns or last.pairs) or last.unexplained is not None
     steps = [] if found.trust == Trust.GOOD else [remedy(history, found, path)]
     certain = new_values(last) if Cause.NEW_VALUES in last.causes else None
     if certain is not None:
         steps.insert(0, certain)
     if history.single and found.outcome in (Outcome.ALARM, Outcome.WARNING):
         wide = [larger(history, "The interval reaches across the tolerance. ")]
-        return steps or (wide if Cause.INTERVAL_REACHES in last.causes else [_look(found, now)])
+        return steps or (wide if Cause.INTERVAL_REACHES in last.causes else [_look(found, now, tested=tested)])
     if found.outcome == Outcome.BLIND:
         return steps
     if Cause.WIDE_INTERVAL in last.causes or (found.outcome == Outcome.UNSURE and found.trust == Trust.GOOD):
@@ -61,9 +62,9 @@ def actions(history: History, found: Verdict, path: str, now: Mapping[str, Any])
     if found.outcome in (Outcome.NORMAL, Outcome.UNSURE):
         return steps or [Action("Nothing", "Go on watching; the model and the original can stay as they are.")]
     if found.carriers and found.trust == Trust.BOUND:
-        steps.insert(0, _look(found, now))
+        steps.insert(0, _look(found, now, tested=tested))
     elif (found.carriers or found.trust not in (Trust.POOR, Trust.BOUND)) and certain is None:
-        steps.append(_look(found, now))
+        steps.append(_look(found, now, tested=tested))
     if last.without is not None and last.without.new:
         steps.append(_drop(last.without))
     if found.outcome == Outcome.WARNING:
@@ -77,12 +78,11 @@ def actions(history: History, found: Verdict, path: str, now: Mapping[str, Any])
     return [*steps, _retrain(history, last, path), *renew]
 
 
-def _look(found: Verdict, now: Mapping[str, Any]) -> Action:
+def _look(found: Verdict, now: Mapping[str, Any], *, tested: bool) -> Action:
     parts = found.carriers
     if not parts:
-        return Action(
-            "Look at the columns", "No column moved by itself: many moved a little, or how they go together did."
-        )
+        none = "No column moved by itself: many moved a little, or how they go together did."
+        return Action("Look at the columns", none if tested else "Which of them moved was not tested.")
     names = joined([named(p.column) for p in parts])
     missing = [p.column for p in parts if float((now.get(p.column) or {}).get("missing") or 0.0) > 0.05]
     verb = "has" if len(missing) == 1 else "have"

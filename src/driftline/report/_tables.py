@@ -23,7 +23,7 @@ def windows(history: History) -> Markup:
         return ""
     by_time = any(record.start for record in shown)
     names = ["window", "begins", "rows", f"divergence{_in(unit(history.kind))}", "interval"]
-    names += ["step [nats]", "signal", "weights worth", "moved most, nats"]
+    names += ["step [nats]", "signal", "weights worth", "moved [nats]"]
     numbers = ("rows", "divergence", "step", "weights worth")
     head = [tag("th", esc(n), scope="col", class_="n" if n.startswith(numbers) else None) for n in names]
     body = [_cells(record) for record in shown]

@@ -31,6 +31,8 @@ _HEAP = 0.03  # share of rows with one value that gets a cell of its own
 _BIAS = 0.5  # standard errors that the choice of frequent values may shift the count of all others by
 _ENCODED, _MANY = 0.01, 20  # share of rows that gives a value an encoded column, if there are fewer than so many
 _GROUPS = 4  # coarse groups of a column in pairs
+_ENDS = (0.02, 0.5, 0.98)  # shares below the lower end, the middle, the upper end
+_BEYOND = 3.0  # of the distance from the middle to an end: as far again, three times, are values far beyond
 _COARSE = 0.05  # least share of rows of a group
 _PAIRED = 60  # columns among which all pairs are counted
 _CHUNK = 1 << 16  # rows multiplied at a time: single precision counts them exactly
@@ -248,7 +250,9 @@ def _cells_of(column: Column, coded: Coded) -> ColumnCells:
     missing = int(coded.missing.sum())
     if coded.labels:
         return _nominal(coded, present.astype(np.int64), missing)
-    edges, heaps = heaped_edges(present, _SHARES, _LEAST, _HEAP) if len(present) else (np.zeros(0), np.zeros(1, bool))
+    edges, heaps = np.zeros(0), np.zeros(1, bool)
+    if len(present):
+        edges, heaps = _with_ends(column, present, *heaped_edges(present, _SHARES, _LEAST, _HEAP))
     counts = np.bincount(np.searchsorted(edges, present), minlength=len(edges) + 1).tolist()
     groups = _ordered_groups(counts, missing)
     heaped = np.flatnonzero(heaps).tolist() if len(present) else []
@@ -262,6 +266,38 @@ def _cells_of(column: Column, coded: Coded) -> ColumnCells:
         groups=groups,
         counts=(*counts, missing),
     )
+
+
+def _with_ends(
+    column: Column, present: Floats, edges: Floats, heaps: npt.NDArray[np.bool_]
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Add a cell at each end for values far beyond all others, such as -999, or beside a heap, such as a new code.
+
+    Otherwise they would count as their neighbours. The ends are made of quantiles, and rounded: none is a row's value.
+    """
+    places, top = np.searchsorted(edges, present), len(heaps) - 1
+    low, middle, high = np.quantile(present, _ENDS)
+    lower = _end(column, present, places == 0, float(low), float(middle)) if heaps[0] or len(edges) else None
+    upper = _end(column, present, places == top, float(high), float(middle)) if heaps[top] or len(edges) else None
+    if lower is not None and lower < edges.min(initial=np.inf):
+        edges, heaps = np.append(lower, edges), np.append(False, heaps)
+    if upper is not None and upper > edges.max(initial=-np.inf):
+        edges, heaps = np.append(edges, upper), np.append(heaps, False)
+    return edges, heaps
+
+
+def _end(column: Column, present: Floats, here: npt.NDArray[np.bool_], end: float, middle: float) -> float | None:
+    """Return the edge beyond the rows that are ``here``, in an outer cell; None if there is none."""
+    values, others = np.unique(present[here]), present[~here]
+    if len(values) == 1 and len(others):  # a heap: half as far as the next value on the other side
+        nearest = others[np.abs(others - values[0]).argmin()]
+        edge = float(values[0]) + 0.5 * float(values[0] - nearest)
+    elif isinstance(column, NumericColumn) and end != middle:
+        raw = [column.raw(part) for part in (end, middle)]
+        edge = rounded(column.encoded(raw[0] + _BEYOND * (raw[0] - raw[1])), 3)
+    else:
+        return None
+    return None if not math.isfinite(edge) or (present == edge).any() else edge
 
 
 def _atom(column: Column, present: Floats, edges: Floats, cell: int) -> float:

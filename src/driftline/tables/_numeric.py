@@ -124,6 +124,15 @@ class NumericColumn(Column):
             return [Coded(self.name, block[:, 0], missing, (f"{self.median:.6g}", "other"), 1)]
         return [Coded(self.name, block[:, 0], missing)]
 
+    def encoded(self, raw: float) -> float:
+        """Return the encoded number, as :meth:`raw` takes it back.
+
+        >>> column = NumericColumn("x", ("number",), 10.0, 2.0, (0.0,))
+        >>> round(column.raw(column.encoded(1010.0)))
+        1010
+        """
+        return float(soft_limit(np.array([(raw - self.median) / self.scale]))[0])
+
     def raw(self, encoded: float) -> float:
         """Return the number that an encoded one stands for; ``inf`` where that overflows.
 

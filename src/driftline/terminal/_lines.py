@@ -109,6 +109,7 @@ def moved(record: Record, width: int = 60) -> str:
 
     Nothing is named where no test speaks.
 
+    >>> from driftline.monitor import Moved
     >>> income = Moved("income", Estimate(0.071, 0.01, 0.05, 0.09, 0.95), 1e-9, "60K+ from 10 % to 1 %")
     >>> record = Record(3, "original", Status.MEASURED, 1000, 3000, columns=(income,))
     >>> moved(record), moved(record, 20)
