@@ -194,3 +194,21 @@ def test_wrong_units_in_few_rows_are_named_and_the_drift_is_rarely_called_small(
         held += record.drift.high > 0.19 or record.drift.lower_bound
         assert compare(table(rng, 0.0), table(rng, 0.0)).doubts == ()
     assert held >= 3
+
+
+@pytest.mark.parametrize("seed", range(1000, 1004))
+def test_a_column_that_moves_as_a_whole_brings_no_pairs_with_it(seed):
+    """Groups are coarse: without ranks, a shifted column seems to relate otherwise to those that it depends on."""
+    rng, n = np.random.default_rng(seed), 3000
+
+    def table():
+        a = rng.gamma(2.0, 10.0, n)
+        return pd.DataFrame({"a": a, "b": a + rng.gamma(2.0, 5.0, n), "c": rng.normal(size=n)})
+
+    original, current = table(), table()
+    moved = compare(original, current.assign(a=current.a * 1.5))
+    assert ([m.column for m in moved.columns], moved.pairs) == (["a"], ())
+    missing = current.assign(b=current.b.where(rng.random(n) > 0.12))
+    assert [m.columns for m in compare(original, missing).pairs] == []
+    torn = compare(original, current.assign(a=rng.permutation(current.a)))  # negative control
+    assert ([m.column for m in torn.columns], [m.columns for m in torn.pairs]) == ([], [("a", "b")])

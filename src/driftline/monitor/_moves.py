@@ -116,6 +116,25 @@ class Moves(NamedTuple):
     explained: float
     tables: PairTables
 
+    def confirmed(self, tables: Floats, level: float) -> Moves:
+        """Return what moved, with those pairs alone that relate otherwise in other tables of the window, (k, 4, 4)."""
+        again = self.tables.take(np.asarray(self.pairs, dtype=np.int64))._replace(now=tables)
+        each = _PAIRS * level / max(len(self.tables.then), 1)
+        chances = dependence_moved(again, each)
+        at = np.flatnonzero(chances <= each)
+        here = again.take(at)
+        dependence = _dependence(here)
+        order = np.argsort(-dependence, kind="stable")
+        now = self.tables.now.copy()
+        now[self.pairs] = tables
+        return self._replace(
+            pairs=[self.pairs[k] for k in at[order]],
+            dependence=dependence[order].tolist(),
+            pair_chances=[self.pair_chances[k] for k in at[order]],
+            correlations=_correlations(here.take(order)),
+            tables=self.tables._replace(now=now),
+        )
+
     def without(self, ledger: Ledger, column: int) -> float:
         """Return how much the other columns and their pairs explain, in nats."""
         return _explained(self.cells, self.tables, ledger, self.pairs, column)

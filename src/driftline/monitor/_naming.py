@@ -11,7 +11,7 @@ from driftline.inference import Estimate, most_moved
 from driftline.monitor._moves import Moves, Pool, Seen, moves
 from driftline.monitor._phrases import column_phrase, pair_phrase
 from driftline.monitor._records import Moved, MovedPair, Without, plain
-from driftline.tables import Column, Encoded, Ledger, TableEncoder, count
+from driftline.tables import Column, Encoded, Ledger, TableEncoder, count, recount
 
 __all__ = ["NOTHING", "Naming", "name_moves", "said"]
 
@@ -76,6 +76,8 @@ def name_moves(
     found = moves(ledger, seen, pool, level, confidence)
     if not found.tested:
         return NOTHING._replace(pool=pool, notes=(_UNTESTED,))
+    if found.pairs:
+        found = found.confirmed(recount(ledger, encoder, encoded.values, found.pairs, found.named), level)
     kinds = [column for column, _ in encoder.coded(encoded.values[:0])]
     columns = tuple(_column(found, k, ledger, kinds, encoded) for k in range(len(found.named)))
     # a column whose own drift has no upper end explains as much as one likes

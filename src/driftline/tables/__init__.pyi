@@ -10,5 +10,6 @@ from ._ledger import Tally as Tally
 from ._ledger import count as count
 from ._ledger import fits as fits
 from ._ledger import open_ledger as open_ledger
+from ._ledger import recount as recount
 from ._numeric import NumericColumn as NumericColumn
 from ._rows import Rows as Rows

@@ -23,7 +23,7 @@ from driftline.tables._encoder import TableEncoder
 from driftline.tables._numeric import NumericColumn
 from driftline.tables._summaries import rounded
 
-__all__ = ["ColumnCells", "Ledger", "Tally", "count", "fits", "open_ledger"]
+__all__ = ["ColumnCells", "Ledger", "Tally", "count", "fits", "open_ledger", "recount"]
 
 _SHARES = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98])  # finer in the tails
 _LEAST = 20  # rows of a cell
@@ -33,6 +33,7 @@ _ENCODED, _MANY = 0.01, 20  # share of rows that gives a value an encoded column
 _GROUPS = 4  # coarse groups of a column in pairs
 _ENDS = (0.02, 0.5, 0.98)  # shares below the lower end, the middle, the upper end
 _BEYOND = 3.0  # of the distance from the middle to an end: as far again, three times, are values far beyond
+_LARGE = 0.1  # share of a heap that ranks would tear apart
 _COARSE = 0.05  # least share of rows of a group
 _PAIRED = 60  # columns among which all pairs are counted
 _CHUNK = 1 << 16  # rows multiplied at a time: single precision counts them exactly
@@ -221,6 +222,43 @@ def count(ledger: Ledger, encoder: TableEncoder, values: Floats) -> Tally:
     together = _together(groups)
     one, other = (np.array([at[pair[side]] for pair in ledger.pairs], dtype=np.int64) for side in (0, 1))
     return Tally(_padded(found), together[one, :, other, :].reshape(-1, _GROUPS, _GROUPS))
+
+
+def recount(
+    ledger: Ledger, encoder: TableEncoder, values: Floats, pairs: Sequence[int], columns: Sequence[int]
+) -> Floats:
+    """Count rows (n, D) in the groups of some pairs anew, (k, 4, 4), with some columns of numbers grouped by rank.
+
+    A column that moved as a whole has other values in each group, and would seem to relate otherwise to all others. By
+    rank, each group has the share of rows that it had in the original. Columns with large heaps stay as they are; rows
+    with a missing value are left out where missing values have no group of their own.
+    """
+    coded = [found for _, found in encoder.coded(values)]
+    used = {i for pair in pairs for i in ledger.pairs[pair]}
+    groups = {i: _ranked(ledger.columns[i], coded[i], by_rank=i in columns) for i in used}
+    out = np.zeros((len(pairs), _GROUPS, _GROUPS))
+    for k, pair in enumerate(pairs):
+        one, other = (groups[i] for i in ledger.pairs[pair])
+        there = (one >= 0) & (other >= 0)
+        np.add.at(out[k], (one[there], other[there]), 1.0)
+    return out
+
+
+def _ranked(cells: ColumnCells, coded: Coded, *, by_rank: bool) -> Integers:
+    """Return the group of each row, (n,), of numbers by their rank if asked; -1 for missing values without a group."""
+    at = np.asarray(cells.groups, dtype=np.int64)[cells.places(coded)]
+    own = cells.groups.count(cells.groups[-1]) == 1
+    heaped = max((cells.counts[k] for k in cells.heaps), default=0) > _LARGE * sum(cells.counts)
+    if by_rank and not cells.cells and not heaped and not coded.missing.all():
+        rows = np.bincount(cells.groups[:-1], cells.counts[:-1], minlength=_GROUPS)
+        ends = np.cumsum(rows) / max(rows.sum(), 1.0)
+        here = np.flatnonzero(~coded.missing)
+        order = np.argsort(coded.values[here], kind="stable")
+        rank = np.empty(len(here))
+        rank[order] = (np.arange(len(here)) + 0.5) / len(here)
+        at[here] = np.minimum(np.searchsorted(ends, rank), _GROUPS - 1)
+    at[coded.missing & (not own)] = -1
+    return at
 
 
 def _together(groups: npt.NDArray[np.int8]) -> Floats:
