@@ -22,7 +22,7 @@ from benchmarks.public import regimes
 from benchmarks.results import INF, Result
 from driftline.inference import marginal
 from driftline.monitor import Moves, Pool, Seen, compare, moves
-from driftline.tables import TableEncoder, count, open_ledger
+from driftline.tables import TableEncoder, count, open_ledger, recount
 
 Floats = npt.NDArray[np.float64]
 Table = dict[str, npt.NDArray[np.generic]]
@@ -71,6 +71,8 @@ def watch(tables: Iterator[Table], level: float) -> Iterator[Named]:
         values = encoder.transform(pa.table(table)).values
         seen = Seen(count(ledger, encoder, values), len(values), float(len(values)))
         found = moves(ledger, seen, pool, level, 0.95)
+        if found.pairs:
+            found = found.confirmed(recount(ledger, encoder, values, found.pairs, found.named), level)
         pool = found.pool
         pairs = frozenset((names[i], names[j]) for i, j in (ledger.pairs[k] for k in found.pairs))
         yield Named(frozenset(names[k] for k in found.named), pairs, found)
