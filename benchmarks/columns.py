@@ -218,7 +218,8 @@ def held(streams: int, first_seed: int, n: int = 2000) -> dict[str, float]:
 
 
 def _kl(q: Floats, p: Floats) -> float:
-    return float(q @ np.log(q / p))
+    live = (q > 0.0) & (p > 0.0)  # cells far out have no chance that a number can hold
+    return float(q[live] @ np.log(q[live] / p[live]))
 
 
 def run(seeds: int) -> Iterator[Result]:
