@@ -32,7 +32,7 @@ _BIAS = 0.5  # standard errors that the choice of frequent values may shift the 
 _ENCODED, _MANY = 0.01, 20  # share of rows that gives a value an encoded column, if there are fewer than so many
 _GROUPS = 4  # coarse groups of a column in pairs
 _ENDS = (0.02, 0.5, 0.98)  # shares below the lower end, the middle, the upper end
-_BEYOND = 3.0  # of the distance from the middle to an end: as far again, three times, are values far beyond
+_BEYOND = (3.0, 6.0, 12.0, 24.0, 48.0)  # distances from the middle to an end, as far again: values far beyond all
 _LARGE = 0.1  # share of a heap that ranks would tear apart
 _COARSE = 0.05  # least share of rows of a group
 _PAIRED = 60  # columns among which all pairs are counted
@@ -331,8 +331,10 @@ def _end(column: Column, present: Floats, here: npt.NDArray[np.bool_], end: floa
         nearest = others[np.abs(others - values[0]).argmin()]
         edge = float(values[0]) + 0.5 * float(values[0] - nearest)
     elif isinstance(column, NumericColumn) and end != middle:
-        raw = [column.raw(part) for part in (end, middle)]
-        edge = rounded(column.encoded(raw[0] + _BEYOND * (raw[0] - raw[1])), 3)
+        far = column.raw(end) - column.raw(middle)
+        tries = (rounded(column.encoded(column.raw(end) + by * far), 3) for by in _BEYOND)
+        found = (edge for edge in tries if not (present > edge if far > 0.0 else present < edge).any())
+        edge = next(found, math.nan)  # no row of the original is there: a cell of a few would tell of these
     else:
         return None
     return None if not math.isfinite(edge) or (present == edge).any() else edge
