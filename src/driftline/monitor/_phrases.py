@@ -24,7 +24,7 @@ def from_to(then: float, now: float) -> str:
     """Write two shares, with as many digits as tell them apart.
 
     >>> from_to(0.1, 0.01), from_to(0.0213, 0.0241), from_to(0.5, 0.50001)
-    ('from 10 % to 1 %', 'from 2.1 % to 2.5 %', 'from 50 % to 50 %')
+    ('from 10 % to 1 %', 'from 2.1 % to 2.4 %', 'from 50 % to 50 %')
     """
     for digits in (0, 1, 2):
         texts = [_percent(share, digits) for share in (then, now)]
