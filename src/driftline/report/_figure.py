@@ -42,6 +42,7 @@ _TITLE = {
     Outcome.NORMAL: "#00694d",
     Outcome.WAITING: "#4c545c",
 }
+_ROOM = 1.55  # width of the columns' chart, in that of its bars: causes stand beside them
 
 
 def write_png(path: str | os.PathLike[str], run: Run | Findings, original: str | None = None) -> None:
@@ -232,11 +233,13 @@ def _columns(axes: Axes, history: History) -> None:
             axes.plot([max(e.low, e.value)], [k], ">", color="#1a1d21", markersize=5)
         end = max(v for v in (e.high, e.value, 0.0) if math.isfinite(v))
         cause = shortened(part.cause, 48)
-        axes.annotate(
+        text = axes.annotate(
             cause, (end, k), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8, parse_math=False
         )
+        text.set_in_layout(False)  # the other charts would become narrow for it
     axes.set_yticks(list(at), [named(p.column, 28) for p in parts], parse_math=False)
     axes.margins(x=0.08)
+    axes.set_xlim(right=axes.get_xlim()[1] * _ROOM)
     axes.xaxis.set_major_formatter(lambda value, _: short(value))
     axes.grid(visible=False, axis="y")
     axes.set_title(
