@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import hypergeom
 
 from driftline.inference import (
     CellKind,
@@ -91,6 +92,27 @@ def test_padding_changes_nothing(rng):
 def test_two_cells_are_one_exact_test():
     chance = moved(cells_of([[1000.0, 0.0]], [[990.0, 10.0]], [CellKind.PLAIN, CellKind.ALONE])).chance[0]
     assert chance == pytest.approx(0.5**11 / 0.9)  # ten of ten rows now, half of the last one's chance; a rise
+
+
+@pytest.mark.parametrize(("n", "m"), [(1000, 1000), (2000, 500), (500, 5000)])
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+def test_two_large_cells_agree_with_fishers_test(n, m, share):
+    before = round(share * n)
+    for z in (1.0, 3.0, 5.0, 7.0):
+        after = round(share * m + z * math.sqrt(share * (1.0 - share) * m * (1.0 + m / n)))
+        chance = moved(cells_of([before, n - before], [after, m - after], [CellKind.PLAIN] * 2)).chance[0]
+        law = hypergeom(n + m, before + after, m)
+        fisher = 2.0 * (law.sf(after) + 0.5 * law.pmf(after))
+        assert chance == pytest.approx(fisher, rel=0.15)
+
+
+def test_two_cells_that_stand_still_are_named_as_often_as_promised(rng):
+    for share in (0.05, 0.3, 0.5):
+        p = [share, 1.0 - share]
+        chances = moved(drawn(rng, 800, p, 1200, p, 4000, [CellKind.PLAIN] * 2)).chance
+        for level in (0.1, 0.01):
+            off = 3.0 * math.sqrt(level / 4000)
+            assert level - off - 0.2 * level <= (chances < level).mean() <= level + off
 
 
 def test_dependent_rows_count_for_what_they_are_worth(rng):

@@ -178,7 +178,9 @@ def _each(a: Floats, b: Floats) -> Floats:
     """Return the chance of each cell's counts, (c, k), by the binomial law of the share that is now (mid-p).
 
     The incomplete beta function serves for counts that are not whole. Both sides share the level evenly, except where
-    few rows are expected: there a rise gets most of it.
+    few rows are expected: there a rise gets most of it. The binomial law takes the rows outside the cell as given to
+    the last one, which is too cautious for a cell with much of all rows: where enough are expected on both sides, the
+    likelihood ratio of the cell against all others serves instead.
     """
     from scipy.special import betainc
 
@@ -187,7 +189,26 @@ def _each(a: Floats, b: Floats) -> Floats:
     more = 0.5 * (betainc(other, a + 1.0, share) + betainc(b + 1.0, one, share))
     less = 0.5 * (betainc(one, b + 1.0, 1.0 - share) + betainc(a + 1.0, other, 1.0 - share))
     rise = np.where(both * share < _RARE, _RISE, 0.5)
-    return np.where(both > 0.0, np.minimum(1.0, np.minimum(more / rise, less / (1.0 - rise))), 1.0)
+    exact = np.minimum(1.0, np.minimum(more / rise, less / (1.0 - rise)))
+    outside = both.sum(1, keepdims=True) - both
+    many = np.minimum(both, outside) * np.minimum(share, 1.0 - share) >= _RARE
+    return np.where(both > 0.0, np.where(many, _against_others(a, b), exact), 1.0)
+
+
+def _against_others(a: Floats, b: Floats) -> Floats:
+    """Return the chance of each cell's counts against all others', (c, k), by the G statistic of the two by two."""
+    from scipy.special import chdtrc
+
+    n, m = a.sum(1, keepdims=True), b.sum(1, keepdims=True)
+    inside, total = a + b, n + m
+    outside, statistic = total - inside, np.zeros_like(a)
+    for counts, rows in ((a, n), (b, m)):
+        for part, of in ((counts, inside), (rows - counts, outside)):
+            odds = np.where(part > 0.0, part * total / np.maximum(rows * of, 1e-300), 1.0)
+            statistic += 2.0 * part * np.log(np.maximum(odds, 1e-300))
+    inverse = 1.0 / np.maximum(inside, 1e-300) + 1.0 / np.maximum(outside, 1e-300)
+    williams = 1.0 + (total * (1.0 / n + 1.0 / m) - 1.0) * (total * inverse - 1.0) / (6.0 * total)
+    return np.asarray(chdtrc(1.0, np.maximum(statistic / williams, 0.0)))
 
 
 def _place_and_spread(a: Floats, b: Floats, used: Flags) -> Floats:
