@@ -1,10 +1,10 @@
 from ._cells import TableError as TableError
+from ._column_cells import ColumnCells as ColumnCells
 from ._columns import Coded as Coded
 from ._columns import Column as Column
 from ._encoder import Encoded as Encoded
 from ._encoder import TableEncoder as TableEncoder
 from ._evidence import Evidence as Evidence
-from ._ledger import ColumnCells as ColumnCells
 from ._ledger import Ledger as Ledger
 from ._ledger import Tally as Tally
 from ._ledger import count as count
