@@ -22,7 +22,7 @@ from driftline.monitor._advance import digest
 from driftline.monitor._proof import Proof, prove
 from driftline.monitor._records import Run, Status
 from driftline.monitor._skips import skipped_in_a_row
-from driftline.monitor._sqlite import connect
+from driftline.monitor._sqlite import TrackerError, connect
 from driftline.monitor._storage import encoder_of
 from driftline.monitor._tracker import Tracker
 from driftline.recursion import StoredArray, contents
@@ -119,6 +119,10 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
     log = Path(f"{os.fspath(path)}-wal")
     free, zero = _free_pages(path)
     size, logged = Path(path).stat().st_size, log.stat().st_size if log.exists() else 0
+    try:
+        proof = prove(content, run, encoder, stored, size, _around(path, zero, logged))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise TrackerError(f"{os.fspath(path)}: damaged, its parts are not what they should be ({error})") from None
     return Inspection(
         run=run,
         bytes=size,
@@ -128,7 +132,7 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
         held=tuple(_held(array, run) for array in stored if array.holds_rows),
         free_pages=free,
         free_is_zero=zero,
-        proof=prove(content, run, encoder, stored, size, _around(path, zero, logged)),
+        proof=proof,
     )
 
 

@@ -156,9 +156,7 @@ def measured(
     return Measured(drift, step, parts)
 
 
-def _rest(
-    track: Track, drift: Estimate, kind: str, values: Floats, fresh: npt.NDArray[np.bool_] | None
-) -> float:
+def _rest(track: Track, drift: Estimate, kind: str, values: Floats, fresh: npt.NDArray[np.bool_] | None) -> float:
     r"""Return the drift of the rows whose values the original had; nan if all have, or for other divergences.
 
     With a share s of new values, the ratio of the other rows is that of all rows times 1 - s: KL(current‖original) of
