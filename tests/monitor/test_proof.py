@@ -17,7 +17,6 @@ from driftline.recursion import FORMAT, VERSION
 from tests.deaths import frame
 from tests.monitor.test_foreign import rewritten
 
-
 HOURS = np.datetime64("2026-01-01", "us") + np.arange(48) * np.timedelta64(1, "h")
 
 

@@ -189,7 +189,8 @@ class Settings:
     seed: int = setting(0, help="Random seed.", panel=Panel.ESTIMATES, metavar="SEED", check=at_least(0))
 
     def __post_init__(self) -> None:
-        if self.model is None:
+        given: str | None = self.model
+        if given is None:
             object.__setattr__(self, "model", _model_for(self.keep))
         check_settings(self)
         if self.keep == "sums":
@@ -218,7 +219,7 @@ class Settings:
         """Raise an error for settings that need rows."""
         from driftline.recursion import LEVELS, SUMMED
 
-        wanted = {"model": [name for name in MODELS if name in SUMMED], "level": list(LEVELS)}
+        wanted: dict[str, list[Any]] = {"model": [name for name in MODELS if name in SUMMED], "level": list(LEVELS)}
         for name, choices in wanted.items():
             value = getattr(self, name)
             if value not in choices:

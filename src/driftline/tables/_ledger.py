@@ -327,11 +327,12 @@ def _with_ends(
 def _end(column: Column, present: Floats, here: npt.NDArray[np.bool_], end: float, middle: float) -> float | None:
     """Return the edge beyond the rows that are ``here``, in an outer cell; None if there is none."""
     values, others = np.unique(present[here]), present[~here]
-    if len(values) == 1 and len(others):  # a heap: up to half as far as the next value on the other side
+    if len(values) == 1 and len(others):  # a heap: half as far as the next value on the other side
         nearest = others[np.abs(others - values[0]).argmin()]
         away = 0.5 * float(values[0] - nearest)
-        # a power of two: exactly half as far would give away that value, which may be one row's
-        edge = float(values[0]) + math.copysign(2.0 ** (math.frexp(away)[1] - 1), away)
+        if np.count_nonzero(others == nearest) < _LEAST:  # exactly half as far would give away a value of few rows
+            away = math.copysign(2.0 ** (math.frexp(away)[1] - 1), away)
+        edge = float(values[0]) + away
     elif isinstance(column, NumericColumn) and end != middle:
         far = column.raw(end) - column.raw(middle)
         tries = (rounded(column.encoded(column.raw(end) + by * far), 3) for by in _BEYOND)
