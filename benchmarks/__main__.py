@@ -49,6 +49,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     **{case.name: partial(sums.run, case) for case in sums.CASES},
     "sums-coverage": sums.coverage,
     "sums-sizes": sums.sizes,
+    "sums-trackers": sums.trackers,
     "breaks": breaks.run,
     "quiet-tables": breaks.quiet,
     "columns": columns.run,

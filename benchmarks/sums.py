@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from benchmarks.results import INF, Result
 from benchmarks.streams import HeavyClustersStream, LatentClassStream
-from driftline import ContinualDensityRatio
+from driftline import ContinualDensityRatio, Monitor
+from driftline.monitor import inspect
 from driftline.synthetic import CorrelationStream, GaussianStream
 
 Floats = npt.NDArray[np.float64]
@@ -124,3 +128,28 @@ def sizes(_seeds: int) -> Iterator[Result]:
                 est.partial_fit(stream.sample(t, rows, rng))
             bar = 150.0 if columns == 8 and model != "quadratic-full" else None
             yield Result(f"sums-sizes, {model}, {columns} columns: kB", -1, len(est.to_bytes()) / 1000, bar)
+
+
+def trackers(_seeds: int) -> Iterator[Result]:
+    """Measure the bytes of a tracker file without its Records, by columns, model and what is kept, after three windows.
+
+    Columns of numbers, each with an indicator of missing values; every fourth is a category of three values.
+    """
+    for model in ("linear", "quadratic"):
+        for columns in (2, 8, 32):
+            for keep in KEPT:
+                with TemporaryDirectory() as folder:
+                    path = Path(folder) / "run.driftline"
+                    with Monitor(path, window=6_000, model=model, keep=keep) as monitor:
+                        list(monitor.watch(_tables(columns)))
+                    found = inspect(path)
+                size = (found.bytes - found.parts["records"]) / 1000
+                yield Result(f"sums-trackers, {model}, {columns} columns, keep={keep}: kB", -1, size, None)
+
+
+def _tables(columns: int) -> Iterator[pa.Table]:
+    rng = np.random.default_rng(FIRST)
+    for t in range(3):
+        numbers = {f"x{j}": rng.normal(0.05 * t, 1.0, 6_000) for j in range(columns)}
+        words = {f"x{j}": rng.choice(["a", "b", "c"], 6_000) for j in range(3, columns, 4)}
+        yield pa.table({**numbers, **words})

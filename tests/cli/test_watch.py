@@ -4,6 +4,7 @@ import io
 import json
 import shlex
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -259,6 +260,35 @@ def test_rows_of_standard_input_that_fill_no_window_are_not_measured_later(copy,
     assert piped(people(8, rows=100)) == 2
     assert "nothing was measured: 100 rows of standard input did not fill a window, and do not come again" in said()[1]
     assert piped(people(8, rows=200), "--flush") == 0
+
+
+def test_what_a_kill_loses_of_standard_input_is_said_and_replay_brings_it_back(copy, said, people, monkeypatch):
+    def piped(rows, tracker, *options):
+        text = io.BytesIO(all_rows[:rows].to_csv(index=False).encode())
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(text)))
+        return run(["watch", "-", "--window", "300", "--keep", "sums", "--tracker", tracker, "--json", *options])
+
+    all_rows, warning = people(7, rows=1200), "if this command is killed, they are lost"
+    assert piped(1200, "whole.driftline", "--replay") == 0
+    whole, err = said()
+    assert warning not in err  # all rows come again
+    watch = Monitor.watch
+
+    def interrupted(self, *args, **kwargs):
+        yield next(watch(self, *args, **kwargs))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Monitor, "watch", interrupted)
+        assert piped(700, "piped.driftline") == 130
+    out, err = said()
+    assert "rows of an unfinished window are in memory alone" in err
+    assert warning in err
+    assert "stopped after window 0; rows that had not filled a window are lost: send all rows again with --repl" in err
+    assert piped(1200, "piped.driftline", "--replay") == 0
+    found = [Record.from_json(line) for line in (out + said()[0]).splitlines()]
+    expected = [Record.from_json(line) for line in whole.splitlines()]
+    assert [replace(record, seconds=0.0) for record in found] == [replace(record, seconds=0.0) for record in expected]
 
 
 def test_more_rows_waiting_than_windows_have(copy, said, days):

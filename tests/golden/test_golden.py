@@ -219,7 +219,7 @@ def numbers(value: np.ndarray) -> list[float]:
 
 def inspected(found: dict) -> dict:
     found["created"] = "some day"
-    sizes = [found, found["parts"]]
+    sizes = [found, found["parts"], *found["holdings"]]
     for part in sizes:  # numbers may be written with more or fewer digits
         for name in {"bytes", "records", "progress", "run", "state"} & set(part):
             part[name] = part[name] if name == "records" and part is found else "some bytes"

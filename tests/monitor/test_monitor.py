@@ -3,13 +3,8 @@
 import json
 import logging
 import math
-import multiprocessing
-import os
-import resource
 import signal
-import sqlite3
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 
 import jsonschema
@@ -17,7 +12,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from driftline import Monitor
@@ -31,18 +25,7 @@ from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._tracker import Tracker
 from driftline.sources import SourceError
 from driftline.tables import TableError
-
-
-def frame(rng, rows=500, shift=0.0, share=0.3, **more):
-    return pl.DataFrame(
-        {
-            "amount": rng.normal(shift, 1.0, rows),
-            "income": rng.lognormal(0.0, 1.0, rows),
-            "card": rng.choice(["credit", "debit"], rows, p=[share, 1 - share]),
-            "new": rng.random(rows) < 0.2,
-            **{name: make(rows) for name, make in more.items()},
-        }
-    )
+from tests.deaths import days_parquet, frame, killed_often, rows_csv, watched
 
 
 def days(rows, rng):
@@ -53,11 +36,6 @@ def days(rows, rng):
 
 def plain(records):
     return [replace(record, seconds=0.0) for record in records]
-
-
-def watched(path, source, **settings):
-    with Monitor(path, **settings) as monitor:
-        return list(monitor.watch(source))
 
 
 def test_drift_is_measured_and_reported():
@@ -118,85 +96,6 @@ def test_going_on_gives_the_same_numbers(tmp_path):
     assert watched(tmp_path / "parts", tmp_path / "rows.csv") == []
 
 
-class _Mortal(sqlite3.Connection):
-    """A connection whose process dies at a chosen statement, in one of three ways.
-
-    Only SQLite changes the disk, so a kill at any other moment has the effect of a kill before the next statement.
-    """
-
-    statements, way, amount = 0, "", 0  # statements before death, its way, and the size of that
-
-    def _live(self):
-        if _Mortal.statements > 0:
-            _Mortal.statements -= 1
-        elif self.way == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
-        elif self.way == "within":  # after ``amount`` of SQLite's own instructions
-            self.set_progress_handler(lambda: os.kill(os.getpid(), signal.SIGKILL), self.amount)
-        else:  # in the middle of a write that makes a file longer than ``amount`` bytes
-            resource.setrlimit(resource.RLIMIT_FSIZE, (self.amount, self.amount))
-
-    def execute(self, *args):
-        self._live()
-        return super().execute(*args)
-
-    def executemany(self, *args):
-        self._live()
-        return super().executemany(*args)
-
-
-def _watch_and_die(path, source, settings, death):
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python would ignore it
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _Mortal.statements, _Mortal.way, _Mortal.amount = death
-    sqlite3.connect = partial(sqlite3.connect, factory=_Mortal)
-    watched(path, source, **settings)
-
-
-def _deaths(kills, seed):
-    """Yield statements, ways and amounts: opening takes 13 to 20 statements, a window 8, in a run of 4 or fewer."""
-    rng = np.random.default_rng(seed)
-    for kill in range(kills):
-        way = ("write", "within", "before")[kill % 3]
-        amount = rng.integers(1, 20) if way == "within" else rng.integers(32_768, 100_000)
-        yield int(rng.integers(45)), way, int(amount)
-
-
-def _killed_often(tmp_path, source, settings, kills, seed):
-    """Return Records and state after these kills and a last run to the end, and the signals that killed."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["driftline.monitor._monitor", "jsonschema", "pandas", "polars", "pyarrow.parquet", "pytest"]
-    )
-    signals, path = [], tmp_path / "killed"
-    for death in _deaths(kills, seed):
-        process = context.Process(target=_watch_and_die, args=(path, source, settings, death))
-        process.start()
-        process.join()
-        signals.append(-process.exitcode)
-    watched(path, source, **settings)
-    with Tracker(path, readonly=True) as tracker:
-        return tracker.records(), tracker.read().state, signals
-
-
-def _rows_csv(tmp_path, rng, windows):
-    pl.concat([frame(rng, 400, shift=0.03 * t) for t in range(windows)]).write_csv(tmp_path / "rows.csv")
-    return tmp_path / "rows.csv", {"window": 400}
-
-
-def _days_parquet(tmp_path, rng, windows):
-    """Write days in several files, rows of a day out of order, some of them late, one day empty."""
-    hours = np.sort(rng.uniform(0, 24 * windows, 400 * windows)) + rng.exponential(0.5, 400 * windows)
-    hours = hours[(hours < 24 * 5) | (hours > 24 * 6)]
-    table = frame(rng, len(hours)).with_columns(
-        ts=pl.Series(np.datetime64("2026-01-01") + (hours * 3.6e9).astype("timedelta64[us]"))
-    )
-    (tmp_path / "days").mkdir()
-    for i, start in enumerate(range(0, len(table), 1700)):
-        pq.write_table(table[start : start + 1700].to_arrow(), tmp_path / "days" / f"part-{i}.parquet")
-    return tmp_path / "days", {"time_column": "ts", "every": "1d", "lateness": "1h"}
-
-
 def _joining_csv(tmp_path, rng, windows):
     """Write rows whose drift asks ``auto`` for one feature after another: a product, then a curve."""
     parts = []
@@ -253,11 +152,11 @@ def test_going_on_by_time_gives_the_same_records(make, tmp_path, monkeypatch):
 _LATER = [pytest.param(make, marks=pytest.mark.slow) for make in (_odd_times_csv, _newest_first_csv)]
 
 
-@pytest.mark.parametrize("make", [_rows_csv, _days_parquet, _joining_csv, *_LATER])
+@pytest.mark.parametrize("make", [rows_csv, days_parquet, _joining_csv, *_LATER])
 @pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.slow)])
 def test_kills_lose_and_repeat_nothing(make, kills, tmp_path):
     source, settings = make(tmp_path, np.random.default_rng(3), 5 * kills)
-    records, state, signals = _killed_often(tmp_path, source, settings, kills, seed=4)
+    records, state, signals = killed_often(tmp_path, source, settings, kills, seed=4)
     # all of them before the run was over, every third in the middle of a write
     assert signals == [signal.SIGXFSZ if kill % 3 == 0 else signal.SIGKILL for kill in range(kills)]
     expected = watched(tmp_path / "whole", source, **settings)

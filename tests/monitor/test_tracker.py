@@ -189,12 +189,12 @@ def test_foreign_files_are_refused_and_left_alone(make, message, tmp_path):
     assert before is None or (tmp_path / "run").read_bytes() == before
 
 
-@pytest.mark.parametrize(("version", "remedy"), [(1, "begin another file"), (12, "update driftline")])
+@pytest.mark.parametrize(("version", "remedy"), [(1, "begin another file"), (13, "update driftline")])
 def test_other_versions_are_refused_with_a_remedy(tmp_path, version, remedy):
     filled(tmp_path / "run")
     with sqlite3.connect(tmp_path / "run") as database:
         database.execute(f"PRAGMA user_version = {version}")
-    with pytest.raises(TrackerError, match=f"written as version {version}, this driftline reads version 11: {remedy}"):
+    with pytest.raises(TrackerError, match=f"written as version {version}, this driftline reads version 12: {remedy}"):
         read_run(tmp_path / "run")
 
 

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from driftline.tables import Rows, TableEncoder
+from driftline.tables import Rows, TableEncoder, open_ledger
 from driftline.tables._categories import CategoricalColumn
 from driftline.tables._numeric import NumericColumn
 from driftline.tables._summaries import bin_edges, numeric_summary
@@ -171,3 +172,37 @@ def test_counts_equal_those_of_a_search(values):
     places = np.searchsorted(edges, values[~np.isnan(values)], side="right")
     expected = np.bincount(places, minlength=len(edges) + 1) / max(1, len(values))
     assert numeric_summary(values, edges)["shares"] == [round(float(share), 4) for share in expected]
+
+
+@pytest.mark.parametrize("held", [1, 2, 3, 9])
+def test_values_of_few_rows_are_not_kept(held, rng):
+    """Exact quantiles, means or constants of a handful of values would be these values."""
+    few = rng.lognormal(0.0, 1.0, held)
+    few = np.where(rng.random(held) < 0.5, -few, few)
+    cells = {"few": [*few, *[None] * (500 - held)], "one": [*[few[0]] * held, *[None] * (500 - held)]}
+    table = pa.table(
+        {**{name: pa.array(values, pa.float64()) for name, values in cells.items()}, "x": rng.normal(size=500)}
+    )
+    encoder = TableEncoder.fit(table, numeric=["few", "one"])
+    encoded = encoder.transform(table, summaries=True)
+    ledger = open_ledger(encoder, encoded.values, 500.0)
+    for name in ("few", "one"):
+        assert (encoded.summaries[name]["mean"], encoded.summaries[name]["std"]) == (None, None)
+    assert not any(cells.atoms or cells.names for cells in ledger.columns)
+    kept = json.dumps([encoder.to_dict(), encoded.summaries, ledger.to_dict()])
+    digits = {re.sub("[^0-9]", "", number).lstrip("0")[:4] for number in re.findall("[0-9]+[.][0-9]{3,}", kept)}
+    assert not digits & {f"{abs(value):.8e}".replace(".", "")[:4] for value in few}
+
+
+def test_the_edge_beside_a_heap_gives_no_row_away(rng):
+    values = np.where(rng.random(1000) < 0.3, 0.0, rng.gamma(2.0, 1.0, 1000))
+    table = pa.table({"x": values})
+    encoder = TableEncoder.fit(table)
+    encoded = encoder.transform(table).values
+    (cells,) = open_ledger(encoder, encoded, 1000.0).columns
+    heap = float(encoded[values == 0.0][0, 0])
+    assert cells.atoms == (0.0,)
+    assert cells.edges[0] < heap < cells.edges[1]
+    gaps = heap - np.array(cells.edges)
+    for factor in (1.0, 2.0, 4.0):  # exactly half as far as the nearest row would tell it
+        assert np.abs(encoded[:, :1] - (heap + factor * gaps)).min() > 1e-12

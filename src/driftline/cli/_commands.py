@@ -178,16 +178,24 @@ def inspect(
         typer.Option(help="File whose rows are looked for in the tracker file.", metavar="FILE", show_default=False),
     ] = None,
     arrays: Annotated[bool, typer.Option("--arrays", help="List every array of the estimator's state.")] = False,
+    prove: Annotated[
+        bool,
+        typer.Option(
+            "--prove", help="Account for all bytes; exit with code 1 unless no row at all is in the file (--keep sums)."
+        ),
+    ] = False,
     json: AsJson = False,
     format: OfFormat = None,
 ) -> int:
     """Show everything in a tracker file. With --against, prove that no row of a file is in it (exit code 1 if any is).
 
     Example: driftline inspect run.driftline --against first-week.csv
+
+    Example: driftline inspect run.driftline --prove
     """
     from driftline.cli._inspect import show_inspection
 
-    return show_inspection(tracker, against, format, json, arrays, Console())
+    return show_inspection(tracker, against, format, json, arrays, prove, Console())
 
 
 @app.command()

@@ -19,6 +19,8 @@ from driftline.terminal import reading, say, word
 
 __all__ = ["add_original", "list_originals", "show_inspection", "write_reports"]
 
+_LONG = ("in the state", "in the file")  # columns of tables that may take several lines
+
 
 def write_reports(tracker: str, out: str | None, png: str | None, original: str | None) -> list[str]:
     """Write the page, the figure, or both; return their paths."""
@@ -77,9 +79,12 @@ def list_originals(tracker: str, console: Console) -> None:
 
 
 def show_inspection(
-    tracker: str, against: str | None, format: str | None, as_lines: bool, arrays: bool, console: Console
+    tracker: str, against: str | None, format: str | None, as_lines: bool, arrays: bool, prove: bool, console: Console
 ) -> int:
-    """Print the contents, and whether rows of ``against`` are among them; return 1 if any were left behind, else 0."""
+    """Print the contents, and whether rows of ``against`` are among them.
+
+    Return 1 if any were left behind, or if ``prove`` asks for a file without rows and this is none; else 0.
+    """
     found, inside = None, inspect(tracker)
     encoder = TableEncoder.from_dict(dict(inside.run.encoder))
     if against is not None:
@@ -91,10 +96,11 @@ def show_inspection(
             contents["against"] = {"file": against, **vars(found), "left_behind": found.left_behind}
         console.file.write(json_line(contents, finite=False) + "\n")
     else:
-        _print(inside, encoder, arrays, console)
+        _print(inside, encoder, arrays, prove, console)
         if found is not None:
             say(console, _proof(found, against or "", inside))
-    return int(found is not None and found.left_behind > 0)
+    failed = prove and bool(inside.proof.problems)
+    return int(failed or (found is not None and found.left_behind > 0))
 
 
 def _encoded(encoder: TableEncoder, path: str, format: str | None, nulls: Sequence[str]) -> Iterator[Any]:
@@ -116,7 +122,7 @@ def _proof(found: Found, path: str, inside: Inspection) -> str:
     return f"{looked}: none is there{also}"
 
 
-def _print(inside: Inspection, encoder: TableEncoder, arrays: bool, console: Console) -> None:
+def _print(inside: Inspection, encoder: TableEncoder, arrays: bool, prove: bool, console: Console) -> None:
     run = inside.run
     windows = run.records[-1].window + 1 if run.records else 0
     given = ", ".join(f"{k}={v}" for k, v in run.settings.to_dict().items() if v not in (None, []))
@@ -131,14 +137,19 @@ def _print(inside: Inspection, encoder: TableEncoder, arrays: bool, console: Con
     columns = [(d["column"], d["kind"], d["kept"]) for d in encoder.describe()]
     console.print(_table(("column", "kind", "what is kept about it"), columns))
     console.print()
-    console.print(_table(("part", "bytes"), [(name, f"{size:,}") for name, size in inside.parts.items()]))
+    if prove:
+        kinds = [(holding.what, f"{holding.bytes:,}") for holding in inside.proof.holdings]
+        console.print(_table(("in the file", "bytes"), [*kinds, ("all of it", f"{inside.bytes:,}")]))
+    else:
+        console.print(_table(("part", "bytes"), [(name, f"{size:,}") for name, size in inside.parts.items()]))
     console.print()
     if arrays:
         each = [(a.name, "×".join(map(str, a.shape)) or "1", f"{a.bytes:,}", a.what) for a in inside.arrays]
         console.print(_table(("array of the state", "shape", "bytes", "meaning"), each))
-    else:
+        console.print()
+    elif not prove:
         console.print(_table(("in the state", "arrays", "bytes"), _by_meaning(inside)))
-    console.print()
+        console.print()
     for original in run.originals:
         if original.ledger is not None:
             cells = sum(len(column.counts) for column in original.ledger.columns)
@@ -153,6 +164,10 @@ def _print(inside: Inspection, encoder: TableEncoder, arrays: bool, console: Con
         say(console, f"the last {counted(inside.skipped_in_a_row, 'window')} {were} skipped: these rows stay meanwhile")
     zero = "all zero" if inside.free_is_zero else "NOT all zero"
     say(console, f"unused pages of the file: {inside.free_pages}, {zero}; log beside it: {inside.log_bytes:,} bytes")
+    if not inside.proof.problems:
+        say(console, "", inside.proof.sentence)
+    elif prove:
+        say(console, "", *(f"NOT free of rows: {problem}" for problem in inside.proof.problems))
 
 
 def _by_meaning(inside: Inspection) -> list[tuple[str, ...]]:
@@ -168,8 +183,8 @@ def _by_meaning(inside: Inspection) -> list[tuple[str, ...]]:
 def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for i, title in enumerate(titles):
-        number, last = title in ("bytes", "shape", "arrays"), i == len(titles) - 1
-        table.add_column(title, justify="right" if number else "left", overflow="fold", no_wrap=not last)
+        number, wraps = title in ("bytes", "shape", "arrays"), title in _LONG or i == len(titles) - 1
+        table.add_column(title, justify="right" if number else "left", overflow="fold", no_wrap=number or not wraps)
     for row in rows:
         table.add_row(*(Text(clean(cell)) for cell in row))
     return table

@@ -17,7 +17,7 @@ from driftline._errors import Option, OptionError
 from driftline.cli._errors import in_toml, spelt
 from driftline.monitor import Panel, Setting, Settings, check_settings, setting, settings_of
 
-__all__ = ["FAIL_ON", "FORMATS", "OPTIONS", "FailOn", "Plan", "configured", "listed", "names", "plan_of"]
+__all__ = ["FAIL_ON", "FORMATS", "OPTIONS", "FailOn", "Plan", "configured", "is_pipe", "listed", "names", "plan_of"]
 
 FORMATS = "csv, tsv, parquet, arrow or jsonl, if the name does not show it."
 FAIL_ON = "Exit with code 1 on this signal or a worse one."

@@ -15,7 +15,7 @@ from driftline._extras import needs
 from driftline._wording import counted
 from driftline.cli._begin import beginning
 from driftline.cli._errors import BAD_INPUT, check_original, code_of, complain
-from driftline.cli._options import Plan
+from driftline.cli._options import Plan, is_pipe
 from driftline.cli._shortfall import shortfall
 from driftline.monitor import FIRST, Monitor, Record
 from driftline.report import Findings, History, Verdict, actions, findings, write_report
@@ -44,8 +44,8 @@ def watch(plan: Plan, console: Console) -> int:
         view, reading = _view(plan, monitor, source, console, past, begun.heading), _Reading(plan, monitor, source)
         try:
             with view, _logged(view):
-                if begun.remark:
-                    (complain if plan.json else view.note)(begun.remark)
+                for remark in filter(None, (begun.remark, _only_in_memory(plan, monitor))):
+                    (complain if plan.json else view.note)(remark)
                 show(monitor, view, reading)
         except KeyboardInterrupt as interrupt:
             stopped = code_of(interrupt)
@@ -63,7 +63,7 @@ def watch(plan: Plan, console: Console) -> int:
         if stopped:
             complain(_stopped(plan, records))
             return stopped
-        once = plan.source == "-" and not plan.replay
+        once = _comes_once(plan)
         short = shortfall(monitor.coverage, monitor.settings, records, fresh=new, once=once)
         missed = list(short) if reading.ended else []
         for line in missed:
@@ -192,9 +192,25 @@ def _advice(history: History, verdict: Verdict, tracker: str | None) -> Iterator
         yield Command(f"  {step.command}")
 
 
+def _comes_once(plan: Plan) -> bool:
+    """Say whether rows that are in no window yet do not come again."""
+    return is_pipe(plan.source) and not plan.replay
+
+
+def _only_in_memory(plan: Plan, monitor: Monitor) -> str:
+    """Say what a kill would lose, where no row is to be at rest; empty if the source has all rows."""
+    if monitor.settings.keep != "sums" or plan.tracker is None or not _comes_once(plan):
+        return ""
+    lost = "if this command is killed, they are lost, since standard input brings them only once"
+    return f"rows of an unfinished window are in memory alone: {lost} (send all rows again with --replay)"
+
+
 def _stopped(plan: Plan, records: list[Record]) -> str:
     if plan.tracker is None:
         return "stopped; nothing was kept (no --tracker)"
+    if _comes_once(plan):
+        lost = "rows that had not filled a window are lost: send all rows again with --replay, or go on with new ones"
+        return f"stopped after window {records[-1].window}; {lost}" if records else f"stopped before any window; {lost}"
     if not records:
         return "stopped before a window was complete; the same command begins anew"
     return f"stopped after window {records[-1].window}; the same command goes on from there"

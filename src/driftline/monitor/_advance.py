@@ -29,7 +29,7 @@ from driftline.monitor._records import FIRST, Original, Record, Status, Summarie
 from driftline.monitor._settings import Settings
 from driftline.monitor._sizes import TooFewRowsError, need
 from driftline.monitor._skips import after_skips, while_skipped
-from driftline.recursion import Info, Policy, State, StepSettings, Track
+from driftline.recursion import FewForSumsError, Info, Policy, State, StepSettings, Track
 from driftline.sources import Cursor, Window
 from driftline.tables import Encoded, Ledger, Rows, TableEncoder, open_ledger
 
@@ -102,7 +102,7 @@ def rows_of(
 
 def step_settings(settings: Settings, encoder: TableEncoder) -> StepSettings:
     """Return the settings of a step; what a run does not set is as it is in an estimator."""
-    return StepSettings(model=settings.model, seed=settings.seed, names=tuple(encoder.names))
+    return StepSettings(model=settings.model, seed=settings.seed, names=tuple(encoder.names), keep=settings.keep)
 
 
 def naming_of(
@@ -155,9 +155,12 @@ def begin(
     if len(encoded.values) < least.rows:
         raise least.error(what, len(encoded.values), settings)
     rows = rows_of(encoder, encoded.values, "original")
-    start = recursion.start(rows, step_settings(settings, encoder), FIRST)
+    try:
+        start = recursion.start(rows, step_settings(settings, encoder), FIRST)
+    except FewForSumsError as error:
+        raise TooFewRowsError("{what}: {error}", what=what, error=error) from None
     then = encoded.summaries
-    ledger = _ledger(settings, encoder, start, FIRST)
+    ledger = _ledger(settings, encoder, rows, start, FIRST)
     original = Original(FIRST, 0, window.table.num_rows, window.end, then, constant, ledger)
     state = RunState(
         settings=settings,
@@ -189,12 +192,11 @@ def begin(
     return state, record
 
 
-def _ledger(settings: Settings, encoder: TableEncoder, state: State, name: str) -> Ledger | None:
+def _ledger(settings: Settings, encoder: TableEncoder, rows: Floats, state: State, name: str) -> Ledger | None:
     """Count an original's rows, while they are at hand."""
     if not settings.summaries:
         return None
-    current = state.tracks[name].current
-    return open_ledger(encoder, current.window, recursion.effective_rows(current))
+    return open_ledger(encoder, rows, recursion.effective_rows(state.tracks[name].current))
 
 
 def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple[RunState, list[Record]]:
@@ -211,6 +213,9 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
         return after, _skipped(state, window, Cause.TOO_FEW_ROWS, remarks, began)
     try:
         arrived, info = _stepped(state, encoded.values)
+    except FewForSumsError as error:
+        remarks.append(f"{error}: the next window is compared with the one before")
+        return after, _skipped(state, window, Cause.TOO_FEW_ROWS, remarks, began)
     except FitDivergedError as error:
         remarks.append(f"the fit failed, the next window is compared with the one before: {error}")
         return after, _skipped(state, window, Cause.FIT_FAILED, remarks, began)
@@ -281,7 +286,7 @@ def _judged(state: RunState, original: Original, arrived: State, info: Info, enc
     pool = state.pools.get(original.name, Pool())
     name = partial(naming_of, original.ledger, state.encoder, encoded, track, pool, settings)
     fresh = new_rows(original.constant, state.encoder.names, values)
-    return judge(track, about, settings, alarm, name, new_values, certain, encoded.doubts, fresh)
+    return judge(track, about, settings, values, alarm, name, new_values, certain, encoded.doubts, fresh)
 
 
 def add_original(state: RunState, name: str, given: Rows | None) -> tuple[RunState, Record]:
@@ -290,10 +295,16 @@ def add_original(state: RunState, name: str, given: Rows | None) -> tuple[RunSta
         raise OptionError("{option} must be a non-empty string", option=Option("name", name))
     if name in state.alarms:
         raise ValueError(f"an original {name!r} is traced already: choose another name")
-    current = state.recursion.tracks[FIRST].current.window
     notes: tuple[str, ...] = ()
     if given is None:
-        values, then = current, state.now
+        if state.settings.keep == "sums":
+            raise OptionError(
+                "the rows of the current window are gone, since {keep} keeps none: give original {name!r} a file or "
+                "frame with its rows",
+                keep=Option("keep", "sums"),
+                name=name,
+            )
+        values, then = state.recursion.tracks[FIRST].current.window, state.now
     else:
         values, notes, then, *_ = state.encoder.transform(given, summaries=state.settings.summaries)
     constant = constants(state.encoder.names, values)
@@ -314,7 +325,7 @@ def add_original(state: RunState, name: str, given: Rows | None) -> tuple[RunSta
         reason=said((Cause.JOINED,)),
         digest=digest(values),
     )
-    ledger = _ledger(state.settings, state.encoder, joined, name)
+    ledger = _ledger(state.settings, state.encoder, rows, joined, name)
     original = Original(name, index, len(values), None, then, constant, ledger)
     alarms, pools = {**state.alarms, name: AlarmMemory()}, {**state.pools, name: Pool()}
     originals = (*state.originals, original)

@@ -19,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline.monitor._advance import digest
+from driftline.monitor._proof import Proof, prove
 from driftline.monitor._records import Run, Status
 from driftline.monitor._skips import skipped_in_a_row
-from driftline.monitor._sqlite import connect
+from driftline.monitor._sqlite import TrackerError, connect
 from driftline.monitor._storage import encoder_of
 from driftline.monitor._tracker import Tracker
 from driftline.recursion import StoredArray, contents
@@ -64,6 +65,7 @@ class Inspection:
         held: rows in that state.
         free_pages: number of pages without content.
         free_is_zero: whether those pages hold only zeros.
+        proof: what all bytes of the file are, and whether any of it may be rows.
     """
 
     run: Run
@@ -74,6 +76,7 @@ class Inspection:
     held: tuple[Held, ...]
     free_pages: int
     free_is_zero: bool
+    proof: Proof
 
     @property
     def skipped_in_a_row(self) -> int:
@@ -111,20 +114,43 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
     with Tracker(path, readonly=True) as tracker:
         content = tracker.read()
     run, sizes = content.run(os.fspath(path)), content.sizes
-    encoder_of(run)  # whoever shows the run will ask for it
+    encoder = encoder_of(run)
     stored = contents(content.state, os.fspath(path))
     log = Path(f"{os.fspath(path)}-wal")
     free, zero = _free_pages(path)
+    size, logged = Path(path).stat().st_size, log.stat().st_size if log.exists() else 0
+    try:
+        proof = prove(content, run, encoder, stored, size, _around(path, zero, logged))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise TrackerError(f"{os.fspath(path)}: damaged, its parts are not what they should be ({error})") from None
     return Inspection(
         run=run,
-        bytes=Path(path).stat().st_size,
-        log_bytes=log.stat().st_size if log.exists() else 0,
+        bytes=size,
+        log_bytes=logged,
         parts=sizes,
         arrays=tuple(Array(array.name, tuple(array.values.shape), array.values.nbytes, array.what) for array in stored),
         held=tuple(_held(array, run) for array in stored if array.holds_rows),
         free_pages=free,
         free_is_zero=zero,
+        proof=proof,
     )
+
+
+def _around(path: str | os.PathLike[str], zero: bool, logged: int) -> list[str]:
+    """Say what is wrong with the bytes beside the contents of a tracker file."""
+    found = [] if zero else ["unused pages of the file are not zero"]
+    if logged:
+        found.append(f"{logged:,} bytes of the log beside it were not looked at: wait until its writer is done")
+    with closing(connect(os.fspath(path), readonly=True)) as database:
+        (page,) = database.execute("PRAGMA page_size").fetchone()
+        (pages,) = database.execute("PRAGMA page_count").fetchone()
+    beyond = Path(path).stat().st_size - page * pages
+    if beyond > 0 and not logged:  # what is in the log may be beyond the end of the file, not before it
+        found.append(f"{beyond:,} bytes after the last page of the file are not its own")
+    journal = Path(f"{os.fspath(path)}-journal")
+    if journal.exists() and journal.stat().st_size:
+        found.append(f"a journal beside it holds {journal.stat().st_size:,} bytes")
+    return found
 
 
 def search(path: str | os.PathLike[str], blocks: Iterable[Floats]) -> Found:
@@ -236,4 +262,7 @@ def as_json(inspection: Inspection) -> dict[str, Any]:
         "skipped_in_a_row": inspection.skipped_in_a_row,
         "free_pages": inspection.free_pages,
         "free_is_zero": inspection.free_is_zero,
+        "holdings": [vars(holding) for holding in inspection.proof.holdings],
+        "no_row_at_rest": not inspection.proof.problems,
+        "problems": list(inspection.proof.problems),
     }

@@ -24,6 +24,8 @@ from driftline.recursion import OriginalInfo, Track, divergence
 
 __all__ = ["Judgement", "Measured", "beside_columns", "certainly", "judge", "matters", "measured", "named"]
 
+Floats = npt.NDArray[np.float64]
+
 _PART = 0.1  # of the tolerance, which is for all columns together: one that surely moved by less is no warning
 
 
@@ -49,6 +51,7 @@ def judge(
     track: Track,
     about: OriginalInfo,
     settings: Settings,
+    values: Floats,
     alarm: AlarmMemory,
     name: Callable[[Estimate], Naming],
     novelty: Novelty | None = None,
@@ -61,6 +64,7 @@ def judge(
     Arguments:
         track: the original's track after the step.
         about: diagnostics of that step.
+        values: encoded rows of the window, (n, D).
         alarm: memory of the original's alarm.
         name: says which columns moved, given the first divergence.
         novelty: values that the original did not have, if there are any.
@@ -68,7 +72,7 @@ def judge(
         unheld: doubts about columns whose drift the estimates do not hold.
         fresh: which rows of the window hold a value that no row of the original had, (n,).
     """
-    found = measured(track, about, settings, unheld, fresh)
+    found = measured(track, about, settings, values, unheld, fresh)
     naming = name(found.drift)
     drift, step, measures = beside_columns(found, naming, settings.divergences[0])
     alarm, decision = _decide(alarm, settings, drift, step)
@@ -122,6 +126,7 @@ def measured(
     track: Track,
     about: OriginalInfo,
     settings: Settings,
+    values: Floats,
     unheld: Sequence[str],
     fresh: npt.NDArray[np.bool_] | None,
 ) -> Measured:
@@ -144,14 +149,14 @@ def measured(
             "mean_ratio": _number(about.mean_ratio),
             "step_mean_ratio": _number(about.step_mean_ratio),
             "new_values": 0.0 if fresh is None else float(fresh.mean()),
-            "without_new_values": _rest(track, drift, settings.divergences[0], fresh),
+            "without_new_values": _rest(track, drift, settings.divergences[0], values, fresh),
         },
         "doubts": doubts,
     }
     return Measured(drift, step, parts)
 
 
-def _rest(track: Track, drift: Estimate, kind: str, fresh: npt.NDArray[np.bool_] | None) -> float:
+def _rest(track: Track, drift: Estimate, kind: str, values: Floats, fresh: npt.NDArray[np.bool_] | None) -> float:
     r"""Return the drift of the rows whose values the original had; nan if all have, or for other divergences.
 
     With a share s of new values, the ratio of the other rows is that of all rows times 1 - s: KL(current‖original) of
@@ -159,7 +164,8 @@ def _rest(track: Track, drift: Estimate, kind: str, fresh: npt.NDArray[np.bool_]
     """
     if kind != "reverse_kl" or fresh is None or not fresh.any() or fresh.all():
         return math.nan
-    log_ratios = track.current.on_window()
+    current = track.current
+    log_ratios = current.on_window() if current.sums is None else current.log_ratio(values)
     return _number(-float(log_ratios[~fresh].mean()) - math.log1p(-float(fresh.mean())) - drift.noise)
 
 

@@ -21,7 +21,7 @@ from driftline.monitor._frames import frame_of
 from driftline.monitor._given import begin_from, check_same, given_rows
 from driftline.monitor._records import Original, Record, Run
 from driftline.monitor._scores import Scores, log_ratios, score
-from driftline.monitor._settings import Settings
+from driftline.monitor._settings import Settings, remark_on_model
 from driftline.monitor._sizes import TooFewRowsError
 from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._storage import progressed, restored, state_bytes, with_settings
@@ -125,6 +125,7 @@ class Monitor:
                 if given is None:
                     raise TrackerError(f"{'' if tracker is None else tracker.path}: no window has been committed yet")
                 self.settings = Settings.from_dict(given)
+                self._remarks += filter(None, [remark_on_model(given)])
                 self._original = None if original is None else given_rows(original, self.settings)
             else:
                 self._go_on(tracker, given or {}, original)

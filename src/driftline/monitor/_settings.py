@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from driftline._errors import Option, OptionError
+from driftline._errors import Message, Option, OptionError
 from driftline.fitting import MODELS as _ALL_MODELS
 from driftline.inference import DIVERGENCES
 from driftline.monitor._fields import (
@@ -24,11 +24,13 @@ from driftline.sources import NULL_WORDS, WindowRule
 if TYPE_CHECKING:  # the command line needs the names of settings at once: SciPy and PyTorch would take seconds
     from driftline.alarms import AlarmPolicy
 
-__all__ = ["DATETIME_PARTS", "MODELS", "Settings"]
+__all__ = ["DATETIME_PARTS", "MODELS", "Settings", "remark_on_model"]
 
 _WHOLE = 10**9  # rows, more than any table in memory has
 
 DATETIME_PARTS = ("hour", "weekday", "day", "month")
+_USUAL = "auto"  # model of the log-ratio
+_NEAREST = "quadratic"  # the same, as long as the usual one cannot do with sums
 MODELS = tuple(name for name in _ALL_MODELS if name != "quadratic-full")  # too many parameters for encoded tables
 
 
@@ -103,11 +105,20 @@ class Settings:
         changeable=True,
     )
     model: str = setting(
-        "auto",
+        None,
         help=f"Model of the log-ratio: {', '.join(MODELS)}.",
         panel=Panel.ESTIMATES,
         metavar="MODEL",
         known=MODELS,
+        if_missing=_USUAL,
+    )
+    keep: str = setting(
+        "rows",
+        help="rows: keep those of the last window until the next one; sums: keep none, neither here nor in the file.",
+        panel=Panel.RESULTS,
+        metavar="rows|sums",
+        known=("rows", "sums"),
+        for_streams=True,
     )
     divergences: tuple[str, ...] = setting(
         ("reverse_kl", "js", "kl"),
@@ -178,7 +189,12 @@ class Settings:
     seed: int = setting(0, help="Random seed.", panel=Panel.ESTIMATES, metavar="SEED", check=at_least(0))
 
     def __post_init__(self) -> None:
+        given: str | None = self.model
+        if given is None:
+            object.__setattr__(self, "model", _model_for(self.keep))
         check_settings(self)
+        if self.keep == "sums":
+            self._check_sums()
         both = sorted(set(self.numeric) & set(self.categorical))
         if both:
             raise OptionError(
@@ -198,6 +214,22 @@ class Settings:
                 )
         self.window_rule()  # checks the fields that it uses
         self.policy()  # likewise
+
+    def _check_sums(self) -> None:
+        """Raise an error for settings that need rows."""
+        from driftline.recursion import LEVELS, SUMMED
+
+        wanted: dict[str, list[Any]] = {"model": [name for name in MODELS if name in SUMMED], "level": list(LEVELS)}
+        for name, choices in wanted.items():
+            value = getattr(self, name)
+            if value not in choices:
+                raise OptionError(
+                    "{option} needs rows, and {keep} keeps none: choose {choices}, or {rows}",
+                    option=Option(name, value),
+                    keep=Option("keep", "sums"),
+                    choices=Message.join(" or ", [Message("{one}", one=Option(name, each)) for each in choices]),
+                    rows=Option("keep", "rows"),
+                )
 
     def window_rule(self) -> WindowRule:
         """Return the rule by which the stream is cut into windows."""
@@ -248,3 +280,20 @@ class Settings:
             if plain != mine[name]:
                 found[name] = (mine[name], plain)
         return found
+
+
+def _model_for(keep: Any) -> str:
+    """Return the model of a run that names none: the usual one, or the nearest to it that can do with sums."""
+    if keep != "sums":
+        return _USUAL
+    from driftline.recursion import SUMMED
+
+    return _USUAL if _USUAL in SUMMED else _NEAREST
+
+
+def remark_on_model(given: Mapping[str, Any]) -> str:
+    """Say that a run which names no model gets another than the usual one; empty if it does not."""
+    model = _model_for(given.get("keep"))
+    if "model" in given or model == _USUAL:
+        return ""
+    return f"the model is {model}: {_USUAL} needs rows, and none are kept"

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from driftline._errors import DriftlineError, Message, Option
 from driftline._inputs import MIN_ROWS
 from driftline.monitor._settings import Settings
+from driftline.recursion import rows_for_sums
 from driftline.tables import TableEncoder
 
 __all__ = ["Need", "TooFewRowsError", "guessed", "need"]
@@ -28,26 +29,32 @@ class Need(NamedTuple):
     """Rows that a window needs.
 
     Attributes:
-        each: rows for each encoded column that varies.
-        varying: numbers of these columns, by raw column.
+        each: rows for each encoded column that counts.
+        varying: numbers of these columns, by raw column: those that vary or, where sums are kept, all.
+        more: rows beside these.
     """
 
     each: int
     varying: Mapping[str, int]
+    more: int = 0
 
     @property
     def columns(self) -> int:
-        """Number of encoded columns that vary."""
+        """Number of encoded columns that count."""
         return sum(self.varying.values())
 
     @property
     def rows(self) -> int:
         """Least number of rows."""
-        return max(MIN_ROWS, self.each * self.columns)
+        return self._least(self.columns)
+
+    def _least(self, columns: int) -> int:
+        return max(MIN_ROWS, self.each * columns + self.more)
 
     def missed(self, rows: int) -> str:
         """Say that this many rows are too few; empty if they are not."""
-        need = f"at least {self.rows:,} are needed for {self.columns} encoded columns that vary"
+        which = ", where sums are kept instead of rows" if self.more else " that vary"
+        need = f"at least {self.rows:,} are needed for {self.columns} encoded columns{which}"
         return f"{rows:,} rows are too few, {need}" if rows < self.rows else ""
 
     def error(self, what: str, rows: int, settings: Settings) -> TooFewRowsError:
@@ -69,7 +76,7 @@ class Need(NamedTuple):
         """Advise fewer columns: those to leave out, if a few of them are to blame, or else how many there may be."""
         left, out = self.columns, []
         for name, size in sorted(self.varying.items(), key=lambda item: -item[1]):
-            if max(MIN_ROWS, self.each * left) <= rows:
+            if self._least(left) <= rows:
                 break
             out.append(name)
             left -= size
@@ -79,14 +86,16 @@ class Need(NamedTuple):
             takes = ", ".join(f"{self.varying[name]} of them" for name in out)
             return Message("leave columns out: {drop} ({takes})", drop=Option("drop", tuple(out)), takes=takes)
         most = len(self.varying) - len(out)
-        fewer = "watch fewer columns with {columns}: {most} or so of the {all} that vary"
-        return Message(fewer, columns=Option("columns"), most=most, all=len(self.varying))
+        fewer = "watch fewer columns with {columns}: {most} or so of the {all}{vary}"
+        vary = "" if self.more else " that vary"
+        return Message(fewer, columns=Option("columns"), most=most, all=len(self.varying), vary=vary)
 
 
 def need(settings: Settings, encoder: TableEncoder, constant: Mapping[str, float]) -> Need:
     """Return what a window needs.
 
-    A step through a window with fewer than five rows per parameter would spoil all steps after it.
+    A step through a window with fewer than five rows per parameter would spoil all steps after it. Sums of fewer than
+    ten would nearly be rows: and there are sums of all columns, since a constant one may vary later.
 
     Arguments:
         settings: settings of the run.
@@ -94,6 +103,10 @@ def need(settings: Settings, encoder: TableEncoder, constant: Mapping[str, float
         constant: encoded columns with one value only, which need nothing.
     """
     names = encoder.names
+    if settings.keep == "sums":
+        more = rows_for_sums(settings.model, 0)
+        each = rows_for_sums(settings.model, 1) - more
+        return Need(each, {raw: len(at) for raw, at in encoder.groups.items()}, more)
     counts = {raw: sum(names[j] not in constant for j in at) for raw, at in encoder.groups.items()}
     each = 10 if settings.model in ("auto", "quadratic") else 5
     return Need(each, {raw: count for raw, count in counts.items() if count})

@@ -1,6 +1,9 @@
 from ._by_sums import SUMMED as SUMMED
+from ._by_sums import FewForSumsError as FewForSumsError
+from ._by_sums import rows_for_sums as rows_for_sums
 from ._diagnostics import Info as Info
 from ._diagnostics import OriginalInfo as OriginalInfo
+from ._kept import LEVELS as LEVELS
 from ._layout import FORMAT as FORMAT
 from ._layout import VERSION as VERSION
 from ._layout import StoredArray as StoredArray

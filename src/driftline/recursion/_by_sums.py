@@ -56,7 +56,7 @@ from driftline.recursion._settings import NEWTON_FEATURES, StepSettings
 from driftline.recursion._state import Anchor, Step, Track
 from driftline.recursion._watched import affords, watched, watched_step
 
-__all__ = ["SUMMED", "start_sums", "step_sums"]
+__all__ = ["SUMMED", "FewForSumsError", "rows_for_sums", "start_sums", "step_sums"]
 
 SUMMED = ("linear", "quadratic", "quadratic-full")
 """Models that can do with sums."""
@@ -65,6 +65,20 @@ _WIDE = 1.2  # standard deviation of a step's log-ratio in the numerator: beyond
 _LARGE = 1.5  # nats of a step beyond which it is not measured
 _AUDITED = 200  # rows of an original, as where rows are kept
 _PAIRS = 400  # rows of each window that effects of pairs are estimated from
+
+
+class FewForSumsError(ValueError):
+    """A window has so few rows that their sums would nearly be the rows."""
+
+
+def rows_for_sums(model: str, columns: int) -> int:
+    """Return the least number of rows of a window of which sums are kept; ``columns`` are all, constant ones too.
+
+    >>> rows_for_sums("linear", 4), rows_for_sums("quadratic", 4), rows_for_sums("quadratic-full", 4)
+    (50, 90, 150)
+    """
+    features = {"linear": columns, "quadratic-full": columns * (columns + 3) // 2}.get(model, 2 * columns)
+    return _EACH * (features + 1)
 
 
 def start_sums(samples: Floats, settings: StepSettings, tau: int) -> Track:
@@ -139,7 +153,7 @@ def _features(z: Floats, settings: StepSettings) -> Features:
 
 def _check_rows(rows: int, parameters: int, what: str) -> None:
     if rows < _EACH * parameters:
-        raise ValueError(
+        raise FewForSumsError(
             f"{what} has {rows} rows, and keep='sums' needs {_EACH * parameters}, {_EACH} for each of {parameters} "
             "parameters, since sums of fewer rows would reveal them: enlarge the windows, take fewer columns or "
             "model='linear', or keep='rows'"

@@ -35,6 +35,7 @@ BY_FEATURE = ("mean", "known")  # without an entry for the constant
 PLACES = ("mean", "scale", "shift", "rate")
 WIDE = ("coef", "origin")
 _ROWS = "window"  # the only part that holds rows
+_BY_ROW = (_ROWS, "step_log_ratio", "uncertainty.score", "crossed")  # parts with an entry for each of them
 _MEANINGS = {
     _ROWS: "rows, for the next step",
     "step_log_ratio": "log-ratio of the last step for each of these rows",
@@ -78,6 +79,7 @@ class StoredArray(NamedTuple):
         what: meaning, in words.
         original: original that it belongs to; None if it belongs to all.
         holds_rows: whether it holds rows of a window; all others hold numbers made of rows.
+        by_row: whether it has an entry for each row of a window, which may tell of that row.
     """
 
     name: str
@@ -85,6 +87,7 @@ class StoredArray(NamedTuple):
     what: str
     original: str | None
     holds_rows: bool
+    by_row: bool
 
 
 def contents(data: bytes, what: str) -> tuple[StoredArray, ...]:
@@ -103,7 +106,8 @@ def contents(data: bytes, what: str) -> tuple[StoredArray, ...]:
             parts = parts[3 if parts[2] in ("current", "anchor") else 2 :]
         meaning = _MEANINGS.get(".".join(parts[:2])) or _MEANINGS.get(parts[0], "a number of the recursion")
         holds_rows = original is not None and parts == [_ROWS] and len(values) > 0
-        found.append(StoredArray(name, values, meaning, original, holds_rows))
+        by_row = original is not None and ".".join(parts) in _BY_ROW and len(values) > 0
+        found.append(StoredArray(name, values, meaning, original, holds_rows, by_row))
     return tuple(found)
 
 

@@ -141,7 +141,7 @@ class Cursor:
         row: number of rows of that file (or of the stream) before it.
         total: number of rows of the whole stream before it.
         head: fingerprint of the first bytes of that file, checked when reading resumes.
-        newest: latest time (ns since 1970, UTC) before it; only with windows by time.
+        newest: latest time (ns since 1970, UTC) before it, as coarse as windows are; only with windows by time.
         next_window: index in time of the next window; only with windows by time.
         mark: place in a text file, at or before it, where reading resumes; None: the file is read from its start.
         noted: rows left out after it that Records account for already; only with windows by time.

@@ -197,7 +197,7 @@ class Clock:
         for group in groups:
             first, last, index = int(group[0]), int(group[-1]), int(indices[group[0]])
             if index not in self._open:
-                before = None if newest[first] == MISSING else int(newest[first])
+                before = None if newest[first] == MISSING else self._coarse(int(newest[first]))
                 place = Cursor(batch.file, batch.row + first, total + first, batch.head, before, mark=batch.mark)
                 self._open[index] = _Open(place, [])
                 heapq.heappush(self._indices, index)
@@ -255,7 +255,17 @@ class Clock:
             return replace(place, next_window=index, noted=self._tally.noted)
         # everything was flushed: time counts as moved on, so that rows that still come for these windows are late
         self._newest = max(self._newest, self._closing(index))
-        return replace(self._end, newest=self._newest, next_window=index, noted=self._tally.noted)
+        return replace(self._end, newest=self._coarse(self._newest), next_window=index, noted=self._tally.noted)
+
+    def _coarse(self, newest: int) -> int:
+        """Return the earliest time that closes the same windows and leaps as far as this one: no row's own time.
+
+        Cursors are kept. Both depend on the windows that hold the time less the lateness and the time plus it.
+        """
+        late = self._lateness
+        ends = np.array([max(newest, MISSING + 1 + late) - late, min(newest, _LAST - late) + late])
+        oldest, furthest = (self._every.start(int(index)) for index in self._every.index(ends))
+        return max(MISSING + 1, min(newest, max(oldest + late, furthest - late)))
 
     def _closing(self, index: int) -> int:
         """Return the earliest time that closes all windows before this one."""

@@ -115,7 +115,7 @@ def cells_of(column: Column, coded: Coded) -> ColumnCells:
         edges, heaps = _with_ends(column, present, *heaped_edges(present, _SHARES, _LEAST, _HEAP))
     counts = np.bincount(np.searchsorted(edges, present), minlength=len(edges) + 1).tolist()
     groups = _ordered_groups(counts, missing)
-    heaped = np.flatnonzero(heaps).tolist() if len(present) else []
+    heaped = [k for k in np.flatnonzero(heaps).tolist() if counts[k] >= _LEAST]  # of fewer rows no value is kept
     return ColumnCells(
         column=coded.group,
         edges=tuple(edges.tolist()),
@@ -151,7 +151,10 @@ def _end(column: Column, present: Floats, here: npt.NDArray[np.bool_], end: floa
     values, others = np.unique(present[here]), present[~here]
     if len(values) == 1 and len(others):  # a heap: half as far as the next value on the other side
         nearest = others[np.abs(others - values[0]).argmin()]
-        edge = float(values[0]) + 0.5 * float(values[0] - nearest)
+        away = 0.5 * float(values[0] - nearest)
+        if np.count_nonzero(others == nearest) < _LEAST:  # exactly half as far would give away a value of few rows
+            away = math.copysign(2.0 ** (math.frexp(away)[1] - 1), away)
+        edge = float(values[0]) + away
     elif isinstance(column, NumericColumn) and end != middle:
         far = column.raw(end) - column.raw(middle)
         tries = (rounded(column.encoded(column.raw(end) + by * far), 3) for by in _BEYOND)

@@ -54,9 +54,10 @@ class NumericColumn(Column):
 
     Attributes:
         median: center of the first window, rounded to a thousandth of the scale; exact if constant.
-        scale: robust standard deviation of the first window, rounded to 6 digits.
+        scale: robust standard deviation of the first window, rounded to 6 digits. Of fewer than ten values both are
+            coarse: a power of two, and the center to about that.
         edges: edges of the bins of its summaries.
-        constant: whether the median is the only value in the first window.
+        constant: whether the median is the only value in the first window, of ten rows or more.
     """
 
     kind: ClassVar[str] = "numeric"
@@ -73,7 +74,8 @@ class NumericColumn(Column):
         """Freeze on values of the first window, nan where missing; at least one must be finite."""
         ordered = np.sort(values[~np.isnan(values)])  # so that sums do not depend on the order of rows
         median, scale = _center_and_scale(ordered)
-        constant = bool(ordered[0] == ordered[-1])
+        # of fewer rows the exact value would be one of few, perhaps of a single one, and is not kept
+        constant = bool(ordered[0] == ordered[-1]) and len(ordered) >= NOTED_ROWS
         center = float(ordered[0]) if constant else median
         missing = round(1.0 - len(ordered) / len(values), 4)
         return cls(name, families, center, scale, bin_edges(ordered, scale), constant, missing=missing)
@@ -197,8 +199,11 @@ def _center_and_scale(ordered: Floats) -> tuple[float, float]:
     # a constant column has no scale of its own: take 1, or its size if that is smaller
     scale = min(spread, _LARGEST / size) * size if spread > 0.0 else min(1.0, abs(median) or 1.0)
     scale = rounded(min(max(scale, _SMALLEST), _LARGEST))
+    few = len(ordered) < NOTED_ROWS  # exact quantiles of so few would be their values
+    if few:
+        scale = 2.0 ** (math.frexp(scale)[1] - 1)
     try:
-        center = round(median, 3 - math.floor(math.log10(scale)))
+        center = round(median, (0 if few else 3) - math.floor(math.log10(scale)))
     except OverflowError:  # rounded up beyond the largest number
         center = median
     return center, scale

@@ -3,7 +3,8 @@
 Exactly this is kept of the original, for each watched column:
 
 * numeric: shares of rows in about 20 bins (edges are round numbers that cover the 1 % to 99 % quantiles, the outer bins
-  are open), the share of missing rows, mean and standard deviation, all rounded. No minimum, no maximum, no value.
+  are open), the share of missing rows, mean and standard deviation (of ten values or more), all rounded. No minimum,
+  no maximum, no value.
 * categorical: shares of the frequent values (at least 10 rows and 1 %, at most 20 values), of all others together, and
   of missing rows. No rare value.
 * boolean: shares of true, false and missing; parts of dates (hour, weekday, ...) as numeric columns.
@@ -27,6 +28,7 @@ __all__ = ["bin_edges", "category_summary", "numeric_summary", "rounded"]
 _BINS = 20
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _SHARE = 4  # decimals of a share
+_FEW = 10  # values; the mean and spread of fewer would nearly be values
 _WHOLE = 2.0**53
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -115,10 +117,10 @@ def numeric_summary(values: Floats, edges: Sequence[float]) -> dict[str, Any]:
 
 
 def _moments(values: Floats) -> tuple[float | None, float | None]:
-    """Return mean and standard deviation, rounded; None without values, and for a result that overflows."""
+    """Return mean and standard deviation, rounded; None of few values, and for a result that overflows."""
     size = float(np.abs(values).max(initial=0.0))
-    if len(values) == 0 or size == 0.0:
-        return (None, None) if len(values) == 0 else (0.0, 0.0)
+    if len(values) < _FEW or size == 0.0:
+        return (None, None) if len(values) < _FEW else (0.0, 0.0)
     scaled = values / size  # squares of large numbers overflow, those of tiny ones vanish
     found = [rounded(float(m) * size) for m in (scaled.mean(), scaled.std())]
     mean, std = (m if math.isfinite(m) else None for m in found)
