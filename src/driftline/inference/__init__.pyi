@@ -11,6 +11,7 @@ from ._dependence import correlation_time as correlation_time
 from ._dependence import long_run as long_run
 from ._dependence import long_run_variance as long_run_variance
 from ._dependence import positive as positive
+from ._dependence import swelling as swelling
 from ._divergences import DIVERGENCES as DIVERGENCES
 from ._divergences import Generator as Generator
 from ._divergences import curvature as curvature
@@ -72,6 +73,7 @@ from ._uncertainty import joined_later as joined_later
 from ._uncertainty import mirrored as mirrored
 from ._uncertainty import of_step as of_step
 from ._uncertainty import optimism as optimism
+from ._uncertainty import padded as padded
 from ._uncertainty import placed as placed
 from ._uncertainty import projection as projection
 from ._uncertainty import reframed as reframed

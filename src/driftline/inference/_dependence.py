@@ -18,7 +18,7 @@ import numpy.typing as npt
 from driftline._inputs import Floats
 from driftline.fitting import Design, Repeats, Scores
 
-__all__ = ["Dependence", "choose_lag", "correlation_time", "long_run", "long_run_variance", "positive"]
+__all__ = ["Dependence", "choose_lag", "correlation_time", "long_run", "long_run_variance", "positive", "swelling"]
 
 _ROWS = 8192  # enough rows to find the reach of dependence; also the rows multiplied at a time
 ROWS_EACH = 5.0  # effective rows for each parameter: with fewer, expansions around the truth no longer hold
@@ -38,17 +38,20 @@ class Dependence(NamedTuple):
         repeats: which rows are copies of each other; None if none are.
         time: number of neighbours that are worth one, see :func:`correlation_time`.
         endless: whether neighbours still depend on each other at the longest lag there is.
+        swell: of rows that are no longer at hand, by how much sums over them of each feature and of a one scatter more
+            than over independent rows, (p+1,), see :func:`swelling`; None for rows at hand, and for independent ones.
     """
 
     lag: int = 0
     repeats: Repeats | None = None
     time: float = 1.0
     endless: bool = False
+    swell: Floats | None = None
 
     @property
     def independent(self) -> bool:
         """Whether no row depends on another."""
-        return self.lag == 0 and self.repeats is None
+        return self.lag == 0 and self.repeats is None and self.swell is None
 
     @property
     def worth(self) -> float:
@@ -181,6 +184,21 @@ def long_run(left: Design, left_values: Floats, right: Design, right_values: Flo
     a = _centred(left.sums(left_values, size))
     b = a if right is left and right_values is left_values else _centred(right.sums(right_values, size))
     return _flat_top(a, b)
+
+
+def swelling(design: Design, rows: Dependence) -> Floats:
+    """Return by how much sums of each feature, and of a one, scatter more than those of independent rows, (p+1,)."""
+    n, p = design.shape
+    if rows.independent:
+        return np.ones(p)
+    ones = np.ones(n)
+    alone = long_run(design, ones, design, ones, 0).diagonal()
+    distinct, counts = rows.distinct(design), rows.merged(ones)
+    found = long_run(distinct, counts, distinct, counts, rows.lag).diagonal()
+    known = alone > 1e-9 * n
+    out = np.where(known, np.maximum(found / np.where(known, alone, 1.0), 1.0), 1.0)
+    out[-1] = float(out[known].mean()) if known.any() else 1.0  # the constant is the mean of what the others are
+    return out
 
 
 def long_run_variance(values: Floats, lag: int) -> float:

@@ -38,6 +38,7 @@ __all__ = [
     "Auditor",
     "Seen",
     "Side",
+    "Singles",
     "Window",
     "audited",
     "chance",

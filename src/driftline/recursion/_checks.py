@@ -170,6 +170,9 @@ class _Check:
             sums, used = self.table(f"{key}.sums", SUMS, {"d": d, "q": p + 1}), int(self.arrays[f"{key}.used"].sum())
             functions = found["m"] if entry["auditor"] else 0
             _need(sums["m"] in (0, functions), f"{key}.sums has {sums['m']} means of {functions} functions")
+            kinds = sums["products"] + sums["hinges"]
+            _need(sums["candidates"] == kinds, f"{key}.sums has {sums['candidates']} means of {kinds} candidates")
+            _need(sums["level"] == d * (kinds > 0), f"{key}.sums has {sums['level']} means of {d} columns")
             _need(used == p, f"{key} uses {used} of {p} features, and has sums of all")
         return p
 

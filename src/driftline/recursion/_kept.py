@@ -7,6 +7,7 @@ from typing import NamedTuple
 from driftline._inputs import Floats
 from driftline.fitting import WindowSums
 from driftline.inference import DIVERGENCES, Doubt, Estimate, Own
+from driftline.recursion._candidates import Candidates
 
 __all__ = ["LEVELS", "NUMBERS", "Readings", "Sums", "moved_sums", "reading_keys"]
 
@@ -42,7 +43,10 @@ class Sums(NamedTuple):
         center, spread: place and spread of the rows in units of the original, without what lies far out, (D,).
         watched: means of the auditor's functions, (k,).
         crossed: means of their products with features and a one, (k, p+1).
-        dependent: whether rows repeat or depend on each other, so that these sums say too little of their own errors.
+        dependent: whether rows depend on each other without end, or are too few for that they do.
+        worth: number of rows that are worth one, as copies or neighbours of each other.
+        swell: by how much sums of features and of a one scatter more than those of independent rows, (p+1,).
+        candidates: features that may still join, and the original's means of them.
     """
 
     moments: WindowSums
@@ -56,6 +60,9 @@ class Sums(NamedTuple):
     watched: Floats
     crossed: Floats
     dependent: bool
+    worth: float
+    swell: Floats
+    candidates: Candidates
 
 
 class Readings(NamedTuple):
@@ -67,6 +74,8 @@ class Readings(NamedTuple):
         doubts: those of the weights.
         own: what attribution needs of the window.
         large: whether the last step was too large to be measured.
+        coef, log_normalizer: coefficients (p,) and constant that log-ratios are read from, drawn towards zero where
+            that is what the model does.
     """
 
     estimates: dict[tuple[bool, str, float], Estimate]
@@ -74,6 +83,8 @@ class Readings(NamedTuple):
     doubts: tuple[Doubt, ...]
     own: Own
     large: bool
+    coef: Floats
+    log_normalizer: float
 
 
 def reading_keys() -> list[tuple[bool, str, float]]:

@@ -48,6 +48,7 @@ __all__ = [
     "Attributions",
     "LogRatios",
     "Weights",
+    "as_read",
     "attribution",
     "divergence",
     "effective_rows",
@@ -62,7 +63,7 @@ _AS_FOUND = StepSettings()  # the lag is known, and was found or set by then
 def effective_rows(anchor: Anchor) -> float:
     """Return how many independent rows the window of an anchor is worth; 0 if nobody knows."""
     rows = own_rows(anchor, _AS_FOUND)
-    return 0.0 if rows.endless else rows.effective(len(anchor.window))
+    return 0.0 if rows.endless else rows.effective(anchor.size)
 
 
 class LogRatios(NamedTuple):
@@ -90,6 +91,15 @@ class Attributions(NamedTuple):
 def _own_design(current: Anchor) -> Design | None:
     """Return the design of the current window."""
     return current.own_design() if isinstance(current.psi, LogLinear) else design_of(current.psi, current.window)
+
+
+def as_read(track: Track) -> Track:
+    """Return a track whose current psi is the one that was read while rows were at hand, if they no longer are."""
+    current, readings = track.current, track.readings
+    if readings is None or current.sums is None or not isinstance(current.psi, LogLinear):
+        return track
+    psi = current.psi._replace(coef=readings.coef)
+    return track._replace(current=current._replace(psi=psi, log_normalizer=readings.log_normalizer))
 
 
 @limited_threads()

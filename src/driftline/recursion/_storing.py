@@ -179,6 +179,7 @@ def _flatten_readings(readings: Readings, key: str, arrays: dict[str, Array]) ->
     written = [[doubt.code, doubt.sentence, doubt.concerns] for doubt in known]
     arrays[f"{key}.doubts"] = _json([written, [[known.index(doubt) for doubt in doubts] for doubts in lists]])
     arrays[f"{key}.log_mean"], arrays[f"{key}.large"] = np.array(readings.log_mean), np.array(readings.large)
+    arrays[f"{key}.coef"], arrays[f"{key}.log_normalizer"] = readings.coef, np.array(readings.log_normalizer)
     _write(readings.own, f"{key}.own", arrays)
 
 
