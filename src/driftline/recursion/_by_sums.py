@@ -52,7 +52,7 @@ from driftline.recursion._joining import Joined, joined
 from driftline.recursion._kept import Readings, Sums, reading_keys
 from driftline.recursion._log_linear import check_extremes, informed, same_kind, start_features, summary_of
 from driftline.recursion._problem import EFFECT, plain_prior
-from driftline.recursion._quantities import divergence, weights
+from driftline.recursion._quantities import Known, divergence, weights
 from driftline.recursion._rare import few_of, heaps
 from driftline.recursion._reading import moderated
 from driftline.recursion._rows import Curved, depends, reach
@@ -69,6 +69,11 @@ _WIDE = 1.2  # standard deviation of a step's log-ratio in the numerator: beyond
 _LARGE = 1.5  # nats of a step beyond which it is not measured
 _AUDITED = 200  # rows of an original, as where rows are kept
 _CLUSTERED = 6  # features for each column at the start, with those of clusters: a file grows with their square
+_FEWER = (
+    {"shapes": True, "clusters": True},
+    {"shapes": False, "clusters": True},
+    {"shapes": False, "clusters": False},
+)
 _WITHOUT = (
     "features joined after this step was fitted: what they have moved by in it is not read; the divergence from the "
     "original has all of it"
@@ -170,25 +175,26 @@ def _holds(sums: Sums, depend: Dependence, taken: Step) -> bool:
 def _first(samples: Floats, settings: StepSettings) -> tuple[LogLinear, Summary | None]:
     """Return psi where tracing begins, and the summary that its shapes of columns and features of clusters are from.
 
-    Clusters go first where rows, or the room of a file, are too few for all features, and then the shapes.
+    Where features would be too many for the rows, or for a small file, shapes of clusters go first, then clusters, and
+    shapes of columns last.
     """
     standardizer, repeats = fit_standardizer(samples), find_repeats(samples)
     rows = samples if repeats is None else samples[repeats.first]
     summary = summary_of(standardizer(rows), settings)
-    for clusters in (True, False) if summary is not None else ():
+    for options in _FEWER if summary is not None else ():
         assert summary is not None
         mapped = standardizer._replace(scores=summary.scores)
-        features = _features(mapped(rows), settings, summary, clusters=clusters)
-        fits = features.size <= _CLUSTERED * rows.shape[1] or not clusters
-        if fits and len(samples) >= _EACH * (features.size + 1):
+        features = _features(mapped(rows), settings, summary, **options)
+        small = not options["clusters"] or features.size <= _CLUSTERED * rows.shape[1]
+        if small and len(samples) >= _EACH * (features.size + 1):
             return LogLinear(mapped, features, np.zeros(features.size)), summary
     features = _features(standardizer(rows), settings, None)
     return LogLinear(standardizer, features, np.zeros(features.size)), None
 
 
-def _features(z: Floats, settings: StepSettings, summary: Summary | None, *, clusters: bool = True) -> Features:
+def _features(z: Floats, settings: StepSettings, summary: Summary | None, **options: bool) -> Features:
     """Return the features of a start: columns that do not vary yet are among them, since sums know of no new ones."""
-    features = start_features(z, settings.model, summary, sparing=False, clusters=clusters)
+    features = start_features(z, settings.model, summary, sparing=False, **options)
     if features.size >= NEWTON_FEATURES:
         raise ValueError(
             f"keep='sums' is for fewer than {NEWTON_FEATURES} features, model={settings.model!r} has {features.size} "
@@ -399,9 +405,9 @@ def _with_doubts(info: OriginalInfo, taken: Step, fit: SumsFit) -> OriginalInfo:
 
 def _read(track: Track, further: Joined, depend: Dependence, *, large: bool, drawn: bool) -> Readings:
     """Read all that may be asked of the window later; ``drawn`` says whether log-ratios are drawn towards zero."""
-    current, estimates = track.current, {}
+    current, estimates, known = track.current, {}, Known()
     for of_step, kind, level in reading_keys():
-        found = divergence(track, kind, level, of_step=of_step)
+        found = divergence(track, kind, level, of_step=of_step, known=known)
         if not of_step:
             found = inference.overlooked(found, kind, further.hidden, further.spread)
         elif further.note:

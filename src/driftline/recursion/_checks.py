@@ -156,6 +156,8 @@ class _Check:
         if entry["auditor"]:
             found = self.table(f"{key}.auditor", AUDITOR, {"d": d})
             functions = found["units"] + found["corners"] + found["centres"] - 1
+            half = functions * (functions + 1) // 2
+            _need(found["half"] == half, f"{key}.auditor has {found['half']} of {half} covariances")
             _need(found["m"] == functions, f"{key}.auditor has {found['m']} means of {functions} functions")
         for part in ("wide", "wide_step"):
             if entry[part]:
@@ -167,7 +169,7 @@ class _Check:
             crossed = self.table(key, {"crossed": "f n k"}, {"n": sizes["n"]})
             _need(crossed["k"] <= room[4], f"{key}.crossed has {crossed['k']} of {room[4]} learned features")
         if entry["sums"]:
-            sums, used = self.table(f"{key}.sums", SUMS, {"d": d, "q": p + 1}), int(self.arrays[f"{key}.used"].sum())
+            sums, used = self.table(f"{key}.sums", SUMS, wider), int(self.arrays[f"{key}.used"].sum())
             functions = found["m"] if entry["auditor"] else 0
             _need(sums["m"] in (0, functions), f"{key}.sums has {sums['m']} means of {functions} functions")
             kinds = sums["products"] + sums["hinges"]

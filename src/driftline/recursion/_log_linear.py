@@ -62,13 +62,14 @@ def start_features(
     summary: Summary | None = None,
     *,
     sparing: bool = True,
+    shapes: bool = True,
     clusters: bool = True,
 ) -> Features:
     """Return the features a model begins with, centred and scaled on standardised rows (n, D).
 
     A column with normal scores has hinges from the start: what it looked like at first says little of how it moves.
-    With ``clusters``, features of each of them belong to the model. ``sparing`` leaves out columns that do not vary
-    yet, and squares of those with two values.
+    With ``clusters``, features of each of them belong to the model, of their ``shapes``, too. ``sparing`` leaves out
+    columns that do not vary yet, and squares of those with two values.
     """
     if is_network(model) or model == "linear":
         return fit_features(z, squares=False, sparing=sparing)
@@ -82,7 +83,7 @@ def start_features(
         weight[columns, np.arange(len(columns))] = 1.0
         others: tuple[Learned, ...] = ()
         if clusters and summary.density.clustered:
-            tangents = tangents_of(summary.density, z, _SUPPORT)
+            tangents = tangents_of(summary.density, z, _SUPPORT, shapes=shapes)
             others = (Learned(tangents, np.zeros(z.shape[1]), np.ones(z.shape[1])),)
         return plain.extend(z, weight=weight, bias=-np.tile(_HINGES, len(mapped)), others=others)
     if z.shape[1] > PAIR_COLUMNS:

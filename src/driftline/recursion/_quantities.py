@@ -46,6 +46,7 @@ from driftline.recursion._state import Anchor, Track, has_past
 
 __all__ = [
     "Attributions",
+    "Known",
     "LogRatios",
     "Weights",
     "as_read",
@@ -57,6 +58,8 @@ __all__ = [
     "weights",
 ]
 
+Known = dict[tuple[str | Generator, bool], inference.Reading]
+"""Readings of a window by the kind of divergence, and whether they are of the last step alone."""
 _AS_FOUND = StepSettings()  # the lag is known, and was found or set by then
 
 
@@ -140,16 +143,18 @@ def divergence(
     of_step: bool,
     rows: Floats | None = None,
     settings: StepSettings | None = None,
+    known: Known | None = None,
 ) -> Estimate:
     """Return an f-divergence between original and current or, with ``of_step``, between the windows of the last step.
 
     Arguments:
         rows: further rows of current, instead of its window.
         settings: settings of the lag of these rows.
+        known: readings of the window that have been made, which are the same at all levels; this one is added.
     """
     if rows is None and track.current.sums is not None:
         return _as_read(track, kind, level, of_step)
-    estimate = doubted(_estimated(track, kind, level, of_step, rows, settings), carried(track, of_step=of_step))
+    estimate = doubted(_estimated(track, kind, level, of_step, rows, settings, known), carried(track, of_step=of_step))
     evidence = track.current.evidence
     if not of_step and evidence is not None:
         estimate = inference.overlooked(estimate, kind, *evidence.hidden[:2].tolist())
@@ -215,6 +220,7 @@ def _estimated(
     of_step: bool,
     rows: Floats | None,
     settings: StepSettings | None,
+    known: Known | None,
 ) -> Estimate:
     """Return the estimate of a divergence by the model."""
     current, own_window = track.current, rows is None
@@ -233,16 +239,18 @@ def _estimated(
         return _forward_kl(current, log_r, design, level)
     if of_step and uncertainty is not None:
         uncertainty = inference.of_step(uncertainty)
-    estimate = inference.divergence_estimate(
-        log_r,
-        kind,
-        level,
-        uncertainty,
-        design,
-        own_window=own_window,
-        dependence=own_rows(current, _AS_FOUND) if settings is None else _further(psi, rows, settings),
-        shared=not of_step,
-    )
+    key, readings = (kind, of_step), {} if known is None else known
+    if key not in readings:
+        readings[key] = inference.read_divergence(
+            log_r,
+            kind,
+            uncertainty,
+            design,
+            own_window=own_window,
+            dependence=own_rows(current, _AS_FOUND) if settings is None else _further(psi, rows, settings),
+            shared=not of_step,
+        )
+    estimate = inference.estimate_at(readings[key], level)
     doubts = (*heavy(log_r, kind), *of_divergence(track, estimate, kind, len(log_r), of_step=of_step))
     return replace(estimate, doubts=doubts) if doubts else estimate
 

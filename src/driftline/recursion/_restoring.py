@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -238,7 +239,7 @@ def _doubts_of(found: Any) -> tuple[Doubt, ...]:
 def _read_sums(key: str, arrays: Mapping[str, Array]) -> Sums:
     """Read the sums that are kept instead of rows."""
     found = _read(Sums, key, arrays, moments=WindowSums, candidates=Candidates)
-    moments = found.moments._replace(rows=float(found.moments.rows))
+    moments = found.moments._replace(rows=float(found.moments.rows), gram=_whole(found.moments.gram))
     candidates = found.candidates._replace(rows=float(found.candidates.rows))
     numbers = {part: float(getattr(found, part)) for part in ("c", "kappa", "worth")}
     parts = {"moments": moments, "candidates": candidates, "dependent": bool(found.dependent)}
@@ -263,9 +264,19 @@ def _read_readings(key: str, arrays: Mapping[str, Array]) -> Readings:
 def _read_auditor(key: str, arrays: Mapping[str, Array]) -> Auditor:
     """Read the auditor and what it has seen."""
     found = _read(Auditor, key, arrays)
-    numbers = {"width": float(found.width), "rows": float(found.rows)}
+    numbers = {"width": float(found.width), "rows": float(found.rows), "variance": _whole(found.variance)}
     counts = {"shared": bool(found.shared), **{part: int(getattr(found, part)) for part in ("steps", "since", "gaps")}}
     return Auditor(**found._asdict() | numbers | counts)
+
+
+def _whole(half: Array) -> Array:
+    """Return a symmetric matrix, given its lower half."""
+    size = math.isqrt(2 * len(half))
+    out = np.zeros((size, size))
+    lower = np.tril_indices(size)
+    out[lower] = half
+    out.T[lower] = half
+    return out
 
 
 def _read_partitions(key: str, arrays: Mapping[str, Array]) -> Partitions:

@@ -55,7 +55,7 @@ ANCHOR = {
 SUMS = {
     "moments.rows": "f",
     "moments.mean": "f q",
-    "moments.gram": "f q q",
+    "moments.gram": "f half",
     "coef": "f q",
     "c": "f",
     "kappa": "f",
@@ -136,7 +136,7 @@ AUDITOR = {
     "ends": "f corners 3",
     "centres": "f centres d",
     **dict.fromkeys(("mean", "score"), "f m"),
-    "variance": "f m m",
+    "variance": "f half",
     **dict.fromkeys(("width", "rows"), "f"),
     "shared": "b",
     **dict.fromkeys(("steps", "since", "gaps"), "i"),
