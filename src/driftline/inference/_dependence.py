@@ -38,8 +38,9 @@ class Dependence(NamedTuple):
         repeats: which rows are copies of each other; None if none are.
         time: number of neighbours that are worth one, see :func:`correlation_time`.
         endless: whether neighbours still depend on each other at the longest lag there is.
-        swell: of rows that are no longer at hand, by how much sums over them of each feature and of a one scatter more
-            than over independent rows, (p+1,), see :func:`swelling`; None for rows at hand, and for independent ones.
+        swell: by how much sums over rows of each feature and of a one scatter more than over independent ones, (p+1,),
+            see :func:`swelling`: for rows that are no longer at hand, and where errors of second order need it.
+        copies: of rows that are no longer at hand, number of them that are worth one as copies of each other.
     """
 
     lag: int = 0
@@ -47,6 +48,7 @@ class Dependence(NamedTuple):
     time: float = 1.0
     endless: bool = False
     swell: Floats | None = None
+    copies: float = 1.0
 
     @property
     def independent(self) -> bool:
@@ -56,7 +58,7 @@ class Dependence(NamedTuple):
     @property
     def worth(self) -> float:
         """Number of rows that are worth one as copies of each other."""
-        return 1.0 if self.repeats is None else self.repeats.worth
+        return self.copies if self.repeats is None else self.repeats.worth
 
     def effective(self, rows: int) -> float:
         """Return the number of independent rows that say as much as these."""

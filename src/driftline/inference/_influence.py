@@ -117,8 +117,8 @@ class _Role(NamedTuple):
     r"""A window in one role of a step, as the sum :math:`\sum_i g_i T(x_i)`; ``lag`` is the reach of dependence.
 
     Copies of a row are one row, with their scores summed up. ``share`` is the share of all rows that each row has,
-    ``rows`` the number of rows, copies counted in part. ``swell`` is by how much more each sum scatters than these rows
-    show, (p+1,), if they stand in for others that depend on each other.
+    ``rows`` the number of rows, copies counted in part. ``swell`` is by how much more each sum scatters than that of
+    independent rows, (p+1,): with a lag the rows show it themselves, without one they stand in for others.
     """
 
     design: Design
@@ -159,7 +159,7 @@ def _meat(left: _Role, right: _Role, every: int) -> Floats:
 
 def _swollen(role: _Role | _Side, covariance: Floats) -> Floats:
     """Return the covariance of sums over the rows that those of a window stand in for."""
-    if role.swell is None:
+    if role.swell is None or role.lag:
         return covariance
     root = np.sqrt(role.swell)
     return covariance * root * root[:, None]
@@ -290,7 +290,7 @@ def _paired(side: _Side) -> tuple[Floats, Floats, Floats]:
     if lag:
         near = np.pad(pulled, ((lag + 1, lag), (0, 0))).cumsum(0)
         pulled = near[2 * lag + 1 :] - near[: -2 * lag - 1]
-    if side.swell is not None:
+    elif side.swell is not None:
         pulled *= side.swell
     return rows, pulled, side.scores.second[:stop:every] * (n / rows.shape[0])
 

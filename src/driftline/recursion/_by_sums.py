@@ -257,7 +257,8 @@ def _summed(
         watched=means,
         crossed=products,
         dependent=depend.endless,
-        worth=depend.worth * depend.time,
+        copies=depend.worth,
+        time=depend.time,
         swell=inference.swelling(design, depend),
         candidates=candidates,
     )
@@ -326,7 +327,8 @@ def _stand_in(sums: Sums, den: LogLinearDesign, u: Floats, fit: SumsFit, kappa: 
 
 def _of_numerator(sums: Sums) -> Dependence:
     """Return how the rows of a window depended on each other, of which sums are left."""
-    return Dependence(0, None, sums.worth, sums.dependent, sums.swell if sums.worth > 1.0 else None)
+    swell = sums.swell if sums.worth > 1.0 else None
+    return Dependence(0, None, sums.time, sums.dependent, swell, sums.copies)
 
 
 def _forward(arrived: Anchor) -> Forward:
@@ -362,7 +364,10 @@ def _taken(
     past = None if past is None else past._replace(score=stand.past)
     events = few_of(_off_heap(sums, window)[psi.features.linear], sums.moments.rows + m)
     before = _of_numerator(sums)
-    errors = inference.advance(past, stand.design, stand.design, den, convex, before, depend, events)
+    here = depend
+    if depend.lag:
+        here = depend._replace(swell=inference.swelling(den, depend) / depend.worth)
+    errors = inference.advance(past, stand.design, stand.design, den, convex, before, here, events)
     if past is None:
         errors = _from_original(errors, sums)
     info = fit.info._replace(held_out=fit.info.loss + inference.optimism(errors))

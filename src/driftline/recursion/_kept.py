@@ -44,7 +44,7 @@ class Sums(NamedTuple):
         watched: means of the auditor's functions, (k,).
         crossed: means of their products with features and a one, (k, p+1).
         dependent: whether rows depend on each other without end, or are too few for that they do.
-        worth: number of rows that are worth one, as copies or neighbours of each other.
+        copies, time: numbers of rows that are worth one, as copies and as neighbours of each other.
         swell: by how much sums of features and of a one scatter more than those of independent rows, (p+1,).
         candidates: features that may still join, and the original's means of them.
     """
@@ -60,9 +60,15 @@ class Sums(NamedTuple):
     watched: Floats
     crossed: Floats
     dependent: bool
-    worth: float
+    copies: float
+    time: float
     swell: Floats
     candidates: Candidates
+
+    @property
+    def worth(self) -> float:
+        """Number of rows that are worth one, whatever the reason."""
+        return self.copies * self.time
 
 
 class Readings(NamedTuple):

@@ -241,7 +241,7 @@ def _read_sums(key: str, arrays: Mapping[str, Array]) -> Sums:
     found = _read(Sums, key, arrays, moments=WindowSums, candidates=Candidates)
     moments = found.moments._replace(rows=float(found.moments.rows), gram=_whole(found.moments.gram))
     candidates = found.candidates._replace(rows=float(found.candidates.rows))
-    numbers = {part: float(getattr(found, part)) for part in ("c", "kappa", "worth")}
+    numbers = {part: float(getattr(found, part)) for part in ("c", "kappa", "copies", "time")}
     parts = {"moments": moments, "candidates": candidates, "dependent": bool(found.dependent)}
     return Sums(**found._asdict() | numbers | parts)
 
