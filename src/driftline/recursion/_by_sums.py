@@ -100,8 +100,7 @@ def start_sums(samples: Floats, settings: StepSettings, tau: int) -> Track:
 
 def step_sums(track: Track, window: Floats, settings: StepSettings, t: int) -> tuple[Track, OriginalInfo]:
     """Advance to a window, read all that may be asked of it, and keep its sums alone."""
-    before = track.anchor.psi
-    if track.anchor.sums is None or not (isinstance(before, LogLinear) and same_kind(before.features, settings.model)):
+    if not _goes_on(track.anchor, settings):
         raise ValueError(
             "with keep='sums' the model stays as it was at the start, and rows cannot become sums on the way: begin "
             "again with fit"
@@ -143,6 +142,16 @@ def step_sums(track: Track, window: Floats, settings: StepSettings, t: int) -> t
     return now._replace(
         anchor=track.anchor if held else bare, current=bare, step_log_ratio=np.zeros(0), readings=readings
     ), info
+
+
+def _goes_on(anchor: Anchor, settings: StepSettings) -> bool:
+    """Say whether sums are there, of the model that is asked for."""
+    psi, sums = anchor.psi, anchor.sums
+    if sums is None or not isinstance(psi, LogLinear):
+        return False
+    return (sums.candidates.rows > 0.0) == (settings.model == "auto") and (
+        settings.model == "auto" or same_kind(psi.features, settings.model)
+    )
 
 
 def _after(anchor: Anchor, taken: Step, further: Joined, depend: Dependence) -> Step:
