@@ -89,7 +89,9 @@ class _Check:
             _need(found["terms"] == terms, f"{key}.partitions.contrast.coef has {found['terms']} entries, not {terms}")
         if entry["readings"]:
             found = self.table(f"{key}.readings", READINGS, {"kinds": len(DIVERGENCES), "levels": len(LEVELS)})
-            _need(found["p"] == sizes.get("p"), f"{key}.readings has {found['p']} features")
+            p = found["p"]
+            _need(p == sizes.get("p"), f"{key}.readings has {p} features")
+            _need(found["half"] == p * (p + 1) // 2, f"{key}.readings has {found['half']} covariances of {p} features")
         return sizes["d"]
 
     def anchor(self, key: str, entry: Any, modules: Sequence[Any]) -> Sizes:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from driftline._inputs import Floats
 from driftline.fitting import WindowSums
 from driftline.inference import DIVERGENCES, Doubt, Estimate, Own
@@ -42,7 +45,7 @@ class Sums(NamedTuple):
         off: number of rows that do not hold it, (D,).
         center, spread: place and spread of the rows in units of the original, without what lies far out, (D,).
         watched: means of the auditor's functions, (k,).
-        crossed: means of their products with features and a one, (k, p+1).
+        crossed: means of their products with features and a one, (k, p+1), in single precision as the functions are.
         dependent: whether rows depend on each other without end, or are too few for that they do.
         copies, time: numbers of rows that are worth one, as copies and as neighbours of each other.
         swell: by how much sums of features and of a one scatter more than those of independent rows, (p+1,).
@@ -58,7 +61,7 @@ class Sums(NamedTuple):
     center: Floats
     spread: Floats
     watched: Floats
-    crossed: Floats
+    crossed: npt.NDArray[np.float32]
     dependent: bool
     copies: float
     time: float
@@ -106,4 +109,4 @@ def moved_sums(sums: Sums, onto: Floats, back: Floats) -> Sums:
     moments = sums.moments
     gram = back.T @ moments.gram @ back
     moments = moments._replace(mean=moments.mean @ back, gram=0.5 * (gram + gram.T))
-    return sums._replace(moments=moments, coef=onto @ sums.coef, crossed=sums.crossed @ back)
+    return sums._replace(moments=moments, coef=onto @ sums.coef, crossed=(sums.crossed @ back).astype(np.float32))

@@ -256,6 +256,7 @@ def _read_readings(key: str, arrays: Mapping[str, Array]) -> Readings:
         fields: dict[str, Any] = dict(zip(NUMBERS, values, strict=True))
         estimates[part] = Estimate(**fields | {"lower_bound": bool(fields["lower_bound"]), "doubts": doubts})
     own = _read(Own, f"{key}.own", arrays)
+    own = own._replace(spread=_whole(own.spread))
     log_mean, normalizer = float(arrays[f"{key}.log_mean"]), float(arrays[f"{key}.log_normalizer"])
     large, coef = bool(arrays[f"{key}.large"]), arrays[f"{key}.coef"]
     return Readings(estimates, log_mean, weights, own, large, coef, normalizer)

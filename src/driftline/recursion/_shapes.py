@@ -61,7 +61,7 @@ SUMS = {
     "kappa": "f",
     **dict.fromkeys(("heap", "off", "center", "spread"), "f d"),
     "watched": "f m",
-    "crossed": "f m q",
+    "crossed": "s m q",
     "dependent": "b",
     "copies": "f",
     "time": "f",
@@ -81,7 +81,7 @@ READINGS = {
     "coef": "f p",
     "log_normalizer": "f",
     "own.moved": "f p",
-    "own.spread": "f p p",
+    "own.spread": "f half",
     "own.cross": "f p p",
 }
 SCORES = {"columns": "i m <d", "knots": "f m 33", "values": "f m 33", "slopes": "f m 2"}

@@ -183,6 +183,7 @@ def _flatten_readings(readings: Readings, key: str, arrays: dict[str, Array]) ->
     arrays[f"{key}.log_mean"], arrays[f"{key}.large"] = np.array(readings.log_mean), np.array(readings.large)
     arrays[f"{key}.coef"], arrays[f"{key}.log_normalizer"] = readings.coef, np.array(readings.log_normalizer)
     _write(readings.own, f"{key}.own", arrays)
+    arrays[f"{key}.own.spread"] = _half(readings.own.spread)
 
 
 def _text(doubts: tuple[Doubt, ...]) -> Array:

@@ -47,7 +47,7 @@ def watched(
     design: LogLinearDesign,
     original: Callable[[Floats], Floats],
     seen: Singles | None = None,
-) -> tuple[Floats, Floats]:
+) -> tuple[Floats, Singles]:
     """Return the means of the auditor's functions over a window (k,), and of their products with features (k, p+1).
 
     ``original`` maps a design's rows to the coordinates of the original, ``seen`` are the functions' values if they
@@ -55,13 +55,13 @@ def watched(
     """
     n, p = design.shape
     if auditor is None or not affords(auditor, design.z, p):
-        return np.zeros(0), np.zeros((0, p))
+        return np.zeros(0), np.zeros((0, p), dtype=np.float32)
     means, products = np.zeros(len(auditor.mean)), np.zeros((len(auditor.mean), p))
     for at in chunks(n):
         values = (auditor(original(design.z[at])) if seen is None else seen[at]).astype(np.float64)
         means += values.sum(0)
         products += values.T @ design.take(at.start, min(at.stop, n), 1)
-    return means / n, products / n
+    return means / n, (products / n).astype(np.float32)
 
 
 class Look(NamedTuple):
