@@ -39,6 +39,7 @@ from benchmarks import (
 from benchmarks.public import TABLES
 from benchmarks.results import Kept, Result, markdown, numbers, table
 from driftline import UntrustedEstimateWarning
+from driftline.synthetic import CorrelationStream
 
 BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     **{case.name: partial(accuracy.run, case) for case in accuracy.CASES},
@@ -48,6 +49,11 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     **{case.name: partial(wide.run, case) for case in wide.CASES},
     **{case.name: partial(sums.run, case) for case in sums.CASES},
     "sums-coverage": sums.coverage,
+    "sums-auto-coverage": partial(sums.coverage, replicates=120, model="auto", name="sums-auto-coverage"),
+    "sums-auto-coverage-joining": partial(
+        sums.coverage, replicates=120, model="auto", stream=CorrelationStream(dim=4), name="sums-auto-coverage-joining"
+    ),
+    "sums-quiet": sums.quiet,
     "sums-sizes": sums.sizes,
     "sums-trackers": sums.trackers,
     "breaks": breaks.run,

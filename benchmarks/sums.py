@@ -1,12 +1,14 @@
 """keep="sums" against keep="rows": log-ratios, standard errors and intervals of the same streams, the size of a state.
 
-Seeds were fixed before the first look: 31 and up for errors of log-ratios, 50,000 and up for coverage. Both ways follow
-the same windows with the same model, which on the last two streams is not the right one: what is asked is whether sums
-lose anything.
+Seeds were fixed before the first look: 31 and up for errors of log-ratios, 50,000 and up for coverage, 60,000 for run
+lengths. Both ways follow the same windows with the same model, which on the last two streams is not the right one,
+unless it is ``auto``: what is asked is whether sums lose anything. With rows, ``auto`` also has the log-ratio of two
+mixtures to start from, and shapes of clusters.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +21,13 @@ import pyarrow as pa
 
 from benchmarks.results import INF, Result
 from benchmarks.streams import HeavyClustersStream, LatentClassStream
-from driftline import ContinualDensityRatio, Monitor
+from driftline import ContinualDensityRatio, DriftAlarm, Monitor, Signal
 from driftline.monitor import inspect
 from driftline.synthetic import CorrelationStream, GaussianStream
 
 Floats = npt.NDArray[np.float64]
 KEPT = ("rows", "sums")
-FIRST, FIRST_REPLICATE = 31, 50_000
+FIRST, FIRST_REPLICATE, FIRST_QUIET = 31, 50_000, 60_000
 FRESH = 5_000
 """Rows of the current regime on which log-ratios are judged."""
 
@@ -55,9 +57,13 @@ CASES = [
         for rows in (4_000, 20_000)
         for name, (stream, model) in _STREAMS.items()
     ),
+    *(Case(f"sums-auto-{name}", stream, "auto", 4_000) for name, (stream, _) in _STREAMS.items()),
     Case("sums-large-5", GaussianStream(dim=8), "quadratic", 4_000, every=5, most=1.35),
     Case("sums-large-10", GaussianStream(dim=8), "quadratic", 4_000, every=10, last=10, most=1.35),
 ]
+
+
+_NORMAL = GaussianStream(dim=5)
 
 
 def _followed(case: Case, seed: int) -> Floats:
@@ -96,12 +102,20 @@ def run(case: Case, seeds: int) -> Iterator[Result]:
     yield Result(f"{case.name}: share of looks with an interval", -1, len(known) / ratio.size, None)
 
 
-def coverage(_seeds: int, *, replicates: int = 200, rows: int = 2_000) -> Iterator[Result]:
+def coverage(
+    _seeds: int,
+    *,
+    replicates: int = 200,
+    rows: int = 2_000,
+    model: str = "quadratic",
+    stream: GaussianStream | CorrelationStream = _NORMAL,
+    name: str = "sums-coverage",
+) -> Iterator[Result]:
     """Measure the share of intervals that hold the truth, and standard errors against the spread of values."""
-    stream, times, found = GaussianStream(dim=5), (1, 5, 20), dict[int, list[tuple[float, float, bool]]]()
+    times, found = (1, 5, 20), dict[int, list[tuple[float, float, bool]]]()
     for seed in range(FIRST_REPLICATE, FIRST_REPLICATE + replicates):
         rng = np.random.default_rng(seed)
-        est = ContinualDensityRatio(model="quadratic", keep="sums", random_state=0).fit(stream.sample(0, rows, rng))
+        est = ContinualDensityRatio(model=model, keep="sums", random_state=0).fit(stream.sample(0, rows, rng))
         for t in range(1, max(times) + 1):
             est.partial_fit(stream.sample(t, rows, rng))
             if t in times:
@@ -110,16 +124,35 @@ def coverage(_seeds: int, *, replicates: int = 200, rows: int = 2_000) -> Iterat
     for t, looks in found.items():
         values = np.array(looks, dtype=np.float64)
         bar = (0.9, INF) if t == max(times) else None
-        yield Result(f"sums-coverage, t={t}: share that holds the truth", -1, float(values[:, 2].mean()), bar)
+        yield Result(f"{name}, t={t}: share that holds the truth", -1, float(values[:, 2].mean()), bar)
         known = values[np.isfinite(values[:, 1])]
         ratio = float(np.median(known[:, 1]) / known[:, 0].std())
-        yield Result(f"sums-coverage, t={t}: standard error / spread", -1, ratio, None)
-        yield Result(f"sums-coverage, t={t}: share without an interval", -1, 1 - len(known) / len(values), None)
+        yield Result(f"{name}, t={t}: standard error / spread", -1, ratio, None)
+        yield Result(f"{name}, t={t}: share without an interval", -1, 1 - len(known) / len(values), None)
+
+
+def quiet(_seeds: int, *, looks: int = 1_200, rows: int = 1_000, promise: float = 100.0) -> Iterator[Result]:
+    """Measure realised over promised run length where nothing moves, restarted after each alarm, both ways."""
+    for keep in KEPT:
+        rng, alarms, doubted, est, alarm = np.random.default_rng(FIRST_QUIET), 0, 0, None, None
+        for look in range(looks):
+            if est is None or alarm is None:
+                est = ContinualDensityRatio(keep=keep, random_state=look).fit(rng.standard_normal((rows, 5)))
+                alarm = DriftAlarm(tolerance=0.0, run_length=promise)
+            est.partial_fit(rng.standard_normal((rows, 5)))
+            drift, step = est.divergence(), est.step_divergence()
+            doubted += bool(drift.doubts or step.doubts)
+            if alarm.update(drift, step).signal is Signal.ALARM:
+                alarms, est = alarms + 1, None
+        mean = looks / max(alarms, 1) / promise
+        yield Result(f"sums-quiet, keep={keep!r}: run length / promise", -1, mean, (0.8, INF))
+        yield Result(f"sums-quiet, keep={keep!r}: its standard error", -1, mean / math.sqrt(max(alarms, 1)), None)
+        yield Result(f"sums-quiet, keep={keep!r}: windows with a doubt", -1, float(doubted), None)
 
 
 def sizes(_seeds: int) -> Iterator[Result]:
     """Measure the bytes of a state by columns and model, after three windows."""
-    for model in ("linear", "quadratic", "quadratic-full"):
+    for model in ("linear", "quadratic", "auto", "quadratic-full"):
         for columns in (2, 8, 32):
             stream, rng = GaussianStream(dim=columns), np.random.default_rng(FIRST)
             rows = 6_000

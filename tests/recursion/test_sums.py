@@ -67,9 +67,10 @@ def assert_no_row(est, seen):
     assert all(part.values.shape[:1] != (len(seen[0]),) for part in stored)
 
 
-def test_neither_the_object_nor_its_file_holds_a_row_after_any_call():
+@pytest.mark.parametrize("model", ["quadratic", "auto"])
+def test_neither_the_object_nor_its_file_holds_a_row_after_any_call(model):
     stream = windows(rows=500, count=4)
-    est = ContinualDensityRatio(model="quadratic", keep="sums", random_state=0).fit(stream[0])
+    est = ContinualDensityRatio(model=model, keep="sums", random_state=0).fit(stream[0])
     assert_no_row(est, stream[:1])
     for t in range(1, 4):
         est.partial_fit(stream[t])
@@ -84,10 +85,11 @@ def test_the_search_does_find_rows_where_they_are_kept():
         assert_no_row(traced(stream, keep="rows"), stream)
 
 
-def test_nothing_of_a_window_stays_anywhere_in_memory():
+@pytest.mark.parametrize("model", ["quadratic", "auto"])
+def test_nothing_of_a_window_stays_anywhere_in_memory(model):
     """All that the collector knows is searched, not only what the estimator refers to."""
     stream = windows(rows=501, count=3)
-    est = traced(stream[:2])
+    est = traced(stream[:2], model=model)
     marks = np.array([row.sum() for row in stream[2]])
     est.partial_fit(stream[2].copy())
     gc.collect()
@@ -97,26 +99,29 @@ def test_nothing_of_a_window_stays_anywhere_in_memory():
                 assert part is stream[2] or not np.isin(part.sum(1), marks).any()
 
 
-def test_an_error_in_the_middle_of_a_step_leaves_no_row_and_nothing_changed(monkeypatch):
+@pytest.mark.parametrize("model", ["quadratic", "auto"])
+def test_an_error_in_the_middle_of_a_step_leaves_no_row_and_nothing_changed(monkeypatch, model):
     stream = windows(rows=500, count=4)
-    est = traced(stream[:3])
+    est = traced(stream[:3], model=model)
     before = est.to_bytes()
 
     def fails(*args, **kwargs):
         raise RuntimeError("in the middle")
 
-    for place in ("advance", "own_part"):
+    places = ["inference.advance", "inference.own_part"]
+    places += ["recursion._joining.tested", "recursion._by_sums.moderated"] * (model == "auto")
+    for place in places:
         with monkeypatch.context() as patch:
-            patch.setattr(f"driftline.inference.{place}", fails)
+            patch.setattr(f"driftline.{place}", fails)
             with pytest.raises(RuntimeError, match="in the middle"):
                 est.partial_fit(stream[3])
         assert est.to_bytes() == before
         assert_no_row(est, stream)
     est.partial_fit(stream[3])
-    assert est.to_bytes() == traced(stream).to_bytes()
+    assert est.to_bytes() == traced(stream, model=model).to_bytes()
 
 
-@pytest.mark.parametrize("model", ["linear", "quadratic", "quadratic-full"])
+@pytest.mark.parametrize("model", ["linear", "quadratic", "quadratic-full", "auto"])
 def test_numbers_are_those_of_rows_up_to_a_few_percent(model):
     stream = windows(count=8)
     kept, summed = (traced(stream, model=model, keep=keep) for keep in ("rows", "sums"))
@@ -201,9 +206,10 @@ def test_it_goes_on_from_a_file_and_from_a_pickle_as_if_nothing_had_happened(tmp
         assert est.to_bytes() == whole.to_bytes()
 
 
-def test_the_file_is_small_and_does_not_grow():
+@pytest.mark.parametrize("model", ["quadratic", "auto"])
+def test_the_file_is_small_and_does_not_grow(model):
     stream = windows(count=5, columns=8)
-    est, sizes = traced(stream[:2]), set()
+    est, sizes = traced(stream[:2], model=model), set()
     for window in stream[2:]:
         est.partial_fit(window)
         sizes.add(len(est.to_bytes()))
@@ -270,13 +276,11 @@ def test_what_needs_rows_is_an_error_that_names_the_remedy():
 @pytest.mark.parametrize(
     "params",
     [
-        {"model": "auto"},
         {"model": "mlp"},
         {"objective": "kliep"},
         {"normalizer": "self"},
         {"penalty": 1.0},
         {"step": "adaptive"},
-        {"lag": 5},
     ],
 )
 def test_settings_that_need_rows_are_refused(params):
@@ -339,22 +343,151 @@ def dependent(rng, rows, columns=3):
     return out
 
 
-def test_no_interval_where_rows_depend_on_each_other():
+def copied(rng, rows, columns=3):
+    return rng.permutation(np.repeat(rng.normal(size=(rows // 5, columns)), 5, axis=0))
+
+
+@pytest.mark.parametrize("draw", [dependent, copied])
+def test_error_bars_widen_as_with_rows_where_rows_depend_on_each_other_or_repeat(draw):
+    """Seeds 0 to 3, four steps each: errors as with rows, wider than those of independent rows, and no doubt."""
+    ratios, alone = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        stream = [draw(rng, 4000) + 0.05 * t for t in range(5)]
+        kept, summed = (traced(stream, keep=keep).divergence() for keep in ("rows", "sums"))
+        assert not summed.doubts, summed.doubts
+        assert abs(kept.value - summed.value) < 0.5 * kept.std_error
+        ratios.append(summed.std_error / kept.std_error)
+        alone.append(summed.std_error / traced([rng.permutation(x) for x in stream], lag=0).divergence().std_error)
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.15)
+    if draw is dependent:
+        assert np.median(alone) > 1.5  # shuffled rows hide that they depend on each other
+
+
+def test_a_window_without_end_has_no_interval_for_the_true_reason_and_no_step_starts_from_it():
     rng = np.random.default_rng(1)
+    stream, walk = windows(count=4, rows=500), np.cumsum(rng.normal(size=(500, 3)), 0)
+    walk = (walk - walk.mean(0)) / walk.std(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UntrustedEstimateWarning)
-        all_of_them = traced([dependent(rng, ROWS) for _ in range(3)])
-        stream = windows(count=4)
-        est = traced([*stream[:2], dependent(rng, ROWS)])
+        est = traced([*stream[:2], walk])
         once = est.divergence()
         assert est.info_.originals["original"].advanced is False
         est.partial_fit(stream[2])
-    for estimate in (all_of_them.divergence(), all_of_them.step_divergence(), once):
+        first = traced([walk, stream[1]]).divergence()
+    for estimate in (once, first):
         assert np.isnan(estimate.std_error)
-        assert "dependent_rows" in [doubt.code for doubt in estimate.doubts]
+        reason = {doubt.code: doubt.sentence for doubt in estimate.doubts}
+        assert "depend on each other" in reason["dependent_rows"]
+        assert "few_rows" not in reason
+        assert "model_misses" not in reason
     after = est.divergence()
     assert np.isfinite(after.std_error)  # measured from the window before the dependent one
-    assert not after.doubts
+    assert "dependent_rows" not in [doubt.code for doubt in after.doubts]
+
+
+def test_a_lag_that_is_known_may_be_set():
+    rng = np.random.default_rng(3)
+    stream = [dependent(rng, 4000) for _ in range(3)]
+    wide, narrow = (traced(stream, lag=lag).divergence() for lag in (40, 0))
+    assert wide.std_error > 1.5 * narrow.std_error
+
+
+def pair(rng, correlation, rows=3000, columns=3):
+    x = rng.normal(size=(rows, columns))
+    x[:, 1] = correlation * x[:, 0] + np.sqrt(1 - correlation**2) * x[:, 1]
+    return x
+
+
+def test_a_product_joins_auto_with_all_of_its_drift_although_no_single_step_shows_it():
+    """Steps of 0.001 nats: of no two neighbouring windows can they be told apart."""
+    rng, last = np.random.default_rng(4), 12
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)
+        seen, notes = [pair(rng, 0.0)], []
+        est = ContinualDensityRatio(keep="sums", random_state=0).fit(seen[0])
+        for t in range(1, last + 1):
+            seen.append(pair(rng, 0.045 * t))
+            est.partial_fit(seen[-1])
+            notes.append(est.info_.originals["original"].reason)
+            if "added" in notes[-1]:
+                step = est.step_divergence()
+                assert step.lower_bound  # fitted without what joined after it
+                assert "model_misses" in [doubt.code for doubt in step.doubts]
+                assert est.divergence().std_error > 0.0
+                assert_no_row(est, seen)
+    assert "added 1 products, 0 hinges" in notes
+    assert "added" not in notes[0]
+    found, wanted = est.divergence(), -0.5 * np.log(1 - (0.045 * last) ** 2)
+    assert abs(found.value - wanted) < 3.0 * found.std_error
+    assert not found.doubts
+    assert "1 products" in est.info_.originals["original"].model
+    top = est.attribution()
+    assert {part.column for part in top[:2]} == {0, 1}
+    again = ContinualDensityRatio.from_bytes(est.to_bytes())
+    assert again.to_bytes() == est.to_bytes()
+    fresh = pair(rng, 0.045 * last)
+    np.testing.assert_array_equal(again.log_ratio(fresh), est.log_ratio(fresh))
+
+
+def test_a_hinge_joins_where_a_column_changes_its_shape():
+    rng = np.random.default_rng(5)
+
+    def skewed(skew):
+        x = rng.normal(size=(4000, 2))
+        bent = x[:, 0] + skew * np.maximum(x[:, 0] - 0.5, 0.0)
+        x[:, 0] = (bent - bent.mean()) / bent.std()
+        return x
+
+    est = traced([skewed(0.25 * t) for t in range(9)], model="auto")
+    assert "hinges" in est.info_.originals["original"].model
+
+
+def test_nothing_joins_auto_where_nothing_new_moves():
+    """Seeds 0 to 4, eight windows each, means and spreads move: at a chance of 1e-4 a window, none is expected."""
+    for seed in range(5):
+        est = traced(windows(seed, count=8), model="auto")
+        assert est.info_.originals["original"].model == "3 columns and 3 squares"
+
+
+def test_auto_reads_log_ratios_and_weights_as_with_rows():
+    stream = windows(count=8)
+    kept, summed = (traced(stream, model="auto", keep=keep) for keep in ("rows", "sums"))
+    fresh = windows(11, count=8)[-1]
+    a, b = (est.log_ratio(fresh, return_std=True) for est in (kept, summed))
+    assert np.abs(a[0] - b[0]).mean() < 0.3 * a[1].mean()
+    assert summed.weights(stream[-1]).mean() == pytest.approx(1.0)
+    current = summed._state.tracks["original"].current
+    assert np.abs(summed.log_ratio(fresh) - current.log_ratio(fresh)).max() > 1e-3  # drawn towards zero
+
+
+def test_auto_needs_rows_for_the_features_that_it_begins_with_and_says_how_many():
+    stream = windows(count=2, rows=69)
+    with pytest.raises(ValueError, match=r"the original has 69 rows, and keep='sums' needs 70, 10 for each of 7"):
+        traced(stream, model="auto")
+    with pytest.raises(ValueError, match="begin again with fit"):
+        traced(windows(count=2)).set_params(model="auto").partial_fit(windows(count=3)[2])
+
+
+def test_clusters_are_features_but_there_is_no_mixture_to_start_from():
+    """A mixture whose weights move: the truth is known, and quadratic features alone miss a third of it."""
+
+    def mixture(rng, weight):
+        side = np.where(rng.random(4000) < weight, 1.0, -1.0)
+        return np.stack([2.0 * side, 2.0 * side], 1) + rng.normal(size=(4000, 2))
+
+    def log_density(x, weight):
+        logits = np.stack([-0.5 * np.square(x - 2.0).sum(1), -0.5 * np.square(x + 2.0).sum(1)], 1)
+        return np.logaddexp(*(logits + np.log([weight, 1.0 - weight])).T)
+
+    rng, share = np.random.default_rng(6), [0.5, 0.56, 0.62, 0.68]
+    est = traced([mixture(rng, weight) for weight in share], model="auto")
+    assert est._state.tracks["original"].current.psi.summaries is None
+    assert "features of clusters" in est.info_.originals["original"].model
+    fresh = mixture(rng, share[-1])
+    wanted = log_density(fresh, share[0]) - log_density(fresh, share[-1])
+    assert est.divergence().value == pytest.approx(-wanted.mean(), abs=4 * est.divergence().std_error)
+    assert np.abs(est.log_ratio(fresh) - wanted).mean() < 0.06
 
 
 def test_the_auditor_speaks_where_the_model_misses_drift_and_is_silent_elsewhere():

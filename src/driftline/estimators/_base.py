@@ -131,8 +131,8 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
     def _read(self, original: str | None) -> Track:
         """Return the track that log-ratios are read from; its psi is made once for a window, and holds no row."""
         track = self._track(original)
-        if self.model != "auto":
-            return track
+        if self.model != "auto" or track.current.sums is not None:
+            return recursion.as_read(track)
         current, made = track.current, self.__dict__.setdefault("_readings", {})
         if original not in made or made[original][0] is not current.psi:
             read = recursion.moderated(current)

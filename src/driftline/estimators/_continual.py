@@ -173,7 +173,6 @@ class ContinualDensityRatio(RatioEstimator):
             "normalizer": ("telescoped",),
             "penalty": (0,),
             "step": ("every",),
-            "lag": ("auto", 0),
         }
         for name, choices in wanted.items():
             value = getattr(self, name)

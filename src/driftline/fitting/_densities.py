@@ -43,8 +43,10 @@ class Tangents(NamedTuple):
         return self.density.tangent_shares(columns)[:, self.kept]
 
 
-def tangents_of(density: Density, z: Floats, rows: float) -> Tangents:
+def tangents_of(density: Density, z: Floats, rows: float, *, shapes: bool = True) -> Tangents:
     """Return the tangent features of a density that rest on at least this many effective rows of ``z``.
+
+    Without ``shapes``, those are left out that tell how clusters change in shape: they are most where each has its own.
 
     Effective rows are n divided by the fourth moment of a feature in units of its spread: those that have it, for a
     feature that few rows have. In a table with many indicators most products with clusters are of that kind.
@@ -54,7 +56,10 @@ def tangents_of(density: Density, z: Floats, rows: float) -> Tangents:
     square = np.square(values)
     spread = square.mean(0)
     heavy = np.square(square).mean(0) / np.maximum(np.square(spread), 1e-300)
-    return Tangents(density, np.flatnonzero((spread > 1e-12) & (len(z) >= rows * heavy)))
+    kept = (spread > 1e-12) & (len(z) >= rows * heavy)
+    if not shapes and isinstance(density, Ellipsoids):
+        kept &= density.placing
+    return Tangents(density, np.flatnonzero(kept))
 
 
 class Summaries(NamedTuple):

@@ -10,6 +10,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from driftline._inputs import Floats
 from driftline.fitting._chunks import Integers, chunks, rows_in_cache
@@ -108,6 +109,19 @@ class Ellipsoids(NamedTuple):
                     parts.append(gamma[:, k, None] * on)
             np.concatenate(parts, 1, out=out[at])
         return out
+
+    @property
+    def placing(self) -> npt.NDArray[np.bool_]:
+        """Whether each tangent feature is one of weights or places of clusters, not of their shapes, (m,)."""
+        g, plain = len(self.gaussian), np.isinf(self.freedom)
+        parts = [np.ones(self.components - 1, dtype=np.bool_)]
+        for k in range(self.components):
+            if k == 0 and plain:
+                parts.append(np.zeros(g * (g - 1) // 2, dtype=np.bool_))
+            else:
+                parts += [np.ones(g, dtype=np.bool_), np.zeros(g * (g + 1) // 2, dtype=np.bool_)]
+            parts += [np.ones(len(self.binary), dtype=np.bool_)] * (k > 0)
+        return np.concatenate(parts)
 
     def tangent_shares(self, columns: int) -> Floats:
         """Return the share of each column in each tangent feature, (D, m), by the whiteners' entries."""

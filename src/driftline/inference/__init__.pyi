@@ -11,6 +11,7 @@ from ._dependence import correlation_time as correlation_time
 from ._dependence import long_run as long_run
 from ._dependence import long_run_variance as long_run_variance
 from ._dependence import positive as positive
+from ._dependence import swelling as swelling
 from ._divergences import DIVERGENCES as DIVERGENCES
 from ._divergences import Generator as Generator
 from ._divergences import curvature as curvature
@@ -31,14 +32,17 @@ from ._floors import cell_floors as cell_floors
 from ._floors import held_out_gain as held_out_gain
 from ._floors import inflation as inflation
 from ._influence import advance as advance
+from ._intervals import Reading as Reading
 from ._intervals import divergence_estimate as divergence_estimate
 from ._intervals import effective_sample_size as effective_sample_size
+from ._intervals import estimate_at as estimate_at
 from ._intervals import forward_along as forward_along
 from ._intervals import forward_kl as forward_kl
 from ._intervals import interval as interval
 from ._intervals import log_ratio_std as log_ratio_std
 from ._intervals import normal_interval as normal_interval
 from ._intervals import overlooked as overlooked
+from ._intervals import read_divergence as read_divergence
 from ._laws import Law as Law
 from ._laws import law_of as law_of
 from ._laws import quantiles as quantiles
@@ -72,6 +76,7 @@ from ._uncertainty import joined_later as joined_later
 from ._uncertainty import mirrored as mirrored
 from ._uncertainty import of_step as of_step
 from ._uncertainty import optimism as optimism
+from ._uncertainty import padded as padded
 from ._uncertainty import placed as placed
 from ._uncertainty import projection as projection
 from ._uncertainty import reframed as reframed

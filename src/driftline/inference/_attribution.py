@@ -21,7 +21,7 @@ from driftline.fitting import Design, Features, softmax
 from driftline.inference._dependence import Dependence, long_run
 from driftline.inference._estimates import Estimate
 from driftline.inference._intervals import interval, is_noise_known, normal_interval
-from driftline.inference._uncertainty import LEAST_SLACK, Uncertainty, covariance, joined_later
+from driftline.inference._uncertainty import LEAST_SLACK, Uncertainty, covariance, joined_later, mirrored
 
 __all__ = ["Attribution", "Contributions", "Own", "attribute", "attributed", "members", "own_part", "shares"]
 
@@ -108,7 +108,7 @@ def own_part(coef: Floats, uncertainty: Uncertainty, design: Design, log_r: Floa
     score, one = dependence.merged(score), dependence.merged(one)
     own_spread = long_run(part, one, part, one, dependence.lag)[:-1, :-1] * scale
     own_cross = uncertainty.inverse_hessian @ long_run(part, score, part, one, dependence.lag) * scale
-    return Own(moved, own_spread, own_cross[:-1, :-1])
+    return Own(moved, mirrored(own_spread), own_cross[:-1, :-1])
 
 
 def attributed(

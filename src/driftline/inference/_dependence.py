@@ -18,7 +18,7 @@ import numpy.typing as npt
 from driftline._inputs import Floats
 from driftline.fitting import Design, Repeats, Scores
 
-__all__ = ["Dependence", "choose_lag", "correlation_time", "long_run", "long_run_variance", "positive"]
+__all__ = ["Dependence", "choose_lag", "correlation_time", "long_run", "long_run_variance", "positive", "swelling"]
 
 _ROWS = 8192  # enough rows to find the reach of dependence; also the rows multiplied at a time
 ROWS_EACH = 5.0  # effective rows for each parameter: with fewer, expansions around the truth no longer hold
@@ -38,22 +38,27 @@ class Dependence(NamedTuple):
         repeats: which rows are copies of each other; None if none are.
         time: number of neighbours that are worth one, see :func:`correlation_time`.
         endless: whether neighbours still depend on each other at the longest lag there is.
+        swell: by how much sums over rows of each feature and of a one scatter more than over independent ones, (p+1,),
+            see :func:`swelling`: for rows that are no longer at hand, and where errors of second order need it.
+        copies: of rows that are no longer at hand, number of them that are worth one as copies of each other.
     """
 
     lag: int = 0
     repeats: Repeats | None = None
     time: float = 1.0
     endless: bool = False
+    swell: Floats | None = None
+    copies: float = 1.0
 
     @property
     def independent(self) -> bool:
         """Whether no row depends on another."""
-        return self.lag == 0 and self.repeats is None
+        return self.lag == 0 and self.repeats is None and self.swell is None
 
     @property
     def worth(self) -> float:
         """Number of rows that are worth one as copies of each other."""
-        return 1.0 if self.repeats is None else self.repeats.worth
+        return self.copies if self.repeats is None else self.repeats.worth
 
     def effective(self, rows: int) -> float:
         """Return the number of independent rows that say as much as these."""
@@ -181,6 +186,21 @@ def long_run(left: Design, left_values: Floats, right: Design, right_values: Flo
     a = _centred(left.sums(left_values, size))
     b = a if right is left and right_values is left_values else _centred(right.sums(right_values, size))
     return _flat_top(a, b)
+
+
+def swelling(design: Design, rows: Dependence) -> Floats:
+    """Return by how much sums of each feature, and of a one, scatter more than those of independent rows, (p+1,)."""
+    n, p = design.shape
+    if rows.independent:
+        return np.ones(p)
+    ones = np.ones(n)
+    alone = long_run(design, ones, design, ones, 0).diagonal()
+    distinct, counts = rows.distinct(design), rows.merged(ones)
+    found = long_run(distinct, counts, distinct, counts, rows.lag).diagonal()
+    known = alone > 1e-9 * n
+    out = np.where(known, np.maximum(found / np.where(known, alone, 1.0), 1.0), 1.0)
+    out[-1] = float(out[known].mean()) if known.any() else 1.0  # the constant is the mean of what the others are
+    return out
 
 
 def long_run_variance(values: Floats, lag: int) -> float:

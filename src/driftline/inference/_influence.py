@@ -117,7 +117,8 @@ class _Role(NamedTuple):
     r"""A window in one role of a step, as the sum :math:`\sum_i g_i T(x_i)`; ``lag`` is the reach of dependence.
 
     Copies of a row are one row, with their scores summed up. ``share`` is the share of all rows that each row has,
-    ``rows`` the number of rows, copies counted in part.
+    ``rows`` the number of rows, copies counted in part. ``swell`` is by how much more each sum scatters than that of
+    independent rows, (p+1,): with a lag the rows show it themselves, without one they stand in for others.
     """
 
     design: Design
@@ -125,12 +126,13 @@ class _Role(NamedTuple):
     lag: int
     share: Floats
     rows: float
+    swell: Floats | None = None
 
 
 def _role(design: Design, score: Floats, rows: Dependence) -> _Role:
     n = len(score)
     share = rows.merged(np.full(n, 1.0 / n))
-    return _Role(rows.distinct(design), rows.merged(score), rows.lag, share, n / rows.worth)
+    return _Role(rows.distinct(design), rows.merged(score), rows.lag, share, n / rows.worth, rows.swell)
 
 
 def _thinning(*roles: _Role) -> int:
@@ -148,11 +150,19 @@ def _thinning(*roles: _Role) -> int:
 def _meat(left: _Role, right: _Role, every: int) -> Floats:
     r"""Return the covariance of :math:`\sum_i g_i T(x_i)` in two roles of a window, from every ``every``-th row."""
     if every == 1:
-        return long_run(left.design, left.score, right.design, right.score, left.lag)
+        return _swollen(left, long_run(left.design, left.score, right.design, right.score, left.lag))
     thin, score = left.design.thin(every), left.score[::every]
     other = thin if right.design is left.design else right.design.thin(every)
     others = score if right.score is left.score else right.score[::every]
-    return long_run(thin, score, other, others, left.lag) * (left.design.shape[0] / thin.shape[0])
+    return _swollen(left, long_run(thin, score, other, others, left.lag) * (left.design.shape[0] / thin.shape[0]))
+
+
+def _swollen(role: _Role | _Side, covariance: Floats) -> Floats:
+    """Return the covariance of sums over the rows that those of a window stand in for."""
+    if role.swell is None or role.lag:
+        return covariance
+    root = np.sqrt(role.swell)
+    return covariance * root * root[:, None]
 
 
 def _inverse_hessian(num: _Role, den: _Role, fit: ConvexFit, meat: Floats) -> tuple[Floats, float, float]:
@@ -171,7 +181,7 @@ def _inverse_hessian(num: _Role, den: _Role, fit: ConvexFit, meat: Floats) -> tu
 def _slack(num: _Role, den: _Role, size: float, inverse: Floats, meat: Floats) -> float:
     """Return 1 - parameters/rows, by which a fit shrinks residuals: the jackknife's correction, on average."""
     rows = num.rows + den.rows
-    if num.lag or den.lag:  # fewer effective rows
+    if num.lag or den.lag or num.swell is not None or den.swell is not None:  # fewer effective rows
         free = num.design.gram(num.score**2) + den.design.gram(den.score**2)
         rows *= min(1.0, float((inverse * free).sum()) / max(float((inverse * meat).sum()), 1e-300))
     return 1.0 - min(size / rows, 0.5)
@@ -190,6 +200,7 @@ class _Side(NamedTuple):
     thin: Design
     few: Scores
     every: float
+    swell: Floats | None
 
 
 class _Step(NamedTuple):
@@ -206,7 +217,7 @@ def _side(role: _Role, scores: Scores, meat: Floats, inverse: Floats) -> _Side:
     every = max(1, rows // max(_THIN, 4 * design.shape[1]))
     thin = design.thin(every) if every > 1 else design
     few = Scores(*(part[::every] for part in scores))
-    return _Side(design, scores, role.lag, inverse @ meat @ inverse, thin, few, rows / thin.shape[0])
+    return _Side(design, scores, role.lag, inverse @ meat @ inverse, thin, few, rows / thin.shape[0], role.swell)
 
 
 def _between(before: _Role, now: _Role, alone: Floats, meat: Floats, every: int) -> Floats:
@@ -218,7 +229,7 @@ def _between(before: _Role, now: _Role, alone: Floats, meat: Floats, every: int)
     thin = now.design.thin(every) if every > 1 else now.design
     then, here = (thin.tally(role.score[::every]) for role in (before, now))
     order = (np.outer(here, then) - np.outer(then, here)) * (now.design.shape[0] / thin.shape[0] ** 2)
-    return 0.5 * (_meat(both, both, every) - alone - meat + order)
+    return 0.5 * (_meat(both, both, every) - alone - meat + _swollen(now, order))
 
 
 def _closed(past: Uncertainty, alone: Floats, both: Floats, step: _Step) -> Floats:
@@ -235,7 +246,7 @@ def _closed(past: Uncertainty, alone: Floats, both: Floats, step: _Step) -> Floa
 
 def _origin(num: _Role, inverse: Floats) -> tuple[Floats, Floats]:
     """Return the covariance of (coefficients, constant) with the original's feature means, and that of the means."""
-    origin = -inverse @ long_run(num.design, num.score, num.design, num.share, num.lag)
+    origin = -inverse @ _swollen(num, long_run(num.design, num.score, num.design, num.share, num.lag))
     spread = long_run(num.design, num.share, num.design, num.share, num.lag)
     return origin, spread
 
@@ -261,7 +272,7 @@ def _bent(side: _Side, spread: Floats) -> Floats:
         bend, thin = side.few.second, side.thin
         mean = thin.gram(bend)
         total = thin.gram(bend**2 * thin.forms(spread)) - mean @ spread @ mean / thin.shape[0]
-        return total * side.every
+        return _swollen(side, total * side.every)
     values, vectors = np.linalg.eigh(0.5 * (spread + spread.T))
     noise = np.random.default_rng(0).normal(size=(len(spread), _DRAWS))
     draws = (vectors * np.sqrt(np.maximum(values, 0.0))) @ noise
@@ -279,6 +290,8 @@ def _paired(side: _Side) -> tuple[Floats, Floats, Floats]:
     if lag:
         near = np.pad(pulled, ((lag + 1, lag), (0, 0))).cumsum(0)
         pulled = near[2 * lag + 1 :] - near[: -2 * lag - 1]
+    elif side.swell is not None:
+        pulled *= side.swell
     return rows, pulled, side.scores.second[:stop:every] * (n / rows.shape[0])
 
 
@@ -297,5 +310,7 @@ def _pull(side: _Side, inverse: Floats, spread: Floats) -> Floats:
     1996.
     """
     first, second, third = side.few
-    weights = first * second * side.thin.forms(inverse) - 0.5 * third * side.thin.forms(spread)
-    return side.thin.pull(weights) * side.every
+    pairs, bent = first * second * side.thin.forms(inverse), 0.5 * third * side.thin.forms(spread)
+    if side.swell is None:
+        return side.thin.pull(pairs - bent) * side.every
+    return (side.swell * side.thin.pull(pairs) - side.thin.pull(bent)) * side.every

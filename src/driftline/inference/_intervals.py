@@ -18,8 +18,10 @@ from driftline.inference._laws import law_of
 from driftline.inference._uncertainty import LEAST_SLACK, Forward, Quiet, Uncertainty, covariance, joined_later
 
 __all__ = [
+    "Reading",
     "divergence_estimate",
     "effective_sample_size",
+    "estimate_at",
     "forward_along",
     "forward_kl",
     "interval",
@@ -27,6 +29,7 @@ __all__ = [
     "log_ratio_std",
     "normal_interval",
     "overlooked",
+    "read_divergence",
 ]
 
 _MOST_NOISE = 1.0  # a fit whose bias without drift exceeds one nat is too poor to expand around
@@ -98,10 +101,59 @@ def divergence_estimate(
         dependence: dependence between the rows.
         shared: whether the closed windows' errors stay the same in later estimates (they do not for a step's own).
     """
+    reading = read_divergence(
+        log_r, kind, uncertainty, design, own_window=own_window, dependence=dependence, shared=shared
+    )
+    return estimate_at(reading, level)
+
+
+class Reading(NamedTuple):
+    """A divergence as it is read, with all that an interval needs at any level.
+
+    Attributes:
+        value: plug-in value.
+        most: largest value that there is.
+        variance: that of the value; nan if it is not known.
+        corrected: value less the bias of the fit.
+        quadratic: what the curvature does to the value; None for the total variation.
+        travelled: part of the variance that windows between original and last have left.
+        share: share of the noise that comes from the original.
+        kink: of the total variation, the reading of reverse_kl, standard deviations of log-ratios' errors, and
+            log-ratios as variable as the true ones, with the mean log-ratio.
+    """
+
+    value: float
+    most: float
+    variance: float = math.nan
+    corrected: float = math.nan
+    quadratic: _Quadratic | None = None
+    travelled: float = 0.0
+    share: float = 0.0
+    kink: _Kink | None = None
+
+
+class _Kink(NamedTuple):
+    smooth: Reading
+    errors: Floats
+    calm: Floats
+    mean: float
+
+
+def read_divergence(
+    log_r: Floats,
+    kind: str | Generator,
+    uncertainty: Uncertainty | None,
+    design: Design | None,
+    *,
+    own_window: bool,
+    dependence: Dependence,
+    shared: bool = True,
+) -> Reading:
+    """Read a divergence; arguments as in :func:`divergence_estimate`."""
     values, most = terms(log_r, kind), largest(kind)
     reading, n = float(values.mean()), values.size
     if uncertainty is None or design is None or float(uncertainty.slack) < LEAST_SLACK:
-        return normal_interval(reading, float("nan"), level)
+        return Reading(reading, most)
     gradient = design.pull(slope(log_r, kind)) / n
     own = (values - reading) / n
     spread = uncertainty.covariance if own_window else covariance(uncertainty)
@@ -109,20 +161,33 @@ def divergence_estimate(
         own = own - uncertainty.score * design.dot(uncertainty.inverse_hessian @ gradient)
     variance = long_run_variance(dependence.merged(own), dependence.lag) + float(gradient @ spread @ gradient)
     if kind == "total_variation":
-        smooth = divergence_estimate(
-            log_r, "reverse_kl", level, uncertainty, design, own_window=own_window, dependence=dependence, shared=shared
+        smooth = read_divergence(
+            log_r, "reverse_kl", uncertainty, design, own_window=own_window, dependence=dependence, shared=shared
         )
         _, _, calm, wobble = _calm(log_r, design, covariance(uncertainty))
-        found = _kinked(log_r, reading, variance, smooth, level, np.sqrt(np.maximum(wobble, 0.0)), calm)
+        kink = _Kink(smooth, np.sqrt(np.maximum(wobble, 0.0)), calm, float(log_r.mean()))
+        return Reading(reading, most, variance, kink=kink)
+    quadratic = _second_order(log_r, kind, uncertainty, design, own_window, dependence)
+    corrected = reading - quadratic.bias - float(gradient @ uncertainty.bias)
+    travelled = _travelled(kind, uncertainty, design)
+    return Reading(reading, most, variance, corrected, quadratic, travelled, quadratic.shared if shared else 0.0)
+
+
+def estimate_at(reading: Reading, level: float) -> Estimate:
+    """Return the estimate behind a reading, with its interval at a confidence level."""
+    quadratic, most = reading.quadratic, reading.most
+    if math.isnan(reading.variance):
+        return normal_interval(reading.value, math.nan, level)
+    if reading.kink is not None:
+        found = _kinked(reading, reading.kink, level)
     else:
-        quadratic = _second_order(log_r, kind, uncertainty, design, own_window, dependence)
-        corrected = reading - quadratic.bias - float(gradient @ uncertainty.bias)
-        share, travelled = quadratic.shared if shared else 0.0, _travelled(kind, uncertainty, design)
-        rest = max(variance - travelled, 0.0)
-        found = interval(corrected + quadratic.noise, rest, quadratic.noise, quadratic.variance, share, level)
-        found = _widened(found, travelled)
+        assert quadratic is not None
+        rest = max(reading.variance - reading.travelled, 0.0)
+        above = reading.corrected + quadratic.noise
+        found = interval(above, rest, quadratic.noise, quadratic.variance, reading.share, level)
+        found = _widened(found, reading.travelled)
         if np.isnan(found.noise) or quadratic.noise > _NOISY * most:  # no law fits: keep the reading as it is
-            found = normal_interval(reading, float(np.sqrt(max(variance, 0.0))), level)
+            found = normal_interval(reading.value, float(np.sqrt(max(reading.variance, 0.0))), level)
     return replace(found, value=min(found.value, most), low=min(found.low, most), high=min(found.high, most))
 
 
@@ -286,23 +351,23 @@ def _calm(log_r: Floats, rows: Design, spread: Floats) -> tuple[Design, int, Flo
     return thin, every, log_r[::every] * np.sqrt(share), wobble
 
 
-def _kinked(
-    log_r: Floats, reading: float, variance: float, smooth: Estimate, level: float, errors: Floats, calm: Floats
-) -> Estimate:
+def _kinked(reading: Reading, kink: _Kink, level: float) -> Estimate:
     """Estimate the total variation, which has a kink at r = 1 and no curvature there.
 
     Near no drift it is proportional to the root of the other divergences, and so are the ends of its interval; further
-    away its bias is the mean effect of errors of the log-ratio (standard deviations ``errors``).
+    away its bias is the mean effect of errors of the log-ratio.
     """
+    smooth = estimate_at(kink.smooth, level)
     if smooth.value < smooth.noise + 4.0 * smooth.noise_std:
-        factor = reading / math.sqrt(max(-float(log_r.mean()), 1e-300))
+        factor = reading.value / math.sqrt(max(-kink.mean, 1e-300))
         value, low, high = (factor * math.sqrt(max(v, 0.0)) for v in (smooth.value, smooth.low, smooth.high))
         width = normal_interval(0.0, 1.0, level).high
         return Estimate(value, (high - low) / (2.0 * width), low, high, level)
     points, weights = np.polynomial.hermite_e.hermegauss(15)
+    calm, errors = kink.calm, kink.errors
     moved = terms(calm[:, None] + errors[:, None] * points, "total_variation") @ (weights / weights.sum())
     bias = float((moved - terms(calm, "total_variation")).mean())
-    return normal_interval(reading - bias, math.sqrt(max(variance, 0.0)), level)
+    return normal_interval(reading.value - bias, math.sqrt(max(reading.variance, 0.0)), level)
 
 
 def effective_sample_size(log_weights: Floats) -> float:

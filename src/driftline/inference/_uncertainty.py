@@ -23,6 +23,7 @@ __all__ = [
     "mirrored",
     "of_step",
     "optimism",
+    "padded",
     "placed",
     "projection",
     "reframed",
@@ -125,6 +126,17 @@ def placed(
         mean=mean,
         known=known,
     )
+
+
+def padded(last: Uncertainty, positions: Integers, size: int) -> Uncertainty:
+    """Return what belongs to the last step alone at these positions among ``size - 1`` features, then the constant.
+
+    Features that join after a step have no part in it.
+    """
+    at = np.append(positions, size - 1)
+    meat, meat_num, bias = np.zeros((size, size)), np.zeros((size, size)), np.zeros(size)
+    meat[np.ix_(at, at)], meat_num[np.ix_(at, at)], bias[at] = last.meat, last.meat_num, last.step_bias
+    return last._replace(meat=meat, meat_num=meat_num, step_bias=bias)
 
 
 def reframed(past: Uncertainty, onto: Floats, back: Floats) -> Uncertainty:

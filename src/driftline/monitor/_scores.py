@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from driftline.inference import Doubt
 from driftline.monitor._advance import RunState, rows_of
-from driftline.recursion import LogRatios, Track, log_ratio, moderated, track_of, weights
+from driftline.recursion import LogRatios, Track, as_read, log_ratio, moderated, track_of, weights
 from driftline.tables import Rows
 
 __all__ = ["Scores", "log_ratios", "score"]
@@ -43,5 +43,5 @@ def _asked(state: RunState, rows: Rows, original: str) -> tuple[Track, Floats]:
     encoded = state.encoder.transform(rows)
     track = track_of(state.recursion, original)
     if state.settings.model == "auto":
-        track = track._replace(current=moderated(track.current))
+        track = as_read(track._replace(current=moderated(track.current)))
     return track, rows_of(state.encoder, encoded.values, "X", min_rows=0, copy=False)

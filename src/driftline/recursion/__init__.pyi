@@ -11,6 +11,7 @@ from ._layout import contents as contents
 from ._quantities import Attributions as Attributions
 from ._quantities import LogRatios as LogRatios
 from ._quantities import Weights as Weights
+from ._quantities import as_read as as_read
 from ._quantities import attribution as attribution
 from ._quantities import divergence as divergence
 from ._quantities import effective_rows as effective_rows

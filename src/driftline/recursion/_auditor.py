@@ -29,7 +29,7 @@ from driftline.fitting import (
     half_inverse,
     rows_in_cache,
 )
-from driftline.inference import Dependence, long_run, positive
+from driftline.inference import Dependence, long_run, mirrored, positive
 from driftline.recursion._evidence import coarse
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "Auditor",
     "Seen",
     "Side",
+    "Singles",
     "Window",
     "audited",
     "chance",
@@ -352,7 +353,7 @@ def variance_of(side: Side) -> Floats:
     """Return the covariance of the scores' sum over a window, (m, m)."""
     if side.lag:
         dense, ones = Dense(side.pulled.astype(np.float64)), np.ones(len(side.pulled))
-        return np.asarray(positive(long_run(dense, ones, dense, ones, side.lag)) * side.size**2)
+        return mirrored(positive(long_run(dense, ones, dense, ones, side.lag)) * side.size**2)
     mean = sum_of(side.pulled, np.ones(len(side.pulled)))
     gram = np.asarray(side.pulled.T @ side.pulled, dtype=np.float64)
     return (gram - np.outer(mean, mean) / len(side.pulled)) * side.size**2

@@ -21,9 +21,9 @@ from driftline.fitting import (
     LogLinear,
     LogLinearDesign,
     Scores,
+    Summary,
     SumsFit,
     find_repeats,
-    fit_features,
     fit_standardizer,
     fit_sums,
     linear_scores,
@@ -40,30 +40,44 @@ from driftline.inference import (
     DoubtCode,
     Forward,
     Uncertainty,
+    largest,
 )
-from driftline.recursion._auditor import Auditor, start_auditor
+from driftline.recursion._auditor import Auditor, Singles, renewed, start_auditor
+from driftline.recursion._candidates import NOTHING, Candidates, fixed
 from driftline.recursion._diagnostics import OriginalInfo, diagnose
-from driftline.recursion._doubts import WEAK, carried
+from driftline.recursion._doubts import WEAK, carried, doubted
 from driftline.recursion._floor import counted, started
 from driftline.recursion._frames import follow_sums, place_of
+from driftline.recursion._joining import Joined, joined
 from driftline.recursion._kept import Readings, Sums, reading_keys
-from driftline.recursion._log_linear import check_extremes, informed, same_kind, start_features
-from driftline.recursion._problem import plain_prior
-from driftline.recursion._quantities import divergence, weights
+from driftline.recursion._log_linear import check_extremes, informed, same_kind, start_features, summary_of
+from driftline.recursion._problem import EFFECT, plain_prior
+from driftline.recursion._quantities import Known, divergence, weights
 from driftline.recursion._rare import few_of, heaps
+from driftline.recursion._reading import moderated
 from driftline.recursion._rows import Curved, depends, reach
 from driftline.recursion._settings import NEWTON_FEATURES, StepSettings
 from driftline.recursion._state import Anchor, Step, Track
-from driftline.recursion._watched import affords, watched, watched_step
+from driftline.recursion._watched import Look, affords, watched, watched_step
 
 __all__ = ["SUMMED", "FewForSumsError", "rows_for_sums", "start_sums", "step_sums"]
 
-SUMMED = ("linear", "quadratic", "quadratic-full")
+SUMMED = ("auto", "linear", "quadratic", "quadratic-full")
 """Models that can do with sums."""
 _EACH = 10  # rows for each parameter: sums of fewer would nearly be rows
 _WIDE = 1.2  # standard deviation of a step's log-ratio in the numerator: beyond, the ratio begins to be biased
 _LARGE = 1.5  # nats of a step beyond which it is not measured
 _AUDITED = 200  # rows of an original, as where rows are kept
+_CLUSTERED = 6  # features for each column at the start, with those of clusters: a file grows with their square
+_FEWER = (
+    {"shapes": True, "clusters": True},
+    {"shapes": False, "clusters": True},
+    {"shapes": False, "clusters": False},
+)
+_WITHOUT = (
+    "features joined after this step was fitted: what they have moved by in it is not read; the divergence from the "
+    "original has all of it"
+)
 _PAIRS = 400  # rows of each window that effects of pairs are estimated from
 
 
@@ -83,25 +97,24 @@ def rows_for_sums(model: str, columns: int) -> int:
 
 def start_sums(samples: Floats, settings: StepSettings, tau: int) -> Track:
     """Begin to trace an original, of whose rows nothing but sums is kept."""
-    standardizer = fit_standardizer(samples)
-    z = standardizer(samples)
-    features = _features(z, settings)
+    psi, summary = _first(samples, settings)
+    z, features = psi.standardizer(samples), psi.features
     _check_rows(len(samples), features.size + 1, "the original")
-    psi = LogLinear(standardizer, features, np.zeros(features.size))
     depend = _depends(samples, Curved(z), settings)
-    auditor = start_auditor(z, None, depend, seed=settings.seed) if len(z) >= _AUDITED else None
+    density = None if summary is None else summary.density
+    auditor = start_auditor(z, density, depend, seed=settings.seed) if len(z) >= _AUDITED else None
     if auditor is not None and not affords(auditor, z, features.size + 1):
         auditor = None
     design = LogLinearDesign(features, z)
-    sums = _summed(design, samples, psi, auditor, depend)
-    anchor = Anchor(psi, 0.0, samples[:0].copy(), auditor=auditor, sums=sums)
+    candidates = fixed(z, features, depend) if settings.model == "auto" else NOTHING
+    sums = _summed(design, samples, psi, auditor, depend, candidates)
+    anchor = Anchor(psi, 0.0, samples[:0].copy(), lag=depend.lag, auditor=auditor, sums=sums)
     return Track(tau, anchor, anchor, np.zeros(0), 0, partitions=started(samples, depend))
 
 
 def step_sums(track: Track, window: Floats, settings: StepSettings, t: int) -> tuple[Track, OriginalInfo]:
     """Advance to a window, read all that may be asked of it, and keep its sums alone."""
-    before = track.anchor.psi
-    if track.anchor.sums is None or not (isinstance(before, LogLinear) and same_kind(before.features, settings.model)):
+    if not _goes_on(track.anchor, settings):
         raise ValueError(
             "with keep='sums' the model stays as it was at the start, and rows cannot become sums on the way: begin "
             "again with fit"
@@ -115,10 +128,17 @@ def step_sums(track: Track, window: Floats, settings: StepSettings, t: int) -> t
     den = LogLinearDesign(psi.features, z_den)
     fit = _fit(sums, den, psi.features, window, settings)
     depend = _depends(window, Curved(den.live, len(psi.features.squares) if psi.features.curved else None), settings)
-    taken, stand_in = _taken(anchor, window, den, fit, depend, settings)
-    held = depend.endless and not sums.dependent
-    reason = "held: rows of this window depend on each other too much for a step to start from" if held else ""
-    info = _with_doubts(diagnose(stand_in, taken, not held, reason, depend, settings.names), taken, fit, depend, sums)
+    seen = None if anchor.auditor is None else anchor.auditor(psi.standardizer.original(den.z))
+    taken, stand_in = _taken(anchor, window, den, fit, depend, settings, seen)
+    large = taken.divergence > _LARGE
+    further = Joined(taken.anchor, "", 0.0, 0.0)
+    if not large and taken.fit.converged:
+        further = joined(taken.anchor, sums.candidates, depend, settings)
+        taken = _after(anchor, taken, further, depend)
+    held = _holds(sums, depend, taken)
+    reason = "held: rows of this window are too few or too dependent for a step to start from" if held else ""
+    reasons = "; ".join(filter(None, [reason, further.note]))
+    info = _with_doubts(diagnose(stand_in, taken, not held, reasons, depend, settings.names), taken, fit)
     now = track._replace(
         current=taken.anchor,
         step_log_ratio=taken.log_den,
@@ -128,21 +148,76 @@ def step_sums(track: Track, window: Floats, settings: StepSettings, t: int) -> t
         doubts=info.doubts,
     )
     weak = any(doubt.code in WEAK for doubt in carried(now, of_step=True))
-    large = any(doubt.code == DoubtCode.LARGE_STEP for doubt in info.doubts)
-    now = now._replace(weak=track.weak or t * weak, large=track.large or t * large)
-    readings = _read(now, den, depend, large=taken.divergence > _LARGE)
-    bare = _bare(taken.anchor, _summed(den, window, psi, taken.anchor.auditor, depend, fit, sums))
+    doubtful = any(doubt.code == DoubtCode.LARGE_STEP for doubt in info.doubts)
+    now = now._replace(weak=track.weak or t * weak, large=track.large or t * doubtful)
+    readings = _read(now, further, depend, large=large, drawn=settings.model == "auto")
+    kept = _kept(taken.anchor, window, depend, fit, anchor, seen)
+    bare = _bare(taken.anchor, kept)
     return now._replace(
         anchor=track.anchor if held else bare, current=bare, step_log_ratio=np.zeros(0), readings=readings
     ), info
 
 
-def _features(z: Floats, settings: StepSettings) -> Features:
-    """Return the features, all of them from the start: sums of what joins later are not known."""
-    if settings.model == "quadratic-full":
-        features = start_features(z, settings.model)
-    else:
-        features = fit_features(z, squares=settings.model == "quadratic")
+def _goes_on(anchor: Anchor, settings: StepSettings) -> bool:
+    """Say whether sums are there, of the model that is asked for."""
+    psi, sums = anchor.psi, anchor.sums
+    if sums is None or not isinstance(psi, LogLinear):
+        return False
+    return (sums.candidates.rows > 0.0) == (settings.model == "auto") and (
+        settings.model == "auto" or same_kind(psi.features, settings.model)
+    )
+
+
+def _after(anchor: Anchor, taken: Step, further: Joined, depend: Dependence) -> Step:
+    """Return the step with features that have joined after it; the auditor looks at where they lead."""
+    if not further.note:
+        return taken
+    arrived, auditor = further.anchor, anchor.auditor
+    psi, errors, design = arrived.psi, arrived.uncertainty, arrived.own_design()
+    assert isinstance(psi, LogLinear)
+    assert errors is not None
+    if auditor is not None:
+        means, known = np.append(errors.mean, 1.0), np.append(errors.known, True)
+        z = psi.standardizer.original(design.z)
+        auditor = renewed(auditor, z, arrived.on_window(), design.single, means, known, depend)
+    arrived = arrived._replace(auditor=auditor)
+    arrived = arrived._replace(forward=_forward(arrived))
+    return taken._replace(anchor=arrived, telescoped=arrived.log_normalizer, note=further.note)
+
+
+def _holds(sums: Sums, depend: Dependence, taken: Step) -> bool:
+    """Say whether a window's rows are too few or dependent for a step to start from, and those before it are not."""
+    errors, before = taken.anchor.uncertainty, _of_numerator(sums)
+    assert errors is not None
+    if errors.slack > UNSUPPORTED:
+        return False
+    size = len(errors.bias)
+    return before.supports(int(sums.moments.rows), size) and not depend.supports(taken.anchor.size, size)
+
+
+def _first(samples: Floats, settings: StepSettings) -> tuple[LogLinear, Summary | None]:
+    """Return psi where tracing begins, and the summary that its shapes of columns and features of clusters are from.
+
+    Where features would be too many for the rows, or for a small file, shapes of clusters go first, then clusters, and
+    shapes of columns last.
+    """
+    standardizer, repeats = fit_standardizer(samples), find_repeats(samples)
+    rows = samples if repeats is None else samples[repeats.first]
+    summary = summary_of(standardizer(rows), settings)
+    for options in _FEWER if summary is not None else ():
+        assert summary is not None
+        mapped = standardizer._replace(scores=summary.scores)
+        features = _features(mapped(rows), settings, summary, **options)
+        small = not options["clusters"] or features.size <= _CLUSTERED * rows.shape[1]
+        if small and len(samples) >= _EACH * (features.size + 1):
+            return LogLinear(mapped, features, np.zeros(features.size)), summary
+    features = _features(standardizer(rows), settings, None)
+    return LogLinear(standardizer, features, np.zeros(features.size)), None
+
+
+def _features(z: Floats, settings: StepSettings, summary: Summary | None, **options: bool) -> Features:
+    """Return the features of a start: columns that do not vary yet are among them, since sums know of no new ones."""
+    features = start_features(z, settings.model, summary, sparing=False, **options)
     if features.size >= NEWTON_FEATURES:
         raise ValueError(
             f"keep='sums' is for fewer than {NEWTON_FEATURES} features, model={settings.model!r} has {features.size} "
@@ -161,13 +236,23 @@ def _check_rows(rows: int, parameters: int, what: str) -> None:
 
 
 def _depends(x: Floats, rows: Curved, settings: StepSettings) -> Dependence:
-    """Return whether rows repeat or depend on each other, as a window without end: of sums, no error is then known."""
+    """Return whether rows, which are at hand, repeat or depend on each other."""
     repeats = find_repeats(x)
-    lag = reach(rows, settings, repeats)
-    if lag == 0 and repeats is None:
-        return Dependence()
-    found = depends(rows, lag, repeats, settings)
-    return Dependence(0, None, found.time * found.worth, endless=True)
+    return depends(rows, reach(rows, settings, repeats), repeats, settings)
+
+
+def _kept(
+    arrived: Anchor, window: Floats, depend: Dependence, fit: SumsFit, before: Anchor, seen: Singles | None
+) -> Sums:
+    """Return the sums of a window after a step from an anchor; ``seen`` are values of the auditor's functions."""
+    psi, design, sums = arrived.psi, arrived.own_design(), before.sums
+    assert isinstance(psi, LogLinear)
+    assert isinstance(before.psi, LogLinear)
+    assert sums is not None
+    found = _summed(design, window, psi, arrived.auditor, depend, sums.candidates, seen)
+    at, coef = before.psi.features.positions(psi.features), np.zeros(design.shape[1])
+    coef[np.append(at, len(coef) - 1)] = fit.coef
+    return found._replace(coef=coef, c=fit.c, kappa=weigh(sums.moments.rows, len(window)))
 
 
 def _summed(
@@ -176,19 +261,18 @@ def _summed(
     psi: LogLinear,
     auditor: Auditor | None,
     depend: Dependence,
-    fit: SumsFit | None = None,
-    before: Sums | None = None,
+    candidates: Candidates,
+    seen: Singles | None = None,
 ) -> Sums:
-    """Return the sums of a window; ``fit`` is that of the step it was the denominator of, ``before`` its numerator."""
+    """Return the sums of a window that has not been in a step; ``seen`` are values of the auditor's functions."""
     center, spread = place_of(design.z)
     shift, rate, heap = psi.standardizer.shift, psi.standardizer.rate, heaps(x)
-    means, products = watched(auditor, design, psi.standardizer.original)
-    size = design.shape[1]
+    means, products = watched(auditor, design, psi.standardizer.original, seen)
     return Sums(
         moments=sums_of_window(design),
-        coef=np.zeros(size) if fit is None else fit.coef,
-        c=3.0 if fit is None else fit.c,
-        kappa=0.0 if before is None else weigh(before.moments.rows, len(x)),
+        coef=np.zeros(design.shape[1]),
+        c=3.0,
+        kappa=0.0,
         heap=heap,
         off=np.asarray((x != heap).sum(0), dtype=np.float64),
         center=center * rate + shift,
@@ -196,6 +280,10 @@ def _summed(
         watched=means,
         crossed=products,
         dependent=depend.endless,
+        copies=depend.worth,
+        time=depend.time,
+        swell=inference.swelling(design, depend),
+        candidates=candidates,
     )
 
 
@@ -205,6 +293,9 @@ def _fit(sums: Sums, den: LogLinearDesign, features: Features, window: Floats, s
     ridge, _ = plain_prior(features, _off_heap(sums, window), rows)
     both = _two_valued(sums, features)
     ridge[both] = np.where(ridge[both] > 1.0, 2.0 * ridge[both], ridge[both])
+    learned = sum(other.size for other in features.others)
+    if learned:  # of the numerator, the largest effect on a row is not known
+        ridge[-1 - learned : -1] = np.maximum(1.0, np.square(den.top / EFFECT))
     return fit_sums(sums.moments, lambda *at: part_of(den, *at), float(len(window)), settings.ridge * ridge)
 
 
@@ -257,10 +348,34 @@ def _stand_in(sums: Sums, den: LogLinearDesign, u: Floats, fit: SumsFit, kappa: 
     return _StandIn(design, places, log_r, scores, past)
 
 
+def _of_numerator(sums: Sums) -> Dependence:
+    """Return how the rows of a window depended on each other, of which sums are left."""
+    swell = sums.swell if sums.worth > 1.0 else None
+    return Dependence(0, None, sums.time, sums.dependent, swell, sums.copies)
+
+
+def _forward(arrived: Anchor) -> Forward:
+    """Return KL(original‖current) by the original's means of features."""
+    psi, errors = arrived.psi, arrived.uncertainty
+    assert isinstance(psi, LogLinear)
+    assert errors is not None
+    spread = float(psi.coef @ errors.origin_spread[:-1, :-1] @ psi.coef)
+    return Forward(float(psi.coef @ errors.mean) - arrived.log_normalizer, spread, arrived.forward.rows)
+
+
 def _taken(
-    anchor: Anchor, window: Floats, den: LogLinearDesign, fit: SumsFit, depend: Dependence, settings: StepSettings
+    anchor: Anchor,
+    window: Floats,
+    den: LogLinearDesign,
+    fit: SumsFit,
+    depend: Dependence,
+    settings: StepSettings,
+    seen: Singles | None,
 ) -> tuple[Step, Anchor]:
-    """Return the step, and its anchor with rows that stand in for those of its window."""
+    """Return the step, and its anchor with rows that stand in for those of its window.
+
+    ``seen`` are values of the auditor's functions for the window's rows.
+    """
     psi, sums, past = anchor.psi, anchor.sums, anchor.uncertainty
     assert isinstance(psi, LogLinear)
     assert sums is not None
@@ -271,22 +386,21 @@ def _taken(
     convex = ConvexFit(fit.coef, fit.hessian, stand.scores, scores, fit.info, fit.weight, stand.log_r, u)
     past = None if past is None else past._replace(score=stand.past)
     events = few_of(_off_heap(sums, window)[psi.features.linear], sums.moments.rows + m)
-    before = Dependence(endless=sums.dependent)
-    errors = inference.advance(past, stand.design, stand.design, den, convex, before, depend, events)
+    before = _of_numerator(sums)
+    here = depend
+    if depend.lag:
+        here = depend._replace(swell=inference.swelling(den, depend) / depend.worth)
+    errors = inference.advance(past, stand.design, stand.design, den, convex, before, here, events)
     if past is None:
         errors = _from_original(errors, sums)
     info = fit.info._replace(held_out=fit.info.loss + inference.optimism(errors))
     coef, normalizer = psi.coef + fit.coef[:-1], anchor.log_normalizer - float(fit.coef[-1])
-    forward = Forward(
-        float(coef @ errors.mean) - normalizer, float(coef @ errors.origin_spread[:-1, :-1] @ coef), anchor.forward.rows
-    )
-    arrived = Anchor(psi._replace(coef=coef), normalizer, window, errors, forward=forward, design=den, rows=depend)
+    arrived = Anchor(psi._replace(coef=coef), normalizer, window, errors, forward=anchor.forward, design=den)
+    arrived = arrived._replace(lag=depend.lag, rows=depend, forward=_forward(arrived))
     arrived = arrived._replace(known=arrived.on_window())
-    if anchor.auditor is not None:
-        auditor = watched_step(
-            anchor.auditor, sums, fit, convex, den, stand.design, stand.past, psi.standardizer.original
-        )
-        arrived = arrived._replace(auditor=auditor)
+    if anchor.auditor is not None and seen is not None:
+        look = Look(stand.design, den, seen[stand.places], seen, stand.past, depend)
+        arrived = arrived._replace(auditor=watched_step(anchor.auditor, sums, fit, convex, look))
     taken = Step(arrived, info, stand.log_r, u, normalizer, informed(convex))
     return taken, anchor._replace(window=window[stand.places], design=stand.design, known=None, rows=before, sums=None)
 
@@ -294,11 +408,12 @@ def _taken(
 def _from_original(errors: Uncertainty, sums: Sums) -> Uncertainty:
     """Return errors with what is known exactly of the original: its means, and their covariance."""
     mean, gram, rows = sums.moments.mean, sums.moments.gram, sums.moments.rows
-    spread = inference.mirrored((gram - np.outer(mean, mean)) / rows)
+    root = np.sqrt(sums.swell)
+    spread = inference.mirrored((gram - np.outer(mean, mean)) / rows * root * root[:, None])
     return errors._replace(mean=mean[:-1].copy(), origin_spread=spread)
 
 
-def _with_doubts(info: OriginalInfo, taken: Step, fit: SumsFit, depend: Dependence, before: Sums) -> OriginalInfo:
+def _with_doubts(info: OriginalInfo, taken: Step, fit: SumsFit) -> OriginalInfo:
     """Return diagnostics with the doubts that sums bring with them."""
     size, doubts = taken.divergence, list(info.doubts)
     if size > _LARGE:
@@ -313,35 +428,30 @@ def _with_doubts(info: OriginalInfo, taken: Step, fit: SumsFit, depend: Dependen
             f"{fit.spread:.3g}, {_WIDE} is the most that is measured well): take smaller steps, or keep='rows'"
         )
         doubts.append(Doubt(DoubtCode.LARGE_STEP, sentence))
-    if (
-        depend.endless
-        or before.dependent
-        or (taken.anchor.uncertainty and taken.anchor.uncertainty.slack < UNSUPPORTED)
-    ):
-        which = "of this window" if depend.endless else "of the window before, or of the original,"
-        sentence = (
-            f"rows {which} repeat or depend on each other, and sums do not show how much, so there is no interval: "
-            "shuffle rows that have no order, set lag=0 if you know that they are independent, or keep='rows'"
-        )
-        doubts = [d for d in doubts if d.code != DoubtCode.DEPENDENT_ROWS]
-        doubts.insert(0, Doubt(DoubtCode.DEPENDENT_ROWS, sentence))
     return info._replace(doubts=tuple(doubts))
 
 
-def _read(track: Track, den: LogLinearDesign, depend: Dependence, *, large: bool) -> Readings:
-    """Read all that may be asked of the window later."""
-    current, estimates = track.current, {}
+def _read(track: Track, further: Joined, depend: Dependence, *, large: bool, drawn: bool) -> Readings:
+    """Read all that may be asked of the window later; ``drawn`` says whether log-ratios are drawn towards zero."""
+    current, estimates, known = track.current, {}, Known()
     for of_step, kind, level in reading_keys():
-        found = divergence(track, kind, level, of_step=of_step)
+        found = divergence(track, kind, level, of_step=of_step, known=known)
+        if not of_step:
+            found = inference.overlooked(found, kind, further.hidden, further.spread)
+        elif further.note:
+            found = inference.opened(doubted(found, (Doubt(DoubtCode.MODEL_MISSES, _WITHOUT),)), largest(kind))
         estimates[of_step, kind, level] = inference.withheld(found) if large else found  # the floor holds all the same
     assert isinstance(current.psi, LogLinear)
     assert current.uncertainty is not None
     log_r = current.on_window()
-    own = inference.own_part(current.psi.coef, current.uncertainty, den, log_r, depend)
-    bare = track._replace(doubts=(), weak=0, missed=0)
+    own = inference.own_part(current.psi.coef, current.uncertainty, current.own_design(), log_r, depend)
+    asked = moderated(current) if drawn else current
+    assert isinstance(asked.psi, LogLinear)
+    bare = track._replace(current=asked, doubts=(), weak=0, missed=0)
     carried_anyway = {doubt.code for doubt in carried(bare, of_ratio=True)}
     doubts = tuple(d for d in weights(bare, current.window[:1]).doubts if d.code not in carried_anyway)
-    return Readings(estimates, float(log_mean_exp(log_r)), doubts, own, large)
+    log_mean = float(log_mean_exp(asked.on_window()))
+    return Readings(estimates, log_mean, doubts, own, large, asked.psi.coef, asked.log_normalizer)
 
 
 def _bare(anchor: Anchor, sums: Sums) -> Anchor:

@@ -89,7 +89,9 @@ class _Check:
             _need(found["terms"] == terms, f"{key}.partitions.contrast.coef has {found['terms']} entries, not {terms}")
         if entry["readings"]:
             found = self.table(f"{key}.readings", READINGS, {"kinds": len(DIVERGENCES), "levels": len(LEVELS)})
-            _need(found["p"] == sizes.get("p"), f"{key}.readings has {found['p']} features")
+            p = found["p"]
+            _need(p == sizes.get("p"), f"{key}.readings has {p} features")
+            _need(found["half"] == p * (p + 1) // 2, f"{key}.readings has {found['half']} covariances of {p} features")
         return sizes["d"]
 
     def anchor(self, key: str, entry: Any, modules: Sequence[Any]) -> Sizes:
@@ -156,6 +158,8 @@ class _Check:
         if entry["auditor"]:
             found = self.table(f"{key}.auditor", AUDITOR, {"d": d})
             functions = found["units"] + found["corners"] + found["centres"] - 1
+            half = functions * (functions + 1) // 2
+            _need(found["half"] == half, f"{key}.auditor has {found['half']} of {half} covariances")
             _need(found["m"] == functions, f"{key}.auditor has {found['m']} means of {functions} functions")
         for part in ("wide", "wide_step"):
             if entry[part]:
@@ -167,9 +171,12 @@ class _Check:
             crossed = self.table(key, {"crossed": "f n k"}, {"n": sizes["n"]})
             _need(crossed["k"] <= room[4], f"{key}.crossed has {crossed['k']} of {room[4]} learned features")
         if entry["sums"]:
-            sums, used = self.table(f"{key}.sums", SUMS, {"d": d, "q": p + 1}), int(self.arrays[f"{key}.used"].sum())
+            sums, used = self.table(f"{key}.sums", SUMS, wider), int(self.arrays[f"{key}.used"].sum())
             functions = found["m"] if entry["auditor"] else 0
             _need(sums["m"] in (0, functions), f"{key}.sums has {sums['m']} means of {functions} functions")
+            kinds = sums["products"] + sums["hinges"]
+            _need(sums["candidates"] == kinds, f"{key}.sums has {sums['candidates']} means of {kinds} candidates")
+            _need(sums["level"] == d * (kinds > 0), f"{key}.sums has {sums['level']} means of {d} columns")
             _need(used == p, f"{key} uses {used} of {p} features, and has sums of all")
         return p
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import FitInfo, Lessers, LogLinear, Monomials, Psi, Trees, log_mean_exp
+from driftline.fitting import FitInfo, Lessers, LogLinear, Monomials, Psi, Tangents, Trees, log_mean_exp
 from driftline.inference import Dependence, Doubt, DoubtCode, effective_sample_size
 from driftline.recursion._rows import unsupported
 from driftline.recursion._state import Anchor, Step
@@ -205,12 +205,14 @@ def describe(psi: Psi, names: Sequence[str] | None = None) -> str:
         parts.append(psi.summaries.start.words)
     trees = sum(isinstance(other.map, Trees) for other in features.others)
     curves = sum(other.size for other in features.others if isinstance(other.map, Monomials))
+    clusters = sum(other.size for other in features.others if isinstance(other.map, Tangents))
     lessers = sum(len(other.map.of) for other in features.others if isinstance(other.map, Lessers))
     counts = (
         (len(features.pairs), "products"),
         (hinges, "hinges"),
         (curves, "curved products"),
         (lessers, "pairs' lessers"),
+        (clusters if psi.summaries is None else 0, "features of clusters"),
         (len(features.bias) - hinges, "ridge units"),
     )
     parts += [f"{count} {what}" for count, what in (*counts, (trees, "sets of boosted trees")) if count]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from driftline._inputs import Floats
 from driftline.fitting import WindowSums
 from driftline.inference import DIVERGENCES, Doubt, Estimate, Own
+from driftline.recursion._candidates import Candidates
 
 __all__ = ["LEVELS", "NUMBERS", "Readings", "Sums", "moved_sums", "reading_keys"]
 
@@ -41,8 +45,11 @@ class Sums(NamedTuple):
         off: number of rows that do not hold it, (D,).
         center, spread: place and spread of the rows in units of the original, without what lies far out, (D,).
         watched: means of the auditor's functions, (k,).
-        crossed: means of their products with features and a one, (k, p+1).
-        dependent: whether rows repeat or depend on each other, so that these sums say too little of their own errors.
+        crossed: means of their products with features and a one, (k, p+1), in single precision as the functions are.
+        dependent: whether rows depend on each other without end, or are too few for that they do.
+        copies, time: numbers of rows that are worth one, as copies and as neighbours of each other.
+        swell: by how much sums of features and of a one scatter more than those of independent rows, (p+1,).
+        candidates: features that may still join, and the original's means of them.
     """
 
     moments: WindowSums
@@ -54,8 +61,17 @@ class Sums(NamedTuple):
     center: Floats
     spread: Floats
     watched: Floats
-    crossed: Floats
+    crossed: npt.NDArray[np.float32]
     dependent: bool
+    copies: float
+    time: float
+    swell: Floats
+    candidates: Candidates
+
+    @property
+    def worth(self) -> float:
+        """Number of rows that are worth one, whatever the reason."""
+        return self.copies * self.time
 
 
 class Readings(NamedTuple):
@@ -67,6 +83,8 @@ class Readings(NamedTuple):
         doubts: those of the weights.
         own: what attribution needs of the window.
         large: whether the last step was too large to be measured.
+        coef, log_normalizer: coefficients (p,) and constant that log-ratios are read from, drawn towards zero where
+            that is what the model does.
     """
 
     estimates: dict[tuple[bool, str, float], Estimate]
@@ -74,6 +92,8 @@ class Readings(NamedTuple):
     doubts: tuple[Doubt, ...]
     own: Own
     large: bool
+    coef: Floats
+    log_normalizer: float
 
 
 def reading_keys() -> list[tuple[bool, str, float]]:
@@ -89,4 +109,4 @@ def moved_sums(sums: Sums, onto: Floats, back: Floats) -> Sums:
     moments = sums.moments
     gram = back.T @ moments.gram @ back
     moments = moments._replace(mean=moments.mean @ back, gram=0.5 * (gram + gram.T))
-    return sums._replace(moments=moments, coef=onto @ sums.coef, crossed=sums.crossed @ back)
+    return sums._replace(moments=moments, coef=onto @ sums.coef, crossed=(sums.crossed @ back).astype(np.float32))

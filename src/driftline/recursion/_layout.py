@@ -27,7 +27,7 @@ __all__ = [
     "slots",
 ]
 
-VERSION = 11
+VERSION = 12
 FORMAT = "driftline-state"
 SYMMETRIC = ("covariance", "inverse_hessian", "meat", "meat_num", "first", "origin_spread")  # one half is kept
 VECTORS = ("bias", "step_bias")

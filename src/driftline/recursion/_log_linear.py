@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from driftline import inference
@@ -23,6 +25,7 @@ from driftline.fitting import (
     bridge_constant,
     design_of,
     find_repeats,
+    first_summary,
     fit_features,
     fit_lbfgs,
     loss_of,
@@ -38,30 +41,40 @@ from driftline.recursion._frames import awakened, follow
 from driftline.recursion._problem import Problem, Solved, solve
 from driftline.recursion._rare import rare_events
 from driftline.recursion._recall import recalled
-from driftline.recursion._rows import own_rows
+from driftline.recursion._rows import Curved, depends, own_rows, reach
 from driftline.recursion._settings import NEWTON_FEATURES, StepSettings, is_network, penalty_for
 from driftline.recursion._state import Anchor, Step, arrive, has_past
-from driftline.recursion._wide import goes_wide, wide_step, window_rows
+from driftline.recursion._wide import crowded, goes_wide, wide_step, window_rows
 from driftline.recursion._widening import Look, is_off, looked, widened
 
-__all__ = ["check_extremes", "informed", "log_linear_step", "same_kind", "start_features"]
+__all__ = ["check_extremes", "informed", "log_linear_step", "same_kind", "start_features", "summary_of"]
 
 _HINGES = (-1.3, 0.0, 1.3)  # knots on a column with normal scores
 _SUPPORT = 100.0  # effective rows behind a feature of a cluster
+_SUMMARISED = 200  # rows; with fewer, shapes and clusters are guesses
 _KNOWN = 6000  # rows that suffice to relate previous and new features
 _EXTREME = 1e8  # standard deviations whose fourth power still fits in single precision
 
 
-def start_features(z: Floats, model: str | ModuleFactory, summary: Summary | None = None) -> Features:
+def start_features(
+    z: Floats,
+    model: str | ModuleFactory,
+    summary: Summary | None = None,
+    *,
+    sparing: bool = True,
+    shapes: bool = True,
+    clusters: bool = True,
+) -> Features:
     """Return the features a model begins with, centred and scaled on standardised rows (n, D).
 
     A column with normal scores has hinges from the start: what it looked like at first says little of how it moves.
-    With clusters, features of each of them belong to the model.
+    With ``clusters``, features of each of them belong to the model, of their ``shapes``, too. ``sparing`` leaves out
+    columns that do not vary yet, and squares of those with two values.
     """
     if is_network(model) or model == "linear":
-        return fit_features(z, squares=False, sparing=True)
+        return fit_features(z, squares=False, sparing=sparing)
     if model != "quadratic-full":
-        plain = fit_features(z, sparing=True)
+        plain = fit_features(z, sparing=sparing)
         if summary is None:
             return plain
         mapped = summary.scores.columns if summary.scores is not None else plain.linear[:0]
@@ -69,9 +82,9 @@ def start_features(z: Floats, model: str | ModuleFactory, summary: Summary | Non
         weight = np.zeros((z.shape[1], len(columns)))
         weight[columns, np.arange(len(columns))] = 1.0
         others: tuple[Learned, ...] = ()
-        if summary.density.clustered:
-            clusters = tangents_of(summary.density, z, _SUPPORT)
-            others = (Learned(clusters, np.zeros(z.shape[1]), np.ones(z.shape[1])),)
+        if clusters and summary.density.clustered:
+            tangents = tangents_of(summary.density, z, _SUPPORT, shapes=shapes)
+            others = (Learned(tangents, np.zeros(z.shape[1]), np.ones(z.shape[1])),)
         return plain.extend(z, weight=weight, bias=-np.tile(_HINGES, len(mapped)), others=others)
     if z.shape[1] > PAIR_COLUMNS:
         raise ValueError(
@@ -79,6 +92,19 @@ def start_features(z: Floats, model: str | ModuleFactory, summary: Summary | Non
             f"(at most {PAIR_COLUMNS}): use 'auto', which picks the products that move"
         )
     return fit_features(z, pairs=np.stack(np.triu_indices(z.shape[1], 1), 1))
+
+
+def summary_of(z: Floats, settings: StepSettings) -> Summary | None:
+    """Return the summary of the original's standardised rows for models that learn from it, if there is one."""
+    if settings.model != "auto" or crowded(2 * z.shape[1], 2 * len(z)) or len(z) < _SUMMARISED:
+        return None
+    rows = Curved(z)
+    every = math.ceil(depends(rows, reach(rows, settings, None), None, settings).time)
+    if every == 1:
+        return first_summary(z, seed=settings.seed)
+    # neighbours look like clusters: whether there are any is asked of rows that are far apart
+    apart = z[::every]
+    return None if len(apart) < _SUMMARISED else first_summary(apart, seed=settings.seed).refit(z)
 
 
 def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed: int) -> Step:

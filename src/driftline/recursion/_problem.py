@@ -23,10 +23,10 @@ from driftline.inference import Dependence
 from driftline.recursion._rare import off_heap
 from driftline.recursion._settings import StepSettings
 
-__all__ = ["Problem", "Solved", "plain_prior", "prior", "solve"]
+__all__ = ["EFFECT", "Problem", "Solved", "plain_prior", "prior", "solve"]
 
 _FIXED = 1e9  # times the prior: a coefficient with this much of it stays
-_EFFECT = 2.5  # nats: prior standard deviation of the largest effect of a learned feature or a rare value, for ridge=1
+EFFECT = 2.5  # nats: prior standard deviation of the largest effect of a learned feature or a rare value, for ridge=1
 
 
 class Problem(NamedTuple):
@@ -96,7 +96,7 @@ def prior(num: LogLinearDesign, den: LogLinearDesign, frozen: int = 0) -> Floats
             out[part] = np.maximum(1.0, np.repeat(weight[other.map.of[:, :2]].max(1), LESSER))
             continue
         top = np.maximum(num.top, den.top)[part.start - first : part.stop - first]
-        out[part] = np.maximum(1.0, np.square(top / _EFFECT))
+        out[part] = np.maximum(1.0, np.square(top / EFFECT))
         out[part][:frozen] *= _FIXED
         frozen = max(0, frozen - other.size)
     return out
@@ -109,7 +109,7 @@ def plain_prior(features: Features, events: Floats, rows: float) -> tuple[Floats
         events: rows of both windows that do not hold the most common value of a column, (D,).
         rows: rows of both windows.
     """
-    out, weight = features.prior, rows / (_EFFECT**2 * np.maximum(events, 1.0))
+    out, weight = features.prior, rows / (EFFECT**2 * np.maximum(events, 1.0))
     columns, ends = np.concatenate([features.linear, features.squares]), features.base + len(features.pairs)
     rare = np.concatenate([weight[columns], weight[features.pairs].max(1, initial=0.0)])
     out[:ends] = np.where(rare > 1.0, rare, out[:ends])

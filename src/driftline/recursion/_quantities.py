@@ -46,8 +46,10 @@ from driftline.recursion._state import Anchor, Track, has_past
 
 __all__ = [
     "Attributions",
+    "Known",
     "LogRatios",
     "Weights",
+    "as_read",
     "attribution",
     "divergence",
     "effective_rows",
@@ -56,6 +58,8 @@ __all__ = [
     "weights",
 ]
 
+Known = dict[tuple[str | Generator, bool], inference.Reading]
+"""Readings of a window by the kind of divergence, and whether they are of the last step alone."""
 _AS_FOUND = StepSettings()  # the lag is known, and was found or set by then
 
 
@@ -64,7 +68,7 @@ def effective_rows(anchor: Anchor) -> float:
     if anchor.sums is not None:
         return 0.0 if anchor.sums.dependent else anchor.sums.moments.rows
     rows = own_rows(anchor, _AS_FOUND)
-    return 0.0 if rows.endless else rows.effective(len(anchor.window))
+    return 0.0 if rows.endless else rows.effective(anchor.size)
 
 
 class LogRatios(NamedTuple):
@@ -92,6 +96,15 @@ class Attributions(NamedTuple):
 def _own_design(current: Anchor) -> Design | None:
     """Return the design of the current window."""
     return current.own_design() if isinstance(current.psi, LogLinear) else design_of(current.psi, current.window)
+
+
+def as_read(track: Track) -> Track:
+    """Return a track whose current psi is the one that was read while rows were at hand, if they no longer are."""
+    current, readings = track.current, track.readings
+    if readings is None or current.sums is None or not isinstance(current.psi, LogLinear):
+        return track
+    psi = current.psi._replace(coef=readings.coef)
+    return track._replace(current=current._replace(psi=psi, log_normalizer=readings.log_normalizer))
 
 
 @limited_threads()
@@ -132,16 +145,18 @@ def divergence(
     of_step: bool,
     rows: Floats | None = None,
     settings: StepSettings | None = None,
+    known: Known | None = None,
 ) -> Estimate:
     """Return an f-divergence between original and current or, with ``of_step``, between the windows of the last step.
 
     Arguments:
         rows: further rows of current, instead of its window.
         settings: settings of the lag of these rows.
+        known: readings of the window that have been made, which are the same at all levels; this one is added.
     """
     if rows is None and track.current.sums is not None:
         return _as_read(track, kind, level, of_step)
-    estimate = doubted(_estimated(track, kind, level, of_step, rows, settings), carried(track, of_step=of_step))
+    estimate = doubted(_estimated(track, kind, level, of_step, rows, settings, known), carried(track, of_step=of_step))
     evidence = track.current.evidence
     if not of_step and evidence is not None:
         estimate = inference.overlooked(estimate, kind, *evidence.hidden[:2].tolist())
@@ -207,6 +222,7 @@ def _estimated(
     of_step: bool,
     rows: Floats | None,
     settings: StepSettings | None,
+    known: Known | None,
 ) -> Estimate:
     """Return the estimate of a divergence by the model."""
     current, own_window = track.current, rows is None
@@ -225,16 +241,18 @@ def _estimated(
         return _forward_kl(current, log_r, design, level)
     if of_step and uncertainty is not None:
         uncertainty = inference.of_step(uncertainty)
-    estimate = inference.divergence_estimate(
-        log_r,
-        kind,
-        level,
-        uncertainty,
-        design,
-        own_window=own_window,
-        dependence=own_rows(current, _AS_FOUND) if settings is None else _further(psi, rows, settings),
-        shared=not of_step,
-    )
+    key, readings = (kind, of_step), {} if known is None else known
+    if key not in readings:
+        readings[key] = inference.read_divergence(
+            log_r,
+            kind,
+            uncertainty,
+            design,
+            own_window=own_window,
+            dependence=own_rows(current, _AS_FOUND) if settings is None else _further(psi, rows, settings),
+            shared=not of_step,
+        )
+    estimate = inference.estimate_at(readings[key], level)
     doubts = (*heavy(log_r, kind), *of_divergence(track, estimate, kind, len(log_r), of_step=of_step))
     return replace(estimate, doubts=doubts) if doubts else estimate
 

@@ -43,8 +43,8 @@ def moderated(anchor: Anchor) -> Anchor:
     can say, and later kinds what they add. The share of rows that look like the original's stays as it is.
     """
     psi, errors = anchor.psi, anchor.uncertainty
-    if not isinstance(psi, LogLinear) or not psi.features.size:
-        return anchor
+    if not isinstance(psi, LogLinear) or not psi.features.size or anchor.sums is not None:
+        return anchor  # without rows it has been done while they were at hand
     if errors is None or errors.slack <= inference.UNSUPPORTED:
         return anchor
     design, log_r = anchor.own_design(), anchor.on_window()

@@ -31,7 +31,7 @@ from driftline.fitting import (
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._state import Anchor
 
-__all__ = ["recalled"]
+__all__ = ["recalled", "tilted_to"]
 
 _ROWS_PER_FEATURE = 3.0  # effective rows of the weighted window for each feature, at least
 _ITERATIONS = 30
@@ -45,13 +45,20 @@ def recalled(anchor: Anchor, design: LogLinearDesign, evidence: Evidence, ridge:
     None if the window weighted by the ratio so far has too few effective rows. ``evidence`` is in the frame of the
     design, ``ridge`` the prior in rows.
     """
+    assert isinstance(anchor.psi, LogLinear)
+    features = design.features
+    new = np.setdiff1d(np.arange(features.size), anchor.psi.features.positions(features))
+    return tilted_to(anchor, design, _means(features, new, evidence), ridge)
+
+
+def tilted_to(anchor: Anchor, design: LogLinearDesign, means: Floats, ridge: float) -> Anchor | None:
+    """Do what :func:`recalled` does, given the original's means of the features that are new, (k,)."""
     psi, past = anchor.psi, anchor.uncertainty
     assert isinstance(psi, LogLinear)
     assert past is not None
     features = design.features
     old = psi.features.positions(features)
     new = np.setdiff1d(np.arange(features.size), old)
-    means = _means(features, new, evidence)
     log_w = anchor.on_window()
     rows = inference.Dependence() if anchor.rows is None else anchor.rows
     size = inference.effective_sample_size(log_w) / (rows.worth * rows.time)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,6 +31,7 @@ from driftline.fitting import (
 )
 from driftline.inference import Doubt, DoubtCode, Estimate, Forward, Gain, Own, Quiet, Uncertainty, Wide
 from driftline.recursion._auditor import Auditor
+from driftline.recursion._candidates import Candidates
 from driftline.recursion._checks import check_arrays
 from driftline.recursion._contrast import Contrast
 from driftline.recursion._evidence import Evidence
@@ -236,10 +238,12 @@ def _doubts_of(found: Any) -> tuple[Doubt, ...]:
 
 def _read_sums(key: str, arrays: Mapping[str, Array]) -> Sums:
     """Read the sums that are kept instead of rows."""
-    found = _read(Sums, key, arrays, moments=WindowSums)
-    moments = found.moments._replace(rows=float(found.moments.rows))
-    numbers = {"c": float(found.c), "kappa": float(found.kappa), "dependent": bool(found.dependent)}
-    return Sums(**found._asdict() | numbers | {"moments": moments})
+    found = _read(Sums, key, arrays, moments=WindowSums, candidates=Candidates)
+    moments = found.moments._replace(rows=float(found.moments.rows), gram=_whole(found.moments.gram))
+    candidates = found.candidates._replace(rows=float(found.candidates.rows))
+    numbers = {part: float(getattr(found, part)) for part in ("c", "kappa", "copies", "time")}
+    parts = {"moments": moments, "candidates": candidates, "dependent": bool(found.dependent)}
+    return Sums(**found._asdict() | numbers | parts)
 
 
 def _read_readings(key: str, arrays: Mapping[str, Array]) -> Readings:
@@ -252,15 +256,28 @@ def _read_readings(key: str, arrays: Mapping[str, Array]) -> Readings:
         fields: dict[str, Any] = dict(zip(NUMBERS, values, strict=True))
         estimates[part] = Estimate(**fields | {"lower_bound": bool(fields["lower_bound"]), "doubts": doubts})
     own = _read(Own, f"{key}.own", arrays)
-    return Readings(estimates, float(arrays[f"{key}.log_mean"]), weights, own, bool(arrays[f"{key}.large"]))
+    own = own._replace(spread=_whole(own.spread))
+    log_mean, normalizer = float(arrays[f"{key}.log_mean"]), float(arrays[f"{key}.log_normalizer"])
+    large, coef = bool(arrays[f"{key}.large"]), arrays[f"{key}.coef"]
+    return Readings(estimates, log_mean, weights, own, large, coef, normalizer)
 
 
 def _read_auditor(key: str, arrays: Mapping[str, Array]) -> Auditor:
     """Read the auditor and what it has seen."""
     found = _read(Auditor, key, arrays)
-    numbers = {"width": float(found.width), "rows": float(found.rows)}
+    numbers = {"width": float(found.width), "rows": float(found.rows), "variance": _whole(found.variance)}
     counts = {"shared": bool(found.shared), **{part: int(getattr(found, part)) for part in ("steps", "since", "gaps")}}
     return Auditor(**found._asdict() | numbers | counts)
+
+
+def _whole(half: Array) -> Array:
+    """Return a symmetric matrix, given its lower half."""
+    size = math.isqrt(2 * len(half))
+    out = np.zeros((size, size))
+    lower = np.tril_indices(size)
+    out[lower] = half
+    out.T[lower] = half
+    return out
 
 
 def _read_partitions(key: str, arrays: Mapping[str, Array]) -> Partitions:

@@ -59,7 +59,8 @@ def own_rows(anchor: Anchor, settings: StepSettings) -> Dependence:
     if anchor.rows is not None:
         return anchor.rows
     if anchor.sums is not None:
-        return Dependence(endless=anchor.sums.dependent)
+        sums = anchor.sums
+        return Dependence(anchor.lag, None, sums.time, sums.dependent, copies=sums.copies)
     repeats, psi = find_repeats(anchor.window), anchor.psi
     if anchor.lag == 0:
         return Dependence(0, repeats)
@@ -86,7 +87,7 @@ def unsupported(current: Anchor, rows: Dependence) -> tuple[Doubt, ...]:
     if rows.supports(n, size):
         which = "the original" if slack == UNSUPPORTED_ORIGINAL else "the window before"
         found = f"rows of {which} are too few for {size} parameters, or repeat or depend on each other too much"
-    elif rows.independent:
+    elif rows.independent and rows.worth == 1.0:
         few = f"{n} rows are few for {size} parameters, so there is no interval: enlarge the window"
         return (Doubt(DoubtCode.FEW_ROWS, few),)
     elif rows.endless:

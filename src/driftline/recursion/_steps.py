@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from contextlib import nullcontext
 
@@ -20,9 +19,7 @@ from driftline.fitting import (
     Stacked,
     Standardizer,
     Summaries,
-    Summary,
     find_repeats,
-    first_summary,
     fit_standardizer,
     softmax,
 )
@@ -33,9 +30,9 @@ from driftline.recursion._diagnostics import Info, diagnose
 from driftline.recursion._doubts import WEAK, carried
 from driftline.recursion._evidence import start_evidence
 from driftline.recursion._floor import measured
-from driftline.recursion._log_linear import log_linear_step, start_features
+from driftline.recursion._log_linear import log_linear_step, start_features, summary_of
 from driftline.recursion._moving import Moved, moved
-from driftline.recursion._rows import Curved, depends, own_rows, reach
+from driftline.recursion._rows import Curved, own_rows, reach
 from driftline.recursion._settings import NEWTON_FEATURES, Policy, StepSettings, is_network
 from driftline.recursion._state import Anchor, State, Step, Track, has_past
 from driftline.recursion._wide import crowded
@@ -160,7 +157,7 @@ def _first_anchor(window: Floats, standardizer: Standardizer, settings: StepSett
     """Return the anchor where tracing begins: psi = 0 on the original's own samples."""
     z, repeats = standardizer(window), find_repeats(window)
     copies = slice(None) if repeats is None else repeats.first
-    summary = _summary(z[copies], settings)
+    summary = summary_of(z[copies], settings)
     if summary is not None and summary.scores is not None:
         standardizer = standardizer._replace(scores=summary.scores)
         z = standardizer(window)
@@ -182,19 +179,6 @@ def _first_anchor(window: Floats, standardizer: Standardizer, settings: StepSett
     if not is_network(settings.model) and features.size < NEWTON_FEATURES and len(z[copies]) >= _SUMMARISED:
         auditor = start_auditor(z, None if summary is None else summary.density, rows, seed=settings.seed)
     return anchor._replace(rows=rows, auditor=auditor)
-
-
-def _summary(z: Floats, settings: StepSettings) -> Summary | None:
-    """Return the summary of the original's standardised rows for models that learn from it, if there is one."""
-    if settings.model != "auto" or crowded(2 * z.shape[1], 2 * len(z)) or len(z) < _SUMMARISED:
-        return None
-    rows = Curved(z)
-    every = math.ceil(depends(rows, reach(rows, settings, None), None, settings).time)
-    if every == 1:
-        return first_summary(z, seed=settings.seed)
-    # neighbours look like clusters: whether there are any is asked of rows that are far apart
-    apart = z[::every]
-    return None if len(apart) < _SUMMARISED else first_summary(apart, seed=settings.seed).refit(z)
 
 
 def _take(

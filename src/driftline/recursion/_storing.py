@@ -91,6 +91,7 @@ def _flatten_anchor(
     entry["sums"] = anchor.sums is not None
     if anchor.sums is not None:
         _write(anchor.sums, f"{key}.sums", arrays)
+        arrays[f"{key}.sums.moments.gram"] = _half(anchor.sums.moments.gram)
     if standardizer.scores is not None:
         _write(standardizer.scores, f"{key}.scores", arrays)
     if isinstance(psi, LogLinear):
@@ -122,6 +123,7 @@ def _flatten_log_linear(
         _write(anchor.evidence, f"{key}.evidence", arrays)
     if anchor.auditor is not None:
         _write(anchor.auditor, f"{key}.auditor", arrays)
+        arrays[f"{key}.auditor.variance"] = _half(anchor.auditor.variance)
     for name, wide in (("wide", anchor.wide), ("wide_step", anchor.wide_step)):
         if wide is not None:
             coef, origin = (_scatter(value, at, size) for value in (wide.coef, wide.origin))
@@ -179,7 +181,9 @@ def _flatten_readings(readings: Readings, key: str, arrays: dict[str, Array]) ->
     written = [[doubt.code, doubt.sentence, doubt.concerns] for doubt in known]
     arrays[f"{key}.doubts"] = _json([written, [[known.index(doubt) for doubt in doubts] for doubts in lists]])
     arrays[f"{key}.log_mean"], arrays[f"{key}.large"] = np.array(readings.log_mean), np.array(readings.large)
+    arrays[f"{key}.coef"], arrays[f"{key}.log_normalizer"] = readings.coef, np.array(readings.log_normalizer)
     _write(readings.own, f"{key}.own", arrays)
+    arrays[f"{key}.own.spread"] = _half(readings.own.spread)
 
 
 def _text(doubts: tuple[Doubt, ...]) -> Array:
@@ -204,6 +208,11 @@ def _write(value: Any, key: str, arrays: dict[str, Array]) -> None:
             _write(field, f"{key}.{part}", arrays)
         else:
             arrays[f"{key}.{part}"] = np.asarray(field)
+
+
+def _half(matrix: Array) -> Array:
+    """Return the lower half of a symmetric matrix."""
+    return np.asarray(matrix[np.tril_indices(len(matrix))])
 
 
 def _scatter(value: Array, at: Integers, size: int) -> Array:

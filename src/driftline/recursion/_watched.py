@@ -7,15 +7,18 @@ much scores scatter is asked of the rows that stand in for the numerator's.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from driftline._inputs import Floats
 from driftline.fitting import ConvexFit, LogLinearDesign, SumsFit, chunks, half_inverse
+from driftline.inference import Dependence
 from driftline.recursion._auditor import (
     LEVEL,
     Auditor,
     Side,
+    Singles,
     Window,
     chance,
     left_over,
@@ -27,7 +30,7 @@ from driftline.recursion._auditor import (
 )
 from driftline.recursion._kept import Sums
 
-__all__ = ["affords", "watched", "watched_step"]
+__all__ = ["Look", "affords", "watched", "watched_step"]
 
 _SUPPORT = 100.0  # effective rows that carry the score of a function, at least
 _EACH = 2.0  # numbers in a window's rows for each of its sums
@@ -40,48 +43,59 @@ def affords(auditor: Auditor, rows: Floats, parameters: int) -> bool:
 
 
 def watched(
-    auditor: Auditor | None, design: LogLinearDesign, original: Callable[[Floats], Floats]
-) -> tuple[Floats, Floats]:
+    auditor: Auditor | None,
+    design: LogLinearDesign,
+    original: Callable[[Floats], Floats],
+    seen: Singles | None = None,
+) -> tuple[Floats, Singles]:
     """Return the means of the auditor's functions over a window (k,), and of their products with features (k, p+1).
 
-    ``original`` maps a design's rows to the coordinates of the original. Both are empty where the rows are too few.
+    ``original`` maps a design's rows to the coordinates of the original, ``seen`` are the functions' values if they
+    have been made. Both are empty where the rows are too few.
     """
     n, p = design.shape
     if auditor is None or not affords(auditor, design.z, p):
-        return np.zeros(0), np.zeros((0, p))
+        return np.zeros(0), np.zeros((0, p), dtype=np.float32)
     means, products = np.zeros(len(auditor.mean)), np.zeros((len(auditor.mean), p))
     for at in chunks(n):
-        values = auditor(original(design.z[at])).astype(np.float64)
+        values = (auditor(original(design.z[at])) if seen is None else seen[at]).astype(np.float64)
         means += values.sum(0)
         products += values.T @ design.take(at.start, min(at.stop, n), 1)
-    return means / n, products / n
+    return means / n, (products / n).astype(np.float32)
 
 
-def watched_step(
-    auditor: Auditor,
-    sums: Sums,
-    fit: SumsFit,
-    convex: ConvexFit,
-    den: LogLinearDesign,
-    stand_in: LogLinearDesign,
-    past: Floats,
-    original: Callable[[Floats], Floats],
-) -> Auditor:
+class Look(NamedTuple):
+    """What the auditor is shown of a step.
+
+    Attributes:
+        stand_in, den: designs of the rows that stand in for the numerator's, and of the denominator's.
+        values_num, values_den: values of the auditor's functions for both.
+        past: scores of the stand-in as the denominator of the step before.
+        depend: how the denominator's rows depend on each other.
+    """
+
+    stand_in: LogLinearDesign
+    den: LogLinearDesign
+    values_num: Singles
+    values_den: Singles
+    past: Floats
+    depend: Dependence
+
+
+def watched_step(auditor: Auditor, sums: Sums, fit: SumsFit, convex: ConvexFit, look: Look) -> Auditor:
     """Show the auditor a step.
 
     Arguments:
         sums: those of the numerator.
         fit: fit of the step.
         convex: the same with the derivatives of the rows that stand in for the numerator's, and of the denominator's.
-        den, stand_in: designs of both.
-        past: scores of the stand-in as the denominator of the step before.
-        original: map of a design's rows to the coordinates of the original.
+        look: designs and functions of both.
     """
     half = half_inverse(convex.hessian)
     if half is None or not len(sums.watched):
         return unseen(auditor)
-    num = Window(stand_in.single, seen_of(auditor(original(stand_in.z))), convex.num.first, convex.num.second, 0, 1)
-    here = Window(den.single, seen_of(auditor(original(den.z))), convex.den.first, convex.den.second, 0, 1)
+    num = Window(look.stand_in.single, seen_of(look.values_num), convex.num.first, convex.num.second, 0, 1)
+    here = Window(look.den.single, seen_of(look.values_den), convex.den.first, convex.den.second, 0, 1)
     rests, live = left_over(num, here, half)
     rate = float(convex.num.second.sum())  # kappa / 2c, of all rows together
     bent = rate * sums.crossed.T + np.asarray((here.rows * here.bend[:, None]).T @ here.seen.values, dtype=np.float64)
@@ -89,18 +103,25 @@ def watched_step(
     means = sums.watched - sums.moments.mean @ slopes
     products = sums.crossed - slopes.T @ sums.moments.gram
     before = -rate * (fit.c * means - products @ fit.coef)
-    now = sum_of(here.seen.values, here.score) - den.pull(here.score) @ slopes
-    twice = num.score + past if auditor.shared else num.score
-    sides = [side_of(rests[0], twice, 0), side_of(rests[1], here.score, 0)]
+    now = sum_of(here.seen.values, here.score) - look.den.pull(here.score) @ slopes
+    twice = num.score + look.past if auditor.shared else num.score
+    sides = [side_of(rests[0], twice, 0), _own_side(rests[1], here.score, look.depend)]
     live = live[np.min([_carriers(side) for side in sides], 0)[live] > _SUPPORT]
     closed = auditor._replace(
         score=auditor.score + before + now,
-        variance=auditor.variance + variance_of(sides[0]),
+        variance=auditor.variance + sums.worth * variance_of(sides[0]),
         shared=True,
         steps=auditor.steps + 1,
     )
     found = chance(closed.score, closed.variance + variance_of(sides[1]), live, sides)
     return closed._replace(since=closed.since or (closed.steps if found < LEVEL else 0))
+
+
+def _own_side(rest: Singles, score: Floats, depend: Dependence) -> Side:
+    """Return the side of a window whose rows are at hand; copies of a row are one."""
+    if depend.repeats is None:
+        return side_of(rest, score, depend.lag)
+    return side_of(rest[depend.repeats.first], depend.merged(score), depend.lag)
 
 
 def _carriers(side: Side) -> Floats:
@@ -109,5 +130,7 @@ def _carriers(side: Side) -> Floats:
     A function that few rows of the new window show may be shown by many more of the numerator's, which are not at hand:
     its scatter is not known.
     """
-    square = np.square(side.pulled, dtype=np.float64)
-    return np.asarray(np.square(square.sum(0)) / np.maximum(np.square(square).sum(0), 1e-300))
+    square = np.square(side.pulled)
+    total = np.ones(len(square), dtype=np.float32) @ square
+    fourth = np.einsum("ij,ij->j", square, square)
+    return np.asarray(np.square(total.astype(np.float64)) / np.maximum(fourth, 1e-30), dtype=np.float64)
