@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from driftline._markup import card
 from driftline._wording import is_bound, json_line, qualifier
 from driftline.alarms import Cause, Signal
 from driftline.inference import Doubt, DoubtCode, Estimate
@@ -194,6 +195,17 @@ class Record:
         drift = "" if self.drift is None else f", drift {self.drift}"
         which = f"window {self.window} from {self.original!r}"
         return f"<Record of {which}: {self.status}, {self.rows} rows{drift}; {self.signal}: {self.reason}>"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: the signal and why, the drift, what moved, and every doubt."""
+        rows = [("status", str(self.status)), ("rows", f"{self.rows:,}")]
+        rows += [(name, str(estimate)) for name, estimate in self.divergences.items()]
+        rows += [] if self.step is None else [("step", str(self.step))]
+        rows += [(f"moved: {moved.column}", f"{moved.drift}; {moved.cause}") for moved in self.columns]
+        rows += [(f"relate otherwise: {' with '.join(pair.columns)}", pair.cause) for pair in self.pairs]
+        said = [*(f"{doubt.code}: {doubt}" for doubt in self.doubts), *self.notes]
+        title = f"Record of window {self.window:,} from {self.original!r}: {self.signal}"
+        return card(f"{title}, {self.reason}" if self.reason else title, rows, said)
 
     @property
     def drift(self) -> Estimate | None:

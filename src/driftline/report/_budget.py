@@ -185,7 +185,7 @@ def said(found: Budget, history: History) -> list[str]:
     tolerance = f"the tolerance of {number(history.settings.tolerance)}{unit(history.kind)}"
     line = found.line
     if line is None or found.first is None:
-        return [f"Neither the rate of the drift nor when it reaches {tolerance} is foreseeable: {found.why}."]
+        return [f"Not foreseeable, neither the rate of the drift nor when it reaches {tolerance}: {found.why}."]
     last = history.last
     level = 0.95 if last is None or last.drift is None else last.drift.level
     name = unit(history.kind).strip()

@@ -47,7 +47,7 @@ def columns(history: History, now: Mapping[str, Any], ident: str) -> Markup:
     said = tag("p", esc(_ABOUT), class_="soft") if moved else tag("p", esc(_none(history, last)))
     rest = [tag("p", esc(f"{text[0].upper()}{text[1:]}."), class_="caption") for text in _rest(last)]
     group = tag("div", *rows, class_="columns moved") if rows else ""
-    more = _folded(silent, bool(rows)) if silent else ""
+    more = _folded(silent, bool(rows), all(c.seen[c.last] is None for c in quiet)) if silent else ""
     return tag(
         "section",
         title,
@@ -72,6 +72,10 @@ def _none(history: History, last: Record) -> str:
     """Say why no column is named."""
     if history.original.ledger is None and not last.marginals:
         return "This run keeps no counts of its original (no summaries), so it cannot say which columns moved."
+    if history.original.ledger is not None and not last.marginals and not last.pairs:
+        why = next((note for note in last.notes if note.startswith("columns were not tested")), "")
+        untested = "Columns were not tested in the last measured window, so it is not known which of them moved"
+        return f"{untested}{why.removeprefix('columns were not tested')}."
     if last.pairs:
         return "No column moved by itself, as far as its own test can tell."
     if last.unexplained is not None:
@@ -86,9 +90,10 @@ def _rest(last: Record) -> list[str]:
     return [text for text in (beyond(last), beside(last)) if text] if last.columns or last.pairs else []
 
 
-def _folded(rows: Sequence[Markup], more: bool) -> Markup:
+def _folded(rows: Sequence[Markup], more: bool, unknown: bool) -> Markup:
     many = counted(len(rows), "more column" if more else "column")
-    summary = tag("summary", esc(f"{many}, whose own test is silent now"))
+    what = "of which the last measured window says nothing" if unknown else "whose own test is silent now"
+    summary = tag("summary", esc(f"{many}, {what}"))
     return tag("details", summary, tag("div", *rows, class_="columns"), class_="quiet")
 
 
@@ -163,7 +168,9 @@ def _test(course: Course, history: History) -> str:
     if course.since is not None:
         return f"since {_when(history, course.since)}"
     chance = chance_said(course.chance)
-    return f"chance {chance}" if chance else ""
+    if not chance and any(seen is not None for seen in course.seen):
+        return "not tested now"
+    return f"chance {chance.removeprefix('of ')}" if chance else ""
 
 
 def _when(history: History, place: int) -> str:
@@ -175,12 +182,13 @@ def _facts(course: Course, history: History, then: Mapping[str, Any], after: Map
     parts, told = [changed(then, after)], course.windows
     chance = chance_said(course.chance)
     if course.now is not None:
-        parts.append(f"Counts as different as these have a chance of {chance} in a column that has not moved.")
+        parts.append(f"Counts as different as these have a chance {chance} in a column that has not moved.")
     elif chance:
-        parts.append(f"Its test is silent in the last measured window (chance {chance}).")
+        parts.append(f"Its test is silent in the last measured window (chance {chance.removeprefix('of ')}).")
     if told:
         many = f"Its test speaks in {len(told):,} of {counted(len(history.measured), 'measured window')}"
-        parts.append(f"{many}, first in {_when(history, told[0])}, last in {_when(history, told[-1])}.")
+        ended = "" if course.now is not None else f", last in {_when(history, told[-1])}"
+        parts.append(f"{many}, first in {_when(history, told[0])}{ended}.")
     seen = course.seen[course.last]
     if seen is not None and seen.new > 0.0:
         parts.append(f"{percent(seen.new)} of the rows now are in cells that no row of the original was in.")

@@ -16,10 +16,11 @@ from driftline.report._scales import Scale, scale_for, value_ticks
 from driftline.report._svg import Markup, area, drawing, esc, path, plot, px, tag, ticks
 from driftline.report._timelines import Timeline
 
-__all__ = ["course_chart"]
+__all__ = ["chance_said", "course_chart"]
 
 _SIZE = Size(420, 176, points=100, dots=100, across=5, up=3)
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 414.0, 20.0, 132.0
+_NOTABLE = 0.005  # share of rows from which a strip is drawn; the script names smaller ones
 _STRIP = 34.0  # height of a strip of shares below
 
 
@@ -31,10 +32,9 @@ def course_chart(course: Course, records: Sequence[Record], axis: Timeline, iden
         return ""
     x = Scale(axis.low, axis.high, _LEFT + 6.0, _RIGHT - 6.0)
     ends = [v for p in known for v in (p.value, p.low, p.high)]
-    sizes = sorted(p.value for p in known)
-    y = scale_for(ends, max(sizes[len(sizes) // 2], 0.002), _BOTTOM, _TOP)
+    y = scale_for(ends, 0.0, _BOTTOM, _TOP)
     strips = [(name, [getattr(p, name) for p in found]) for name in ("missing", "new")]
-    shares = [(name, values) for name, values in strips if any(v > 0.0 for v in values)]
+    shares = [(name, values) for name, values in strips if any(v >= _NOTABLE for v in values)]
     height = _SIZE.height + len(shares) * _STRIP
     at = [0.5 * (x(axis.places[p.first]) + x(axis.places[p.last])) for p in found]
     inside = [*_bands(found, at, y), *_line(found, at, y), *_dots(found, at, y)]
@@ -140,9 +140,9 @@ def _share(name: str, values: Sequence[float], at: Sequence[float], top: float) 
 
 
 def chance_said(chance: float) -> str:
-    """Say a chance: ``below 1e-9``, ``0.0004``, ``0.3``; of one that is not known, nothing."""
+    """Say a chance: ``below 1e-9``, ``of 0.0004``, ``of 0.3``; of one that is not known, nothing."""
     if not math.isfinite(chance):
         return ""
     if chance < 1e-9:
         return "below 1e-9"
-    return f"{chance:.1g}" if chance < 1e-3 else number(round(chance, 2 if chance >= 0.01 else 3))
+    return f"of {chance:.1g}" if chance < 1e-3 else f"of {number(round(chance, 2 if chance >= 0.01 else 3))}"

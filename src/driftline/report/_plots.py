@@ -108,7 +108,7 @@ class Frame:
 
     def drawn(self, layers: list[Markup], ident: str, title: str, words: str) -> Markup:
         """Return the drawing: what is drawn over time between the grid and the axis."""
-        inside = plot((self.left, self.right, self.bottom + 0.5), layers)
+        inside = plot((self.left, self.right, self.bottom + 5.0), layers)
         box = " ".join(map(px, (self.left, self.right, self.top, self.bottom)))
         parts = [self.grid(), inside, self.axis()]
         size = (self.size.width, self.size.height)

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import html
-import re
+from driftline._markup import esc
 
 __all__ = ["Markup", "area", "drawing", "esc", "key", "path", "plot", "px", "tag", "ticks"]
 
 Markup = str  # text that is already markup; anything else goes through `esc` first
-_TURNING = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # these make text read in another order
-_UNPRINTABLE = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff{_TURNING}]")
-
-
-def esc(text: object) -> Markup:
-    """Escape any text for content or an attribute; characters that no page may hold are replaced.
-
-    >>> esc('<b>"')
-    '&lt;b&gt;&quot;'
-    """
-    return html.escape(_UNPRINTABLE.sub("\ufffd", str(text)), quote=True)
 
 
 def px(value: float) -> str:

@@ -3,7 +3,6 @@
 "use strict";
 var driftline = {};
 driftline.charts = (() => {
-  const SVG = "http://www.w3.org/2000/svg";
   const NEAR = 5; // pixels below which a drag is a click
   const HELP = "Arrow keys read window by window, plus and minus zoom, Escape shows all.";
 
@@ -14,7 +13,7 @@ driftline.charts = (() => {
     return element;
   };
   const draw = (name, attributes) => {
-    const element = document.createElementNS(SVG, name);
+    const element = document.createElementNS(document.querySelector("svg").namespaceURI, name);
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
     return element;
   };
