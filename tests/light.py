@@ -61,6 +61,7 @@ MAY_LACK = (
     "src/driftline/fitting/_training.py",
     "src/driftline/recursion/_network.py",
     "src/driftline/report/_figure.py",
+    "src/driftline/report/_plotted.py",
     "tests/evaluation/",
     "tests/experiments/",
     "tests/features/",

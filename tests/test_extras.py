@@ -83,6 +83,7 @@ def test_base_works_alone(without):
         ("driftline.terminal.show", "needs rich: pip install 'driftline[monitor]'"),
         ("driftline.synthetic.Shop", "needs pyarrow: pip install 'driftline[monitor]'"),
         ("driftline.report.write_png", "needs matplotlib: pip install 'driftline[figures]'"),
+        ("driftline.report.plot", "needs matplotlib: pip install 'driftline[figures]'"),
         ("driftline.features.ContinualVAE", "needs PyTorch: pip install 'driftline[networks]'"),
         ("driftline.fitting.MLP", "driftline.fitting.MLP needs PyTorch: pip install 'driftline[networks]'"),
         ("driftline.fitting.bregman", "needs PyTorch: pip install 'driftline[networks]'"),
@@ -114,6 +115,7 @@ def test_watching_and_the_page_need_neither_pytorch_nor_matplotlib(without):
     assert not [name for name in said if name.startswith(tuple(f"driftline.{part}." for part in parts))]
     assert {name for name in said if name.startswith("driftline.report.")} == {
         "driftline.report.draw",
+        "driftline.report.plot",
         "driftline.report.write_png",
     }
 

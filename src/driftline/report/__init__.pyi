@@ -1,12 +1,17 @@
 from ._actions import Action as Action
 from ._actions import actions as actions
+from ._assets import script as script
+from ._assets import stylesheet as stylesheet
 from ._figure import draw as draw
 from ._figure import write_png as write_png
+from ._fragment import fragment as fragment
 from ._histories import History as History
 from ._histories import ReportError as ReportError
 from ._histories import histories as histories
+from ._notebooks import write as write
 from ._page import render as render
 from ._page import write_report as write_report
+from ._plotted import plot as plot
 from ._verdicts import Findings as Findings
 from ._verdicts import Verdict as Verdict
 from ._verdicts import compared as compared
