@@ -1,0 +1,98 @@
+"""Events: one look at the files serves all who wait. A listener holds a number, not a queue, so that none can fall behind.
+
+A version counts the changes. Whoever has seen version 7 is told which streams have a later one, however many changes
+lie in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from driftline.server._streams import Streams
+
+__all__ = ["Hub", "TooManyListenersError"]
+
+_log = logging.getLogger("driftline.server")
+_QUIET = 15.0  # seconds after which a line is sent that keeps the connection open
+_RETRY = 2000  # milliseconds after which a browser that lost the connection asks again
+
+
+class TooManyListenersError(Exception):
+    """There are as many listeners as are allowed."""
+
+
+class Hub:
+    """The place where changes are told.
+
+    Arguments:
+        streams: streams to look at.
+        poll: seconds between looks.
+        most: most listeners at a time.
+    """
+
+    def __init__(self, streams: Streams, poll: float = 1.0, most: int = 500) -> None:
+        self.streams, self.poll, self.most = streams, poll, most
+        self.boot = secrets.token_hex(4)  # tells versions of this process from those of an earlier one
+        self.listeners = 0
+        self._changed = asyncio.Event()
+        self._closed = False
+
+    @property
+    def version(self) -> str:
+        """Version of everything, as pages carry it."""
+        return f"{self.boot}.{self.streams.version}"
+
+    async def run(self) -> None:
+        """Look at the files for as long as the server lives."""
+        while not self._closed:
+            before = self.streams.version
+            try:
+                await asyncio.to_thread(self.streams.look)
+            except Exception:  # a folder that cannot be listed: it may come back
+                _log.exception("the tracker files could not be looked at")
+            if self.streams.version != before:
+                self._wake()
+            await asyncio.sleep(self.poll)
+
+    def close(self) -> None:
+        """Let all listeners go, so that the server can end."""
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._changed = self._changed, asyncio.Event()
+        waiting.set()
+
+    def enter(self) -> None:
+        """Count a listener, or raise if there are too many."""
+        if self.listeners >= self.most:
+            raise TooManyListenersError
+        self.listeners += 1
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """Yield server-sent events: the version at first, then the keys of streams that changed; call enter before."""
+        try:
+            seen = self.streams.version
+            yield _event("hello", {"version": self.version}, f"retry: {_RETRY}\n")
+            while not self._closed:
+                if self.streams.version == seen:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._changed.wait(), _QUIET)
+                now = self.streams.version
+                if now == seen:
+                    yield b": still here\n\n"
+                    continue
+                keys = [stream.key for stream in self.streams.found.values() if stream.version > seen]
+                seen = now
+                yield _event("change", {"version": self.version, "streams": keys})
+        finally:
+            self.listeners -= 1
+
+
+def _event(name: str, data: dict[str, object], before: str = "") -> bytes:
+    return f"{before}event: {name}\ndata: {json.dumps(data)}\n\n".encode()
