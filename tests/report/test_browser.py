@@ -99,7 +99,7 @@ def test_nothing_is_wider_than_the_screen_and_tabs_work(pages, tmp_path):
 
 
 def test_a_page_that_is_too_wide_would_be_noticed(pages, tmp_path):
-    text = pages["weekly"].replace("<main>", '<main><div style="width:700px">x</div>')
+    text = pages["weekly"].replace("<main>", '<main><hr width="700">')
     (reach, _, _, beyond, *_), *_ = measured(tmp_path, [(text, 400)])
     assert reach > 400
     assert beyond > 0

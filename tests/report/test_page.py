@@ -12,11 +12,45 @@ from driftline.report._page import render
 
 VOID = {"meta", "link", "input", "br"}
 TAGS = {
-    *("html", "head", "meta", "link", "title", "style", "body", "div", "header", "main", "footer", "section", "figure"),
-    *("strong", "span", "h1", "h2", "h3", "p", "a", "b", "small", "bdi", "ul", "ol", "li", "pre", "code", "br"),
+    *(
+        "html",
+        "head",
+        "meta",
+        "link",
+        "title",
+        "style",
+        "script",
+        "body",
+        "div",
+        "header",
+        "main",
+        "footer",
+        "section",
+        "figure",
+    ),
+    *(
+        "strong",
+        "span",
+        "h1",
+        "h2",
+        "h3",
+        "p",
+        "a",
+        "b",
+        "small",
+        "bdi",
+        "ul",
+        "ol",
+        "li",
+        "pre",
+        "code",
+        "br",
+        "figure",
+    ),
     *("table", "thead", "tbody", "tr", "th", "td", "details", "summary", "dl", "dt", "dd", "input", "label"),
     *("svg", "g", "path", "rect", "circle", "text", "desc"),
 }
+BARE = re.compile(r"<(style|script)>.*?</(style|script)>", re.S)
 CASES = (
     "weekly",
     "several",
@@ -82,8 +116,8 @@ def test_every_run_makes_a_page_that_needs_nothing_else(cases, case):
     assert not re.search(r"url\(|@import|https?:", text)
     assert "default-src 'none'" in "".join(v for v in page.of("content") if v)
     assert not any(key.startswith("on") for key, _ in page.attributes)
-    assert "nan" not in re.findall(r"[\w.]+", re.sub(r"<style>.*?</style>", "", text))
-    assert "inf" not in re.findall(r"[\w.]+", re.sub(r"<style>.*?</style>", "", text))
+    assert "nan" not in re.findall(r"[\w.]+", BARE.sub("", text))
+    assert "inf" not in re.findall(r"[\w.]+", BARE.sub("", text))
 
 
 def test_the_page_has_all_its_parts(runs):
@@ -132,7 +166,7 @@ def test_without_summaries_it_says_so(runs):
 
 def test_names_are_harmless(runs):
     text = render(runs.extreme())
-    assert "<script" not in text
+    assert text.count("<script") == 1  # its own
     assert "\x00" not in text
     assert '<script>alert("x")</script>&' in "".join(Page(text).words)
 

@@ -1,7 +1,10 @@
 from ._actions import Action as Action
 from ._actions import actions as actions
+from ._assets import script as script
+from ._assets import stylesheet as stylesheet
 from ._figure import draw as draw
 from ._figure import write_png as write_png
+from ._fragment import fragment as fragment
 from ._histories import History as History
 from ._histories import ReportError as ReportError
 from ._histories import histories as histories
