@@ -15,15 +15,11 @@ from contextlib import suppress
 
 from driftline.server._streams import Streams
 
-__all__ = ["Hub", "TooManyListenersError"]
+__all__ = ["Hub"]
 
 _log = logging.getLogger("driftline.server")
 _QUIET = 15.0  # seconds after which a line is sent that keeps the connection open
 _RETRY = 2000  # milliseconds after which a browser that lost the connection asks again
-
-
-class TooManyListenersError(Exception):
-    """There are as many listeners as are allowed."""
 
 
 class Hub:
@@ -41,6 +37,7 @@ class Hub:
         self.listeners = 0
         self._changed = asyncio.Event()
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def version(self) -> str:
@@ -49,6 +46,7 @@ class Hub:
 
     async def run(self) -> None:
         """Look at the files for as long as the server lives."""
+        self._loop = asyncio.get_running_loop()
         while not self._closed:
             before = self.streams.version
             try:
@@ -60,22 +58,24 @@ class Hub:
             await asyncio.sleep(self.poll)
 
     def close(self) -> None:
-        """Let all listeners go, so that the server can end."""
+        """Let all listeners go, so that the server can end; from any thread."""
         self._closed = True
-        self._wake()
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has ended already
+                self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
         waiting, self._changed = self._changed, asyncio.Event()
         waiting.set()
 
-    def enter(self) -> None:
-        """Count a listener, or raise if there are too many."""
-        if self.listeners >= self.most:
-            raise TooManyListenersError
-        self.listeners += 1
+    @property
+    def full(self) -> bool:
+        """Whether there are as many listeners as are allowed."""
+        return self.listeners >= self.most
 
     async def events(self) -> AsyncIterator[bytes]:
-        """Yield server-sent events: the version at first, then the keys of streams that changed; call enter before."""
+        """Yield server-sent events: the version at first, then the keys of streams that changed."""
+        self.listeners += 1
         try:
             seen = self.streams.version
             yield _event("hello", {"version": self.version}, f"retry: {_RETRY}\n")

@@ -15,7 +15,7 @@ from driftline._wording import moment
 from driftline.alarms import Signal
 from driftline.monitor import Record, Status
 
-__all__ = ["EVER", "SIGNALS", "Gathered", "Point", "Span", "SpanError", "gathered", "overlaps", "point_of", "span_of"]
+__all__ = ["SIGNALS", "Gathered", "Point", "Span", "SpanError", "gathered", "overlaps", "point_of", "span_of"]
 
 SIGNALS = (Signal.NORMAL, Signal.WARNING, Signal.ALARM)  # from good to bad
 _LONGEST = 40  # characters of a time
@@ -98,12 +98,14 @@ class Span:
         since, until: times in seconds since 1970; a window that overlaps with what lies between them counts.
         last: the most windows of each original, the newest; None for all.
         given: what was asked for, as it was written.
+        problem: what of it could not be read, in words.
     """
 
     since: float | None = None
     until: float | None = None
     last: int | None = None
     given: tuple[tuple[str, str], ...] = ()
+    problem: str = ""
 
     @property
     def timed(self) -> bool:
@@ -123,9 +125,6 @@ class Span:
         early = self.since is not None and last is not None and last <= self.since
         late = self.until is not None and first is not None and first >= self.until
         return not early and not late
-
-
-EVER = Span()
 
 
 def overlaps(span: Span, record: Record) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 from driftline._wording import clean
 from driftline.monitor import Original, Place, Record, Run, Settings, Status, TrackerError, read_on
 from driftline.report import History, Outcome, Verdict, verdict
-from driftline.server._points import EVER, Point, Span, overlaps, point_of
+from driftline.server._points import Point, Span, overlaps, point_of
 
 __all__ = ["SUFFIX", "WORSE", "Course", "Runs", "Stream", "Streams", "within"]
 
@@ -300,7 +300,7 @@ class Runs:
 
 def within(run: Run, span: Span) -> Run:
     """Return the run with the Records of a span; without the histograms of now if these are of a later window."""
-    if span == EVER:
+    if not span.given:
         return run
     records = [record for record in run.records if overlaps(span, record)]
     if span.last is not None:
