@@ -1,4 +1,4 @@
-"""Events: one look at the files serves all who wait. A listener holds a number, not a queue, so that none can fall behind.
+"""Events: one look at the files serves all who wait. A listener holds a number and no queue, so that none falls behind.
 
 A version counts the changes. Whoever has seen version 7 is told which streams have a later one, however many changes
 lie in between.

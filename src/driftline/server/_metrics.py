@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from driftline import __version__
 from driftline._wording import clean
+from driftline.monitor import Status
 from driftline.report import Outcome
 from driftline.server._points import SIGNALS, Point
 from driftline.server._streams import Course, Stream, Streams
@@ -75,7 +76,8 @@ _COUNTERS: dict[str, tuple[str, Callable[[Course], int]]] = {
     "rows_left_out": ("Rows left out because they came after their window was closed.", lambda c: c.late_rows),
     "rows_skipped": ("Rows in windows in which nothing was measured.", lambda c: c.skipped_rows),
 }
-_NOTHING = Point(-1, "", None, None, 0, 0, *[math.nan] * 5, SIGNALS[0], math.nan, math.nan, 0)  # type: ignore[arg-type]
+_NAN = math.nan
+_NOTHING = Point(-1, Status.SKIPPED, None, None, 0, 0, _NAN, _NAN, _NAN, _NAN, _NAN, SIGNALS[0], _NAN, _NAN, 0)
 
 
 class _Reader(Collector):

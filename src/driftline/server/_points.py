@@ -1,4 +1,4 @@
-"""Points: what a dashboard keeps of a Record, the span of time that is asked for, and fewer points where pixels are few.
+"""Points: what a dashboard keeps of a Record, the span of time that is asked for, fewer points where pixels are few.
 
 A Record has kilobytes, a point has a dozen numbers: of thousands of windows only the points stay in memory.
 """

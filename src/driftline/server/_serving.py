@@ -1,4 +1,4 @@
-"""Serving: an address to listen on, checked before anything is opened, and a server on it, here or in the background."""
+"""Serving: an address to listen on, checked before anything is opened, and a server on it, here or in background."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams: tracker files as a dashboard knows them. A file is looked at by its times and sizes, and read on if it changed.
+"""Streams: tracker files as a dashboard knows them. Files are compared by times and sizes, and read on if they changed.
 
 Files are opened for a moment, to read: nothing is held open, so that a writer that ends leaves one plain file, and a
 killed server leaves nothing behind.
@@ -13,7 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from driftline._wording import clean
@@ -98,7 +98,7 @@ class Stream:
     courses: tuple[Course, ...] = ()
     settings: Settings | None = None
     source: str = ""
-    place: Place = Place()
+    place: Place = field(default_factory=Place)
 
     @property
     def outcome(self) -> str:
