@@ -23,7 +23,17 @@ from driftline.monitor._checks import check_description, check_progress
 from driftline.monitor._records import Original, Record, Run
 from driftline.monitor._schema import check_kind, create, is_empty
 from driftline.monitor._settings import Settings
-from driftline.monitor._sqlite import TrackerError, connect, empty_log, fit_pages, in_words, lock, prepare, put_part
+from driftline.monitor._sqlite import (
+    EmptyTrackerError,
+    TrackerError,
+    connect,
+    empty_log,
+    fit_pages,
+    in_words,
+    lock,
+    prepare,
+    put_part,
+)
 
 __all__ = ["Content", "Further", "Place", "Progress", "Tracker", "TrackerError", "read_on", "read_run"]
 
@@ -142,7 +152,7 @@ class Tracker:
                 self._database = connect(self.path, readonly)
                 check_kind(self._database, self.path)  # before anything is changed
                 if readonly and is_empty(self._database):
-                    raise TrackerError(f"{self.path}: empty, no window has been committed to it yet")
+                    raise EmptyTrackerError(f"{self.path}: empty, no window has been committed to it yet")
                 if not readonly:
                     self._prepared = True
                     prepare(self._database)

@@ -78,7 +78,7 @@ def _content(found: Board, stream: Stream, span: Span) -> Markup:
 
 def _report(found: Board, stream: Stream, span: Span) -> Markup:
     if stream.problem is not None:
-        return _problem(stream.problem)
+        return _problem(stream.problem, stream.awaited)
     key = (stream.key, stream.version, span.given)
     try:
         return found.fragments.get(key, lambda: fragment(within(found.runs.of(stream), span)))
@@ -86,9 +86,11 @@ def _report(found: Board, stream: Stream, span: Span) -> Markup:
         return _problem(clean(str(error)).replace(stream.path, stream.name))
 
 
-def _problem(text: str) -> Markup:
-    said = "This tracker file cannot be read, so that nothing is known of its stream."
-    return tag("main", tag("div", tag("h1", esc(said)), tag("p", esc(text)), class_="verdict state alarm"))
+def _problem(text: str, awaited: bool = False) -> Markup:
+    said, state = "This tracker file cannot be read, so that nothing is known of its stream.", "alarm"
+    if awaited:
+        said, state = "No window has been written yet.", "waiting"
+    return tag("main", tag("div", tag("h1", esc(said)), tag("p", esc(text)), class_=f"verdict state {state}"))
 
 
 @pages.get("/streams/{key}")

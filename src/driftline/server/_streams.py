@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from driftline._wording import clean
-from driftline.monitor import Original, Place, Record, Run, Settings, Status, TrackerError, read_on
+from driftline.monitor import EmptyTrackerError, Original, Place, Record, Run, Settings, Status, TrackerError, read_on
 from driftline.report import History, Outcome, Verdict, verdict
 from driftline.server._points import Point, Span, overlaps, point_of
 
@@ -83,6 +83,7 @@ class Stream:
         path: path of the file.
         version: number of the change that brought this.
         problem: why it cannot be read, in words; None if it can.
+        awaited: whether that is only since nothing has been written to it yet.
         committed: time of the last commit, by the file's clock, in seconds since 1970; nan if it cannot be read.
         courses: originals, in the order they joined.
         settings, source: settings of the run, and what it watches; None if it cannot be read.
@@ -94,6 +95,7 @@ class Stream:
     path: str
     version: int = 0
     problem: str | None = "not read yet"
+    awaited: bool = True
     committed: float = float("nan")
     courses: tuple[Course, ...] = ()
     settings: Settings | None = None
@@ -104,7 +106,7 @@ class Stream:
     def outcome(self) -> str:
         """Worst outcome of its originals, or ``broken``: what was not read is never fine."""
         if self.problem is not None:
-            return "broken"
+            return Outcome.WAITING if self.awaited else "broken"
         return max((course.verdict.outcome for course in self.courses), key=WORSE.index, default=Outcome.WAITING)
 
 
@@ -143,6 +145,7 @@ def read_stream(stream: Stream, committed: float, version: int) -> Stream:
         stream,
         version=version,
         problem=None,
+        awaited=False,
         committed=committed,
         courses=courses,
         settings=run.settings,
@@ -228,14 +231,19 @@ class Streams:
 
 def _read(stream: Stream, committed: float, version: int) -> Stream:
     """Read a file; whatever is wrong with it, the others are shown, and it is shown as broken."""
+    awaited = False
     try:
         return read_stream(stream, committed, version)
+    except EmptyTrackerError as error:
+        problem, awaited = str(error), True
+    except FileNotFoundError as error:
+        problem, awaited = str(error), stream.awaited  # one that was there and is gone is not awaited
     except (TrackerError, OSError) as error:
         problem = str(error)
     except Exception as error:  # a file of others may hold anything: fail closed, but go on
         problem = f"it cannot be read ({type(error).__name__}: {error})"
     problem = problem.removeprefix(f"{stream.path}: ").replace(stream.path, Path(stream.path).name)
-    return Stream(stream.key, stream.name, stream.path, version, clean(problem)[:500])
+    return Stream(stream.key, stream.name, stream.path, version, clean(problem)[:500], awaited)
 
 
 def _differs(one: Stream, other: Stream) -> bool:

@@ -29,6 +29,15 @@ _WORDS = {
     Outcome.WAITING: "Waiting",
     Outcome.NORMAL: "No alarm",
 }
+_MANY = {  # how many streams are what
+    "broken": "broken",
+    Outcome.ALARM: "in alarm",
+    Outcome.WARNING: "with a warning",
+    Outcome.BLIND: "undecided",
+    Outcome.UNSURE: "unsure",
+    Outcome.WAITING: "waiting",
+    Outcome.NORMAL: "without alarm",
+}
 _LAST = (20, 100, 500)  # windows that the selector offers
 
 
@@ -94,7 +103,7 @@ def overview(board: Board, span: Span) -> Markup:
     """Show all streams, the worst first."""
     found = sorted(board.streams.found.values(), key=lambda s: (-WORSE.index(s.outcome), s.name))
     many = Counter(stream.outcome for stream in found)
-    said = [f"{many[outcome]} {_WORDS[outcome].lower()}" for outcome in reversed(WORSE) if many[outcome]]
+    said = [f"{many[outcome]} {_MANY[outcome]}" for outcome in reversed(WORSE) if many[outcome]]
     text = f"{counted(len(found), 'stream')}: {joined(said)}" if found else "No tracker file is there yet"
     if not board.streams.ready:
         text += " (still reading)"
@@ -124,7 +133,7 @@ def _card(board: Board, stream: Stream, span: Span) -> Markup:
     badge = _badge(stream.outcome, stream.courses[0].verdict.label if len(stream.courses) == 1 else None)
     head = tag("div", tag("h2", link), badge, class_="head")
     if stream.problem is not None:
-        inside = tag("p", esc(stream.problem), class_="problem")
+        inside = tag("p", esc(stream.problem), class_="soft" if stream.awaited else "problem")
     elif not stream.courses:
         inside = tag("p", "no original yet", class_="soft")
     else:
