@@ -44,6 +44,7 @@ _HEADERS = {
 _OPEN = ("/healthz", "/readyz", "/login")  # say nothing about data; the style of the login is below /assets
 _ALLOWED = "GET, HEAD"
 _MOST_TARGET = 2048  # characters of path and query
+_MOST_HEADERS = 16384  # bytes
 _MOST_BODY = 4096  # bytes; only the login has one
 _WRONG = 0.5  # seconds that a wrong token costs
 
@@ -88,8 +89,10 @@ class Rules:
         """Say whether the server goes by the name in a Host header; a stranger's page could use another."""
         name = header.strip().lower()
         if name.startswith("["):
-            name, _, port = name[1:].partition("]")
-            port = port.removeprefix(":")
+            name, end, port = name[1:].partition("]")
+            if not end or (port and not port.startswith(":")):
+                return False
+            port = port[1:]
         else:
             name, _, port = name.partition(":")
         if port and not (port.isascii() and port.isdigit()):
@@ -160,6 +163,8 @@ class Guard:
             return PlainTextResponse("this server does not go by that name (see --allow-host)\n", 421)
         if len(scope.get("raw_path", b"")) + len(query) > _MOST_TARGET:
             return PlainTextResponse("the address is too long\n", 414)
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > _MOST_HEADERS:
+            return PlainTextResponse("the headers are too long\n", 431)
         if path == "/login" and scope["method"] == "POST":
             return await self._login(headers, receive)
         if scope["method"] not in ("GET", "HEAD"):

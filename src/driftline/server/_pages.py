@@ -32,12 +32,11 @@ def board(request: Request) -> Board:
 
 
 TheBoard = Annotated[Board, Depends(board)]
-Text = Annotated[str, Query(max_length=40)]
 
 
-def selected(since: Text = "", until: Text = "", last: Annotated[str, Query(max_length=6)] = "") -> Span:
+def selected(since: str = "", until: str = "", last: str = "") -> Span:
     """Return the span that a form asks for; empty fields are no limit, what cannot be read is said."""
-    number = int(last) if last.isascii() and last.isdigit() and int(last) else None
+    number = int(last) or None if last.isascii() and last.isdigit() and len(last) < 7 else None
     try:
         return span_of(since.strip(), until.strip(), number)
     except SpanError as error:

@@ -84,7 +84,7 @@ class Stream:
         version: number of the change that brought this.
         problem: why it cannot be read, in words; None if it can.
         awaited: whether that is only since nothing has been written to it yet.
-        committed: time of the last commit, by the file's clock, in seconds since 1970; nan if it cannot be read.
+        committed: time of the last new Record, by the file's clock, in seconds since 1970; nan if it cannot be read.
         courses: originals, in the order they joined.
         settings, source: settings of the run, and what it watches; None if it cannot be read.
         place: how far the file has been read.
@@ -247,9 +247,8 @@ def _read(stream: Stream, committed: float, version: int) -> Stream:
 
 
 def _differs(one: Stream, other: Stream) -> bool:
-    return (one.problem, one.place, one.committed) != (other.problem, other.place, other.committed) and not (
-        one.problem == other.problem is not None
-    )
+    """Say whether there is news: not where a writer has only tidied up its file."""
+    return (one.problem, one.place, one.awaited) != (other.problem, other.place, other.awaited)
 
 
 def _paths(places: Sequence[str]) -> list[str]:
