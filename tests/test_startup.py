@@ -17,7 +17,18 @@ from driftline.cli import run
 code = run(sys.argv[1:])
 print(json.dumps([code, [module for module in {HEAVY} if module in sys.modules]]), file=sys.stderr)
 """
-COMMANDS = ("watch", "report", "weights", "inspect", "compare", "serve", "demo", "original", "original add", "original list")
+COMMANDS = (
+    "watch",
+    "report",
+    "weights",
+    "inspect",
+    "compare",
+    "serve",
+    "demo",
+    "original",
+    "original add",
+    "original list",
+)
 
 
 @pytest.fixture(scope="module")

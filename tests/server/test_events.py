@@ -168,10 +168,9 @@ def test_200_listeners_for_a_minute_and_memory_stays_flat(serving, folder):
     url, path = client.server.url, folder / "quiet.driftline"
 
     async def one(told):
-        async with httpx.AsyncClient(timeout=None, limits=httpx.Limits(max_connections=None)) as each:
-            async with each.stream("GET", f"{url}events") as answer:
-                async for line in answer.aiter_lines():
-                    told[0] += line.startswith("event: change")
+        async with httpx.AsyncClient(timeout=None) as each, each.stream("GET", f"{url}events") as answer:
+            async for line in answer.aiter_lines():
+                told[0] += line.startswith("event: change")
 
     async def all_of_them(seconds):
         counts = [[0] for _ in range(200)]

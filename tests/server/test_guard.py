@@ -1,4 +1,4 @@
-"""The guard: names, tokens, headers and sizes, over a real socket; and addresses that are refused before it is opened."""
+"""The guard: names, tokens, headers and sizes, over a real socket; and addresses that are refused before that."""
 
 import socket
 
@@ -25,7 +25,9 @@ def test_every_answer_has_strict_headers(serving):
     assert client.get("/").headers["cache-control"] == "no-store"
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil.example", "", "[::1", "127.0.0.1:x"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "localhost.evil.example", "", "[::1", "127.0.0.1:x"]
+)
 def test_other_names_are_refused(serving, host):
     client = serving()
     assert client.get("/", headers={"Host": host}).status_code == 421 if host else 400
@@ -45,7 +47,12 @@ def test_numbers_are_names_only_where_others_may_ask():
 def test_without_the_token_nothing_is_said(serving):
     client = serving(address=Address(port=0, token=TOKEN))
     for path in PATHS:
-        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Cookie": f"driftline={TOKEN}"}):
+        for headers in (
+            {},
+            {"Authorization": "Bearer wrong"},
+            {"Authorization": TOKEN},
+            {"Cookie": f"driftline={TOKEN}"},
+        ):
             answer = client.get(path, headers=headers)
             assert answer.status_code == 401
             assert answer.headers["www-authenticate"] == "Bearer"
@@ -85,7 +92,9 @@ def test_a_token_in_an_address_is_exchanged_for_a_cookie(serving):
     assert other.get("/").status_code == 401
 
 
-@pytest.mark.parametrize("target", ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:x", "", "/login"])
+@pytest.mark.parametrize(
+    "target", ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:x", "", "/login"]
+)
 def test_a_login_leads_nowhere_else(target):
     assert local_target(target) == "/"
 

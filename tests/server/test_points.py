@@ -32,7 +32,9 @@ def test_what_was_not_measured_is_not_a_number():
 
 
 def test_an_alarm_among_quiet_windows_stays_one():
-    found = gathered(points([*made.quiet(500), made.record(500, 0.9), *(made.record(w, 0.01) for w in range(501, 999))]), 20)
+    found = gathered(
+        points([*made.quiet(500), made.record(500, 0.9), *(made.record(w, 0.01) for w in range(501, 999))]), 20
+    )
     assert len(found) == 20
     assert [g.signal for g in found].count(Signal.ALARM) == 1
     assert max(g.most for g in found) == 0.9

@@ -7,7 +7,17 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["EmptyTrackerError", "TrackerError", "connect", "empty_log", "fit_pages", "in_words", "lock", "prepare", "put_part"]
+__all__ = [
+    "EmptyTrackerError",
+    "TrackerError",
+    "connect",
+    "empty_log",
+    "fit_pages",
+    "in_words",
+    "lock",
+    "prepare",
+    "put_part",
+]
 
 _PATIENCE = 10_000  # milliseconds to wait for others
 _PAGE = 16384  # bytes: several Records fit into one, so that little of it stays unused

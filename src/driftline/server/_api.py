@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, WithJsonSchema
 from starlette.responses import JSONResponse, Response
 
 from driftline.monitor import TrackerError
@@ -24,14 +24,15 @@ _LOST: dict[int | str, dict[str, Any]] = {
     404: {"model": Problem, "description": "there is no such stream"},
     409: {"model": Problem, "description": "the tracker file is broken"},
 }
-_TIME: dict[str, Any] = {
-    "json_schema_extra": {"anyOf": [{"format": "date"}, {"format": "date-time"}], "example": "2025-01-31"}
-}
+# what may be left out is not null, though its default is None
+_TIME = WithJsonSchema({"type": "string", "maxLength": 40, "anyOf": [{"format": "date"}, {"format": "date-time"}]})
+_COUNT = WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 1_000_000})
+_NAME = WithJsonSchema({"type": "string", "maxLength": 200})
 
 api = APIRouter()
-Since = Annotated[str | None, Query(max_length=40, description="only windows that end after this time", **_TIME)]
-Until = Annotated[str | None, Query(max_length=40, description="only windows that begin before it", **_TIME)]
-Last = Annotated[int | None, Query(ge=1, le=1_000_000, description="only the newest windows, so many")]
+Since = Annotated[str | None, Query(max_length=40, description="only windows that end after this time"), _TIME]
+Until = Annotated[str | None, Query(max_length=40, description="only windows that begin before it"), _TIME]
+Last = Annotated[int | None, Query(ge=1, le=1_000_000, description="only the newest windows, so many"), _COUNT]
 
 
 def span(since: Since = None, until: Until = None, last: Last = None) -> Span:
@@ -89,7 +90,7 @@ def records(
     key: str,
     found: TheBoard,
     span: TheSpan,
-    original: Annotated[str | None, Query(max_length=200, description="only the Records of this original")] = None,
+    original: Annotated[str | None, Query(max_length=200, description="only those of this original"), _NAME] = None,
     offset: Annotated[int, Query(ge=0, le=10_000_000, description="Records to leave out")] = 0,
     limit: Annotated[int, Query(ge=1, le=500, description="most Records in the answer")] = 100,
 ) -> RecordPage:
