@@ -62,6 +62,7 @@ MAY_LACK = (
     "src/driftline/recursion/_network.py",
     "src/driftline/report/_figure.py",
     "src/driftline/server/",
+    "src/driftline/report/_plotted.py",
     "tests/evaluation/",
     "tests/experiments/",
     "tests/features/",

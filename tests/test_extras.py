@@ -85,6 +85,7 @@ def test_base_works_alone(without):
         ("driftline.synthetic.Shop", "needs pyarrow: pip install 'driftline[monitor]'"),
         ("driftline.report.write_png", "needs matplotlib: pip install 'driftline[figures]'"),
         ("driftline.server.serve", "driftline.server.serve needs FastAPI: pip install 'driftline[serve]'"),
+        ("driftline.report.plot", "needs matplotlib: pip install 'driftline[figures]'"),
         ("driftline.features.ContinualVAE", "needs PyTorch: pip install 'driftline[networks]'"),
         ("driftline.fitting.MLP", "driftline.fitting.MLP needs PyTorch: pip install 'driftline[networks]'"),
         ("driftline.fitting.bregman", "needs PyTorch: pip install 'driftline[networks]'"),
@@ -116,6 +117,7 @@ def test_watching_and_the_page_need_neither_pytorch_nor_matplotlib(without):
     assert not [name for name in said if name.startswith(tuple(f"driftline.{part}." for part in parts))]
     assert {name for name in said if name.startswith("driftline.report.")} == {
         "driftline.report.draw",
+        "driftline.report.plot",
         "driftline.report.write_png",
     }
 

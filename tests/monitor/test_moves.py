@@ -175,3 +175,26 @@ def test_a_pool_that_does_not_fit_is_refused():
         Pool.from_dict({"counts": [["a"]], "rows": [1.0], "squares": [1.0]}, None)
     with pytest.raises(ValueError, match="does not fit"):
         Pool.from_dict({"counts": [[1.0]], "rows": [1.0], "squares": [1.0]}, None)
+
+
+def test_every_tested_column_is_noted_whether_it_moved_or_not(rng):
+    changes = {"shift": 0.4, "gaps": 0.3, "kinds": ("a", "b", "wallet")}
+    first, quiet, last = watched([frame(rng), frame(rng), frame(rng, **changes)])
+    assert first.marginals == {}
+    assert set(quiet.marginals) == set(last.marginals) == set(frame(rng, 3).columns)
+    assert all(each.chance > 1e-4 for each in quiet.marginals.values())
+    for moved in last.columns:
+        own = last.marginals[moved.column]
+        assert own.chance == pytest.approx(moved.chance, rel=0.01)
+        assert own.drift == pytest.approx(moved.drift.value, rel=0.01)
+    assert last.marginals["gaps"].missing == pytest.approx(0.3, abs=5 * math.sqrt(0.3 * 0.7 / ROWS))
+    assert last.marginals["kind"].new == pytest.approx(1 / 3, abs=5 * math.sqrt(0.3 * 0.7 / ROWS))
+    assert last.marginals["x"].missing == last.marginals["x"].new == 0.0
+    # a normal column that moved by s has s² / 2 nats; cells lose a little of it
+    assert last.marginals["x"].drift == pytest.approx(0.08, abs=0.03)
+
+
+def test_columns_that_were_not_tested_are_not_noted(rng):
+    same = frame(rng)
+    *_, last = watched([same, same.iloc[np.repeat(np.arange(10), ROWS // 10)].reset_index(drop=True)])
+    assert last.marginals == {}

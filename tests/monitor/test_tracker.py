@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
-from driftline.monitor import Moved, MovedPair, Record, Settings, Status, Without, read_run
+from driftline.monitor import Marginal, Moved, MovedPair, Record, Settings, Status, Without, read_run
 from driftline.monitor._records import RECORD_SCHEMA, RecordError
+from driftline.monitor._schema import VERSION
 from driftline.monitor._sqlite import TrackerError, in_words, lock
 from driftline.monitor._tracker import Progress, Tracker
 
@@ -37,6 +38,7 @@ def record(window, **parts):
         step=drift,
         columns=(Moved("age", drift, 1e-6, "median from 3 to 4"),),
         pairs=(MovedPair(("age", "pay"), 0.1, 1e-5, "rank correlation from 0.10 to 0.30"),),
+        marginals={"age": Marginal(0.1, 1e-6, 0.02, 0.0)},
         unexplained=0.05,
         without=Without("age", 0.01, new=False),
         notes=("late",),
@@ -189,12 +191,14 @@ def test_foreign_files_are_refused_and_left_alone(make, message, tmp_path):
     assert before is None or (tmp_path / "run").read_bytes() == before
 
 
-@pytest.mark.parametrize(("version", "remedy"), [(1, "begin another file"), (12, "update driftline")])
+@pytest.mark.parametrize(("version", "remedy"), [(1, "begin another file"), (VERSION + 1, "update driftline")])
 def test_other_versions_are_refused_with_a_remedy(tmp_path, version, remedy):
     filled(tmp_path / "run")
     with sqlite3.connect(tmp_path / "run") as database:
         database.execute(f"PRAGMA user_version = {version}")
-    with pytest.raises(TrackerError, match=f"written as version {version}, this driftline reads version 11: {remedy}"):
+    with pytest.raises(
+        TrackerError, match=f"written as version {version}, this driftline reads version {VERSION}: {remedy}"
+    ):
         read_run(tmp_path / "run")
 
 
@@ -332,6 +336,8 @@ def test_altered_records_are_refused_or_records(data):
         ({"status": "lost"}, "status='lost' is not one of"),
         ({"causes": ["above_limit", "weather"]}, "cause='weather' is not one of"),
         ({"causes": "within"}, "causes are not a list"),
+        ({"marginals": {"age": [0.1, 1e-6, 0.02]}}, "a column of a window has other parts"),
+        ({"marginals": {"age": [0.1, 1e-6, 1.5, 0.0]}}, "a column of a window has the numbers"),
         ({"causes": [["within"]]}, "is not one of"),
     ],
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from driftline.alarms import Cause, Signal
 from driftline.inference import Doubt, DoubtCode, Estimate, normal_interval
-from driftline.monitor import Moved, Original, Record, Run, Settings
+from driftline.monitor import Marginal, Moved, MovedPair, Original, Record, Run, Settings
 
 COLUMNS = ("nswprice", "vicprice", "nswdemand", "transfer", "holiday")
 WEEKLY = Settings(time_column="ts", every="1w", tolerance=0.1)
@@ -150,6 +150,28 @@ def weekly(windows: int = 134, seed: int = 1000) -> list[Record]:
     return found
 
 
+def wide(columns: int = 200, windows: int = 200, seed: int = 1000) -> Run:
+    """Return a run with many columns, each tested: some move late, one has missing values, two relate otherwise."""
+    rng, places = np.random.default_rng(seed), np.arange(columns)
+    names, found = [f"feature_{k:03}" for k in places], [original(ROWS)]
+    for w in range(1, windows):
+        drift = np.maximum(1.0 - places / 12.0, 0.0) * max(0.0, w / windows - 0.4) * 0.3
+        shown = np.maximum(drift + 0.002 * rng.normal(size=columns), 0.0)
+        there = sorted(np.flatnonzero(drift > 0.02).tolist(), key=lambda k: -shown[k])
+        chances = np.where(drift > 0.02, 1e-12, rng.uniform(0.01, 1.0, columns))
+        missing = np.where(places == 20, 0.3 * w / windows, 0.0)
+        numbers = zip(names, shown, chances, missing, strict=True)
+        marginals = {name: Marginal(*(float(f"{v:.3g}") for v in (*each, 0.0))) for name, *each in numbers}
+        own = tuple(Moved(names[k], estimate(float(shown[k]), 0.006), 1e-12, "median from 2 to 3") for k in there)
+        pair = (names[10], names[11]) if w > 0.8 * windows else (names[14], names[15])
+        pairs = (MovedPair(pair, 0.04, 1e-7, "rank correlation from 0.10 to 0.35"),)
+        parts = {"columns": own, "marginals": marginals, "pairs": pairs if w > 0.8 * windows or w == 9 else ()}
+        found.append(record(w, float(drift.sum()), 0.01, settings=ROWS, **parts))
+    then = dict.fromkeys(names, histogram(0.0, 1.0))
+    now = {name: histogram(0.9 if k < 12 else 0.02, 1.0, 0.3 if k == 20 else 0.0) for k, name in enumerate(names)}
+    return run(found, ROWS, then, now)
+
+
 def several() -> Run:
     """Return a run with two originals, the second a season that joined later."""
     first = weekly(80)
@@ -236,6 +258,7 @@ def cases() -> dict[str, Run]:
     """Return runs that a report must be able to show, by name."""
     near = [record(w, 0.004 * math.sin(w), 0.003 * math.cos(w), settings=ROWS) for w in range(1, 30)]
     return {
+        "wide": wide(24, 40),
         "weekly": run(weekly()),
         "several": several(),
         "nothing": run([], originals=()),

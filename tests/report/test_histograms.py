@@ -15,12 +15,15 @@ def test_what_cannot_be_compared_is_not_drawn(runs):
 
 def test_bars_are_as_high_as_shares(runs):
     drawn = histogram("x", runs.histogram(0.0, 1.0), runs.histogram(1.0, 0.5), "h")
-    then = [float(h) for h in re.findall(r'height="([\d.]+)" class="then"', drawn)]
-    now = [float(h) for h in re.findall(r'height="([\d.]+)" class="now"', drawn)]
+    paths = [re.search(rf'd="([^"]*)" class="outline filled {kind}"', drawn)[1] for kind in ("then", "now")]
+    # each bin is drawn from its left to its right, at a height below the axis at 136
+    then, now = ([136.0 - float(y) for y in re.findall(r"V([\d.]+)H", path)] for path in paths)
     assert len(then) == len(now) == 22
     # both add up to one, within a rounding of 0.05 pixels each
     assert abs(sum(then) - sum(now)) < 22 * 0.2
     assert now.index(max(now)) > then.index(max(then))
+    bins = [list(map(float, each.split(","))) for each in re.search(r'data-bins="([^"]*)"', drawn)[1].split(";")]
+    assert [b[3] for b in bins] == runs.histogram(1.0, 0.5)["shares"]
 
 
 def test_whole_numbers_are_named_by_themselves():

@@ -1,3 +1,5 @@
+import base64
+import hashlib
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -6,52 +8,36 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from driftline.report import write_report
+from driftline.report import fragment, script, stylesheet, write_report
 from driftline.report._histories import ReportError
 from driftline.report._page import render
 
 VOID = {"meta", "link", "input", "br"}
-TAGS = {
-    *(
-        "html",
-        "head",
-        "meta",
-        "link",
-        "title",
-        "style",
-        "script",
-        "body",
-        "div",
-        "header",
-        "main",
-        "footer",
-        "section",
-        "figure",
-    ),
-    *(
-        "strong",
-        "span",
-        "h1",
-        "h2",
-        "h3",
-        "p",
-        "a",
-        "b",
-        "small",
-        "bdi",
-        "ul",
-        "ol",
-        "li",
-        "pre",
-        "code",
-        "br",
-        "figure",
-    ),
-    *("table", "thead", "tbody", "tr", "th", "td", "details", "summary", "dl", "dt", "dd", "input", "label"),
-    *("svg", "g", "path", "rect", "circle", "text", "desc"),
-}
+_PAGE = ("html", "head", "meta", "link", "title", "style", "script", "body", "div", "header", "main", "footer")
+_TEXT = (
+    "section",
+    "strong",
+    "span",
+    "h1",
+    "h2",
+    "h3",
+    "p",
+    "a",
+    "b",
+    "small",
+    "bdi",
+    "ul",
+    "ol",
+    "li",
+    "pre",
+    "code",
+    "br",
+)
+_TABLES = ("table", "thead", "tbody", "tr", "th", "td", "details", "summary", "dl", "dt", "dd", "input", "label")
+TAGS = {*_PAGE, *_TEXT, *_TABLES, "figure", "svg", "g", "path", "rect", "circle", "text", "desc"}
 BARE = re.compile(r"<(style|script)>.*?</(style|script)>", re.S)
 CASES = (
+    "wide",
     "weekly",
     "several",
     "nothing",
@@ -92,7 +78,8 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        self.words.append(data)
+        if self.open[-1:] not in (["style"], ["script"]):
+            self.words.append(data)
 
     @property
     def text(self):
@@ -115,7 +102,7 @@ def test_every_run_makes_a_page_that_needs_nothing_else(cases, case):
     assert not page.of("src")
     assert not re.search(r"url\(|@import|https?:", text)
     assert "default-src 'none'" in "".join(v for v in page.of("content") if v)
-    assert not any(key.startswith("on") for key, _ in page.attributes)
+    assert not any(key.startswith("on") or key == "style" for key, _ in page.attributes)
     assert "nan" not in re.findall(r"[\w.]+", BARE.sub("", text))
     assert "inf" not in re.findall(r"[\w.]+", BARE.sub("", text))
 
@@ -130,22 +117,23 @@ def test_the_page_has_all_its_parts(runs):
         "nothing measured (no rows, or too few)",
         "Step by step",
         "Which columns moved",
-        "Then and now",
-        "mean 0 then, 1.1 now (+1.10 standard deviations)",
+        "Budget",
+        "Mean 0 then, 1.1 now (+1.10 standard deviations)",
         "missing: 0 % then, 6 % now",
         "but none of its rows",
         "What the weights are worth",
         "Now 172 of 336 rows (51 %)",
         "What to do",
         "driftline weights run.driftline current.csv --out weighted.csv",
-        "The last windows",
+        "All windows",
+        "All 134 windows, the newest first.",
         "windows 40 to 42, 77 (4 in all): no rows",
         "came after their window had been closed and were left out: windows 5, 36, 67, 98, 129",
         "How to read the numbers",
         "tracker file /data/run.driftline",
     ):
         assert words in page.text.replace("77:", "77 :").replace("file/", "file /"), words
-    assert page.tags.count("desc") == 2 * 3 + 5  # each chart in two widths, and histograms
+    assert page.tags.count("desc") == 2 * 3 + 2 * 5  # each chart in two widths; history and histogram of each column
 
 
 def test_numbers_in_the_page_are_those_of_the_records(runs):
@@ -157,6 +145,53 @@ def test_numbers_in_the_page_are_those_of_the_records(runs):
     assert sum(f"Window {r.window}" in page.text or f"(window {r.window})" in page.text for r in records) == len(
         records
     )
+
+
+def test_a_fragment_needs_no_inline_style_handler_or_script(cases):
+    for case in cases.values():
+        text = fragment(case)
+        page = Page(text)
+        assert not {"html", "head", "body", "style", "script", "link"} & set(page.tags)
+        assert not any(key.startswith("on") or key == "style" for key, _ in page.attributes)
+        assert text in render(case)
+
+
+def test_the_policy_allows_the_pages_own_style_and_script_alone(runs):
+    page = Page(render(runs.run([])))
+    policy = next(value for value in page.of("content") if value and "default-src" in value)
+    for kind, text in (("style", stylesheet()), ("script", script())):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    assert "unsafe" not in policy
+
+
+def test_every_column_and_every_window_is_there(runs):
+    run = runs.wide(200, 200)
+    text = render(run)
+    page = Page(text)
+    assert len(text.encode()) < 2_000_000
+    assert all(f"feature_{k:03}" in page.text for k in range(200))
+    assert text.count('class="column"') == 200
+    rows = re.findall(r'<tr><th scope="row">(\d+)', text)
+    assert sorted(map(int, rows)) == list(range(200))
+    assert "quiet windows: 10 to " in page.text
+    # those that moved stand before the others; only these are said to have moved
+    names = re.findall(r"<bdi>(feature_\d+)</bdi>", text[text.index('class="columns moved"') :])
+    moved = [m.column for m in run.records[-1].columns]
+    assert names[: len(moved)] == moved
+    assert "Its test is silent in the last measured window" in page.text
+    assert "feature_010 with feature_011" in page.text
+    assert "1 pair that did in earlier windows, and no longer" in page.text
+
+
+def test_columns_that_were_not_tested_are_not_called_quiet(runs):
+    run = runs.wide(16, 20)
+    last = replace(run.records[-1], columns=(), pairs=(), marginals={}, notes=("columns were not tested: rows repeat",))
+    first = replace(run.originals[0], ledger=object())
+    page = Page(render(replace(run, records=(*run.records[:-1], last), originals=(first,))))
+    assert "Columns were not tested in the last measured window, so it is not known which of them moved" in page.text
+    assert "No column moved" not in page.text
+    assert "whose own test is silent now" not in page.text
 
 
 def test_without_summaries_it_says_so(runs):
@@ -203,7 +238,7 @@ def test_several_originals_have_tabs_and_one_can_be_chosen(runs, tmp_path):
 def test_a_thousand_windows_make_a_small_page_that_hides_no_peak(runs):
     records = runs.long()
     text = render(runs.run(records, runs.ROWS))
-    assert len(text) < 600_000
+    assert len(text) < 800_000
     assert "1,000 windows are too many to draw one by one" in text
     peak = records[503].drift.value
     wide = re.search(r'<div class="wide"><svg.*?</svg>', text, re.S)[0]

@@ -17,6 +17,7 @@ import numpy as np
 
 from driftline._causes import Cause, Signal, reason
 from driftline._errors import Option, OptionError
+from driftline._markup import card
 from driftline._wording import against, bounds, number, precise
 from driftline.alarms._caution import caution, is_withheld
 from driftline.alarms._limits import has_law, limit, quiet_law
@@ -289,6 +290,12 @@ class DriftAlarm:
         chosen = ", ".join(f"{each.name}={getattr(self.policy, each.name)!r}" for each in fields(self.policy))
         windows = "window" if self.memory.seen == 1 else "windows"
         return f"<DriftAlarm({chosen}): {self.memory.signal} after {self.memory.seen} {windows}>"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: the signal, and the policy."""
+        windows = "window" if self.memory.seen == 1 else "windows"
+        rows = [(each.name, str(getattr(self.policy, each.name))) for each in fields(self.policy)]
+        return card(f"DriftAlarm: {self.memory.signal} after {self.memory.seen} {windows}", rows)
 
     def update(self, divergence: Estimate, step: Estimate | None = None) -> Decision:
         """Return the decision after a window."""

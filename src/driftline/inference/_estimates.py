@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from numbers import Real
 
+from driftline._markup import card
 from driftline._wording import qualifier
 from driftline.inference._doubts import Doubt
 
@@ -93,6 +94,10 @@ class Estimate:
     def __repr__(self) -> str:
         doubts = ", ".join(str(doubt.code) for doubt in self.doubts)
         return f"<Estimate {self}{'; doubts: ' + doubts if doubts else ''}>"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: the value with its interval, and every doubt."""
+        return card(str(self), (), (f"{doubt.code}: {doubt}" for doubt in self.doubts))
 
     def __str__(self) -> str:
         least = f"; at least {self.floor:.4g} whatever the model" if self.has_floor else ""

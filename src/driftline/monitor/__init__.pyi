@@ -21,6 +21,7 @@ from ._moves import Seen as Seen
 from ._moves import moves as moves
 from ._records import FIRST as FIRST
 from ._records import RECORD_SCHEMA as RECORD_SCHEMA
+from ._records import Marginal as Marginal
 from ._records import Moved as Moved
 from ._records import MovedPair as MovedPair
 from ._records import Original as Original

@@ -98,6 +98,7 @@ def named(naming: Naming, drift: Estimate, kind: str, signal: Signal) -> dict[st
     return {
         "columns": naming.columns,
         "pairs": naming.pairs,
+        "marginals": naming.marginals,
         "unexplained": naming.unexplained(drift) if speaks and kind == "reverse_kl" else None,
         "without": naming.hides,
     }

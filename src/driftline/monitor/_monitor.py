@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from driftline._markup import card
 from driftline._wording import counted
 from driftline.alarms import Signal
 from driftline.estimators import warn_of
@@ -148,6 +149,12 @@ class Monitor:
             return f"<Monitor {kept}: no window yet>"
         stands = ", ".join(f"{alarm.signal} from {name!r}" for name, alarm in state.alarms.items())
         return f"<Monitor {kept}: {counted(state.windows, 'window')}, {stands}>"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: each original with its signal and the last drift; ``report.plot`` draws more."""
+        last = {record.original: record for record in self.records}
+        rows = [(name, _standing(record)) for name, record in last.items()]
+        return card(repr(self).strip("<>"), rows, (str(doubt) for record in last.values() for doubt in record.doubts))
 
     def __enter__(self) -> Self:
         return self
@@ -376,3 +383,8 @@ class Monitor:
             }
             progress = self._tracker.commit(run, records, state_bytes(state), progress)
         self._state, self._progress = state, progress
+
+
+def _standing(record: Record) -> str:
+    """Say the signal that stands and the drift of the last window."""
+    return f"{record.signal}, drift {record.drift}" if record.drift is not None else f"{record.signal}, no estimate"

@@ -100,6 +100,8 @@ class Moves(NamedTuple):
         tested: whether rows were enough to test anything.
         explained: nats that the columns and a tree of their pairs explain.
         tables: counts of pairs then and now.
+        own: KL(now‖then) of each column in the window alone, less its noise; and the shares of its rows without a value
+            and in cells that no row of the original was in, (c, 3).
     """
 
     cells: Cells
@@ -115,6 +117,7 @@ class Moves(NamedTuple):
     tested: bool
     explained: float
     tables: PairTables
+    own: Floats
 
     def confirmed(self, tables: Floats, level: float) -> Moves:
         """Return what moved, with those pairs alone that relate otherwise in other tables of the window, (k, 4, 4)."""
@@ -155,7 +158,9 @@ def moves(ledger: Ledger, seen: Seen, pool: Pool, level: float, confidence: floa
     tables = PairTables(then.pairs, seen.tally.pairs, _ordered(ledger), (ledger.worth, seen.worth))
     if min(ledger.worth, seen.worth) < _ROWS:
         nothing = Finding(np.ones(c), np.zeros(c, dtype=np.int64))
-        return Moves(cells, nothing, [], [], frozenset(), [], [], [], [], pool, False, math.nan, tables)
+        return Moves(
+            cells, nothing, [], [], frozenset(), [], [], [], [], pool, False, math.nan, tables, np.zeros((c, 3))
+        )
     columns, pairs = (1.0 - _PAIRS, _PAIRS) if len(ledger.pairs) else (1.0, 0.0)
     found, last, after = _columns(cells, seen, pool)
     named = np.flatnonzero(holm(found.chance, columns * level)).tolist()
@@ -182,7 +187,19 @@ def moves(ledger: Ledger, seen: Seen, pool: Pool, level: float, confidence: floa
         tested=True,
         explained=_explained(shown, tables, ledger, others.tolist()),
         tables=tables,
+        own=_own(cells),
     )
+
+
+def _own(cells: Cells) -> Floats:
+    rows = np.maximum(cells.now.sum(1), 1.0)
+    places = np.arange(len(rows))
+    last = (cells.kinds > 0).sum(1) - 1  # the cell of missing values
+    missing = cells.now[places, last]
+    there = cells.now.copy()
+    there[places, last] = 0.0
+    new = np.where(cells.then == 0.0, there, 0.0).sum(1)
+    return np.column_stack([_values(cells), missing / rows, new / rows])
 
 
 def _ordered(ledger: Ledger) -> npt.NDArray[np.bool_]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from driftline._wording import joined, named
 from driftline.inference import Estimate, most_moved
 from driftline.monitor._moves import Moves, Pool, Seen, moves
 from driftline.monitor._phrases import column_phrase, pair_phrase
-from driftline.monitor._records import Moved, MovedPair, Without, plain
+from driftline.monitor._records import Marginal, Moved, MovedPair, Without, plain
 from driftline.tables import Column, Encoded, Ledger, TableEncoder, count, recount
 
 __all__ = ["NOTHING", "Naming", "name_moves", "said"]
@@ -32,6 +33,7 @@ class Naming(NamedTuple):
         hides: the drift beside a column that hides the others.
         pool: the last windows, for the next one.
         notes: what could not be said.
+        marginals: every tested column.
     """
 
     columns: tuple[Moved, ...]
@@ -40,6 +42,7 @@ class Naming(NamedTuple):
     hides: Without | None
     pool: Pool
     notes: tuple[str, ...]
+    marginals: Mapping[str, Marginal] = MappingProxyType({})
 
     def unexplained(self, joint: Estimate) -> float | None:
         """Return what is left of KL(current‖original) of all columns together; None if that is unknown."""
@@ -83,7 +86,17 @@ def name_moves(
     # a column whose own drift has no upper end explains as much as one likes
     explained = math.nan if any(drift.lower_bound for drift in found.drifts) else found.explained
     pairs = tuple(_pair(found, k, ledger, kinds) for k in range(min(len(found.pairs), _LISTED)))
-    return Naming(columns, pairs, explained, _hiding(found, ledger, joint), found.pool, ())
+    return Naming(columns, pairs, explained, _hiding(found, ledger, joint), found.pool, (), _marginals(found, ledger))
+
+
+def _marginals(found: Moves, ledger: Ledger) -> dict[str, Marginal]:
+    """Return every tested column, in three digits: they are read by eye, and there are many."""
+    numbers = (
+        (drift, chance, missing, new)
+        for (drift, missing, new), chance in zip(found.own.tolist(), found.found.chance.tolist(), strict=True)
+    )
+    short = (Marginal(*(float(f"{v:.3g}") for v in each)) for each in numbers)
+    return {cells.column: each for cells, each in zip(ledger.columns, short, strict=True)}
 
 
 def _column(found: Moves, at: int, ledger: Ledger, kinds: Sequence[Column], encoded: Encoded) -> Moved:

@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from driftline._markup import card
 from driftline._wording import is_bound, json_line, qualifier
 from driftline.alarms import Cause, Signal
 from driftline.inference import Doubt, DoubtCode, Estimate
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FIRST",
     "RECORD_SCHEMA",
+    "Marginal",
     "Moved",
     "MovedPair",
     "Original",
@@ -68,6 +70,22 @@ class Moved:
     drift: Estimate
     chance: float
     cause: str
+
+
+class Marginal(NamedTuple):
+    """A column in one window, whether its test speaks or not: a point of its history.
+
+    Attributes:
+        drift: KL(current‖original) of the column alone in this window; noise is subtracted, so it may be below 0.
+        chance: chance of counts that differ this much in a column that has not moved, by all its tests.
+        missing: share of rows without a value.
+        new: share of rows in cells that no row of the original was in.
+    """
+
+    drift: float
+    chance: float
+    missing: float
+    new: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +145,8 @@ class Record:
         columns: columns whose own distribution moved from the original, the largest drift first; none in a window
             where none of their tests speaks.
         pairs: pairs of columns whose relation to each other changed, the largest change first.
+        marginals: every tested column, by name, whether it moved or not; empty if none was tested. Those that moved by
+            chance alone are among them: only ``columns`` says which moved.
         unexplained: the first divergence, if it is ``reverse_kl``, less what columns and pairs explain: the sum over
             columns, plus what a tree of pairs has beyond its columns. None if that cannot be said: no counts, no
             error bar, new values (whose drift has no upper end), or a window in which nothing moved.
@@ -160,6 +180,7 @@ class Record:
     step_limit: float = math.nan
     columns: tuple[Moved, ...] = ()
     pairs: tuple[MovedPair, ...] = ()
+    marginals: Mapping[str, Marginal] = field(default_factory=dict)
     unexplained: float | None = None
     without: Without | None = None
     effective_sample_size: float = math.nan
@@ -174,6 +195,17 @@ class Record:
         drift = "" if self.drift is None else f", drift {self.drift}"
         which = f"window {self.window} from {self.original!r}"
         return f"<Record of {which}: {self.status}, {self.rows} rows{drift}; {self.signal}: {self.reason}>"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: the signal and why, the drift, what moved, and every doubt."""
+        rows = [("status", str(self.status)), ("rows", f"{self.rows:,}")]
+        rows += [(name, str(estimate)) for name, estimate in self.divergences.items()]
+        rows += [] if self.step is None else [("step", str(self.step))]
+        rows += [(f"moved: {moved.column}", f"{moved.drift}; {moved.cause}") for moved in self.columns]
+        rows += [(f"relate otherwise: {' with '.join(pair.columns)}", pair.cause) for pair in self.pairs]
+        said = [*(f"{doubt.code}: {doubt}" for doubt in self.doubts), *self.notes]
+        title = f"Record of window {self.window:,} from {self.original!r}: {self.signal}"
+        return card(f"{title}, {self.reason}" if self.reason else title, rows, said)
 
     @property
     def drift(self) -> Estimate | None:
@@ -199,6 +231,8 @@ class Record:
                     {"columns": list(m.columns), "dependence": m.dependence, "chance": m.chance, "cause": m.cause}
                     for m in value
                 ]
+            elif f.name == "marginals":
+                value = {name: list(m) for name, m in value.items()}
             elif f.name == "without" and value is not None:
                 value = {"column": value.column, "drift": value.drift, "new": value.new}
             elif f.name == "diagnostics":
@@ -409,6 +443,7 @@ def _checked(data: Any) -> dict[str, Any]:
     out["step"] = None if data["step"] is None else _estimate(data["step"], "step")
     out["columns"] = tuple(_moved(m) for m in data["columns"])
     out["pairs"] = tuple(_moved_pair(m) for m in data["pairs"])
+    out["marginals"] = {name: _marginal(m) for name, m in data["marginals"].items()}
     if data["unexplained"] is not None:
         out["unexplained"] = _number(data["unexplained"], "unexplained")
     if data["without"] is not None:
@@ -435,6 +470,15 @@ def _moved(data: Any) -> Moved:
         _number(data["chance"], "chance"),
         _text(data["cause"], "a cause"),
     )
+
+
+def _marginal(data: Any) -> Marginal:
+    if not isinstance(data, list) or len(data) != len(Marginal._fields):
+        raise ValueError("a column of a window has other parts")
+    drift, *rest = (_number(value, name) for value, name in zip(data, Marginal._fields, strict=True))
+    if not math.isfinite(drift) or not all(0.0 <= share <= 1.0 for share in rest):
+        raise ValueError(f"a column of a window has the numbers {data}")
+    return Marginal(drift, *rest)
 
 
 def _moved_pair(data: Any) -> MovedPair:
@@ -487,6 +531,12 @@ _MOVED_PAIR = {
     "required": ["columns", "dependence", "chance", "cause"],
     "additionalProperties": False,
 }
+_MARGINAL = {
+    "type": "array",
+    "prefixItems": [{"type": "number"}, *[{"type": "number", "minimum": 0, "maximum": 1}] * 3],
+    "minItems": 4,
+    "maxItems": 4,
+}
 _WITHOUT = {
     "type": "object",
     "properties": {"column": {"type": "string"}, "drift": {"type": "number"}, "new": {"type": "boolean"}},
@@ -511,6 +561,7 @@ _PROPERTIES: dict[str, Any] = {
     "step_limit": _NUMBER,
     "columns": {"type": "array", "items": _MOVED},
     "pairs": {"type": "array", "items": _MOVED_PAIR},
+    "marginals": {"type": "object", "additionalProperties": _MARGINAL},
     "unexplained": _NUMBER,
     "without": {"anyOf": [_WITHOUT, {"type": "null"}]},
     "effective_sample_size": _NUMBER,

@@ -163,7 +163,7 @@ class Settings:
     )
     top: int = setting(
         5,
-        help="Number of columns that a report draws; Records name all that moved.",
+        help="Number of columns that a report unfolds and a figure draws; Records name all that moved.",
         panel=Panel.ESTIMATES,
         metavar="COUNT",
         check=at_least(0),

@@ -8,8 +8,10 @@ from ._fragment import fragment as fragment
 from ._histories import History as History
 from ._histories import ReportError as ReportError
 from ._histories import histories as histories
+from ._notebooks import write as write
 from ._page import render as render
 from ._page import write_report as write_report
+from ._plotted import plot as plot
 from ._sections import symbol as symbol
 from ._svg import Markup as Markup
 from ._svg import esc as esc

@@ -51,7 +51,7 @@ def script() -> str:
     >>> "enhance" in script()
     True
     """
-    return _asset("report.js")
+    return _asset("charts.js") + _asset("report.js")
 
 
 def _asset(name: str) -> str:

@@ -13,7 +13,7 @@ from driftline.inference import Estimate
 from driftline.monitor import Record, Status
 from driftline.report._histories import History, is_abrupt, window_name
 from driftline.report._plots import Frame, Series, Size, frame
-from driftline.report._svg import Markup, drawing, path, px, tag
+from driftline.report._svg import Markup, path, px, tag
 from driftline.report._timelines import segments, thinned
 from driftline.report._verdicts import level
 
@@ -75,20 +75,18 @@ def divergence_chart(history: History, size: Size, ident: str) -> Markup:
         if r.status == Status.ORIGINAL
     ]
     layers = [
-        place.grid(),
         place.skipped(records),
         _tolerance(place, history.settings.tolerance),
         *limits,
         place.open_band(series),
         place.band(series),
         place.line(series),
-        *began,
+        tag("g", *began, class_="marks"),
         _markers(place, series),
         _strip(place, history),
-        place.axis(),
         place.hits(series),
     ]
-    return drawing(size.width, size.height, ident, f"{measure(history.kind)} over time", _described(history), layers)
+    return place.drawn(layers, ident, f"{measure(history.kind)} over time", _described(history))
 
 
 def step_chart(history: History, size: Size, ident: str) -> Markup:
@@ -97,16 +95,14 @@ def step_chart(history: History, size: Size, ident: str) -> Markup:
     values = [v for v in series.values if math.isfinite(v)]
     most = f"The largest step is {number(max(values))} nats." if values else "No step has been measured."
     layers = [
-        place.grid(),
         place.skipped(records),
         place.open_band(series),
         place.band(series),
         place.line(series),
         _markers(place, series),
-        place.axis(),
         place.hits(series),
     ]
-    return drawing(place.size.width, place.size.height, ident, "KL(current‖previous window) over time", most, layers)
+    return place.drawn(layers, ident, "KL(current‖previous window) over time", most)
 
 
 def weights_chart(history: History, size: Size, ident: str) -> Markup:
@@ -124,15 +120,13 @@ def weights_chart(history: History, size: Size, ident: str) -> Markup:
     last = history.last
     words = "" if last is None else f"At the end {number(last.effective_sample_size, 0)} of {last.rows:,} rows."
     layers = [
-        place.grid(),
         place.skipped(records),
         place.filled(series),
         place.line(series),
         _markers(place, series),
-        place.axis(),
         place.hits(series),
     ]
-    return drawing(size.width, size.height, ident, "Effective sample size of the weights over time", words, layers)
+    return place.drawn(layers, ident, "Effective sample size of the weights over time", words)
 
 
 def _step_series(history: History) -> Series:
@@ -244,7 +238,7 @@ def _markers(place: Frame, series: Series) -> Markup:
     if not few:
         found = _apart(found)
     order = list(Signal)  # the worst on top
-    return tag("g", *(_shape(mark) for mark in sorted(found, key=lambda m: order.index(m.kind))))
+    return tag("g", *(_shape(mark) for mark in sorted(found, key=lambda m: order.index(m.kind))), class_="marks")
 
 
 def _apart(marks: list[_Mark]) -> list[_Mark]:

@@ -11,8 +11,9 @@ from driftline.report import _sections as sections
 from driftline.report import _tables as tables
 from driftline.report._actions import actions
 from driftline.report._columns import columns
-from driftline.report._histories import History
+from driftline.report._histories import History, window_name
 from driftline.report._svg import Markup, esc, tag
+from driftline.report._timelines import timeline
 from driftline.report._verdicts import Findings, Verdict, findings
 
 __all__ = ["fragment"]
@@ -42,7 +43,7 @@ def _panels(run: Run, found: Sequence[tuple[History, Verdict]]) -> list[Markup]:
         text = "No window is complete yet, so there is nothing to compare."
         return [tag("div", tag("h1", esc(text)), class_="verdict state waiting")]
     if len(found) == 1:
-        return [tag("div", _panel(run, *found[0], "o0"), class_="panel only")]
+        return [tag("div", _panel(run, *found[0], "o0"), class_="panel only", **_about(found[0][0]))]
     # each tab stands before its panel, so that the style needs no names; it shows tabs in a row, above
     parts = [part for k, (history, judged) in enumerate(found) for part in _tab(run, history, judged, k)]
     return [tag("div", *parts, class_="tabs")]
@@ -64,8 +65,19 @@ def _tab(run: Run, history: History, judged: Verdict, k: int) -> list[Markup]:
     return [
         f'<input class="tab" type="radio" name="original" id="t{k}" aria-label="{about}"{checked}>',
         label,
-        tag("div", _panel(run, history, judged, f"o{k}"), class_="panel", id=f"p{k}"),
+        tag("div", _panel(run, history, judged, f"o{k}"), class_="panel", id=f"p{k}", **_about(history)),
     ]
+
+
+def _about(history: History) -> dict[str, str]:
+    """Return what the script needs to name windows: where each is on the axis, from 0 to 1, and its name."""
+    if not history.records:
+        return {}
+    axis = timeline(history.records, history.settings)
+    wide = axis.high - axis.low
+    places = " ".join(f"{(place - axis.low) / wide:.4g}".removeprefix("0") for place in axis.places)
+    names = "|".join(window_name(record, history.settings).replace("|", " ") for record in history.records)
+    return {"data_original": history.original.name, "data_places": places, "data_names": names}
 
 
 def _panel(run: Run, history: History, judged: Verdict, ident: str) -> Markup:
@@ -76,6 +88,7 @@ def _panel(run: Run, history: History, judged: Verdict, ident: str) -> Markup:
             name,
             sections.opening(history, judged, steps, ident),
             sections.course(history, ident),
+            sections.rate(history),
             columns(history, run.now, ident),
             sections.weights(history, ident),
             sections.act(steps, ident),

@@ -95,11 +95,10 @@ def _numeric(column: str, then: Mapping[str, Any], now: Mapping[str, Any], ident
     if shown:
         parts.append(_Bin(_RIGHT - 34.0, _RIGHT - 6.0, *(v if math.isfinite(v) else 0.0 for v in missing)))
     top = max(max(b.then, b.now) for b in parts) or 1.0
-    inside = [_levels(top), *(_pair(b, top) for b in parts), *_outlines(bins, top), *_ends(bins, edges)]
+    inside = [_levels(top), *_outlines(parts, top), *_ends(bins, edges)]
     if shown:
         inside.append(tag("text", "missing", x=_RIGHT - 20.0, y=_BOTTOM + 16, text_anchor="middle"))
-        inside += _outlines(parts[-1:], top)
-    return _svg(column, then, now, ident, _HEIGHT - 12.0, inside)
+    return _svg(column, then, now, ident, _HEIGHT - 12.0, inside, class_="bins", data_bins=_packed(parts))
 
 
 def _y(share: float, top: float) -> float:
@@ -118,15 +117,9 @@ def _levels(top: float) -> Markup:
     return tag("g", *found)
 
 
-def _pair(b: _Bin, top: float) -> Markup:
-    said = f"then {percent(b.then)}, now {percent(b.now)}"
-    width = b.last - b.first
-    fills = [
-        tag("rect", x=b.first, y=_y(v, top), width=width, height=_BOTTOM - _y(v, top), class_=kind)
-        for v, kind in ((b.then, "then"), (b.now, "now"))
-    ]
-    hit = tag("rect", tag("title", esc(said)), x=b.first, y=_TOP, width=width, height=_BOTTOM - _TOP, class_="hit")
-    return "".join([*fills, hit])
+def _packed(bins: Sequence[_Bin]) -> str:
+    """Write bins for the script, which shows their numbers: ends, share then and share now."""
+    return ";".join(f"{px(b.first)},{px(b.last)},{b.then:.4g},{b.now:.4g}" for b in bins)
 
 
 def _outlines(bins: Sequence[_Bin], top: float) -> list[Markup]:
@@ -139,7 +132,7 @@ def _outlines(bins: Sequence[_Bin], top: float) -> list[Markup]:
             start = f"M{px(b.first)} {px(_BOTTOM)}V{y}" if b.first > end + 0.5 else f"V{y}"
             close = f"V{px(_BOTTOM)}" if d and b.first > end + 0.5 else ""
             d, end = f"{d}{close}{start}H{px(b.last)}", b.last
-        found.append(tag("path", d=f"{d}V{px(_BOTTOM)}", class_=f"outline {kind}"))
+        found.append(tag("path", d=f"{d}V{px(_BOTTOM)}", class_=f"outline filled {kind}"))
     return found
 
 
@@ -205,6 +198,12 @@ def _categorical(column: str, then: Mapping[str, Any], now: Mapping[str, Any], i
 
 
 def _svg(
-    column: str, then: Mapping[str, Any], now: Mapping[str, Any], ident: str, height: float, inside: list[Markup]
+    column: str,
+    then: Mapping[str, Any],
+    now: Mapping[str, Any],
+    ident: str,
+    height: float,
+    inside: list[Markup],
+    **attributes: object,
 ) -> Markup:
-    return drawing(_WIDTH, height, ident, f"{column}, then and now", changed(then, now), inside)
+    return drawing((_WIDTH, height), ident, f"{column}, then and now", changed(then, now), inside, **attributes)

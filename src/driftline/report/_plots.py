@@ -11,7 +11,7 @@ from driftline.alarms import Signal
 from driftline.monitor import Record, Status
 from driftline.report._histories import History
 from driftline.report._scales import Scale, buckets, scale_for, value_ticks
-from driftline.report._svg import Markup, area, esc, path, px, tag
+from driftline.report._svg import Markup, area, drawing, esc, path, plot, px, tag, ticks
 from driftline.report._timelines import Timeline, envelope, segments, thinned, timeline
 
 __all__ = ["Frame", "Series", "Size", "frame"]
@@ -97,18 +97,22 @@ class Frame:
 
     def axis(self) -> Markup:
         """Draw the horizontal axis."""
-        found = [tag("path", d=f"M{px(self.left)} {px(self.bottom)}H{px(self.right)}", class_="axis")]
-        for value, label in self.timeline.ticks(self.size.across):
-            x = self.x(value)
-            half = 3.4 * len(label)
-            anchor = "end" if x + half > self.size.width else "start" if x - half < 0 else "middle"
-            found.append(tag("path", d=f"M{px(x)} {px(self.bottom)}v4", class_="axis"))
-            found.append(tag("text", esc(label), x=x, y=self.bottom + 17, text_anchor=anchor))
         middle = 0.5 * (self.left + self.right)
-        found.append(
-            tag("text", esc(self.timeline.label), x=middle, y=self.bottom + 36, class_="unit", text_anchor="middle")
+        places = [(self.x(value), label) for value, label in self.timeline.ticks(self.size.across)]
+        return tag(
+            "g",
+            tag("path", d=f"M{px(self.left)} {px(self.bottom)}H{px(self.right)}", class_="axis"),
+            ticks(places, self.bottom, self.size.width),
+            tag("text", esc(self.timeline.label), x=middle, y=self.bottom + 36, class_="unit", text_anchor="middle"),
         )
-        return tag("g", *found)
+
+    def drawn(self, layers: list[Markup], ident: str, title: str, words: str) -> Markup:
+        """Return the drawing: what is drawn over time between the grid and the axis."""
+        inside = plot((self.left, self.right, self.bottom + 5.0), layers)
+        box = " ".join(map(px, (self.left, self.right, self.top, self.bottom)))
+        parts = [self.grid(), inside, self.axis()]
+        size = (self.size.width, self.size.height)
+        return drawing(size, ident, title, words, parts, class_="chart", data_box=box)
 
     def skipped(self, records: Sequence[Record]) -> Markup:
         """Shade windows in which nothing was measured, neighbours as one."""
@@ -192,8 +196,8 @@ class Frame:
             said = series.says[group[0]] if len(group) == 1 else _together(series, self.records, group, self.unit)
             x, width, height = self.x(a), max(self.x(b) - self.x(a), 1.0), self.bottom - self.top
             title = tag("title", esc(said))
-            found.append(tag("rect", title, x=x, y=self.top, class_="hit", width=width, height=height))
-        return tag("g", *found)
+            found.append(tag("rect", title, x=x, y=self.top, width=width, height=height))
+        return tag("g", *found, class_="hits")
 
 
 def _together(series: Series, records: Sequence[Record], group: range, unit: str) -> str:

@@ -21,6 +21,7 @@ from driftline._wording import (
 )
 from driftline.monitor import Status
 from driftline.report._actions import Worth, worth
+from driftline.report._budget import budget, said
 from driftline.report._charts import (
     NARROW,
     WIDE,
@@ -38,7 +39,7 @@ from driftline.report._svg import Markup, esc, key, tag
 from driftline.report._trust import Trust
 from driftline.report._verdicts import Outcome, Verdict, level
 
-__all__ = ["act", "course", "opening", "symbol", "weights"]
+__all__ = ["act", "course", "opening", "rate", "symbol", "weights"]
 
 Drawing = Callable[[History, Size, str], Markup]
 
@@ -103,7 +104,7 @@ def _tiles(history: History, found: Verdict) -> Markup:
     if math.isfinite(size) and last.rows:
         tiles.append((percent(size / last.rows), f"of the rows are effective with the weights ({number(size, 0)})"))
     trust = _TRUST[found.trust]
-    tiles.append((trust, "can the estimate be trusted?"))
+    tiles.append((trust, f"can the {tiles[0][0]} be trusted?"))
     shown = (tag("div", tag("b", esc(big)), tag("small", esc(small)), class_="tile") for big, small in tiles)
     return tag("div", *shown, class_="tiles")
 
@@ -201,6 +202,16 @@ def weights(history: History, ident: str) -> Markup:
         tag("p", esc(now + _WORTH[worth(last)])),
         _both(weights_chart, history, f"{ident}-e"),
         class_="card",
+    )
+
+
+def rate(history: History) -> Markup:
+    """Say how fast the drift grows, and when it will reach the tolerance."""
+    if history.single or history.last is None:
+        return ""
+    sentences = said(budget(history), history)
+    return tag(
+        "section", tag("h2", "Budget"), *(tag("p", esc(sentence)) for sentence in sentences), class_="card budget"
     )
 
 

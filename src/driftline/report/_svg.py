@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import html
-import re
+from driftline._markup import esc
 
-__all__ = ["Markup", "area", "drawing", "esc", "key", "path", "px", "tag"]
+__all__ = ["Markup", "area", "drawing", "esc", "key", "path", "plot", "px", "tag", "ticks"]
 
 Markup = str  # text that is already markup; anything else goes through `esc` first
-_TURNING = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # these make text read in another order
-_UNPRINTABLE = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff{_TURNING}]")
-
-
-def esc(text: object) -> Markup:
-    """Escape any text for content or an attribute; characters that no page may hold are replaced.
-
-    >>> esc('<b>"')
-    '&lt;b&gt;&quot;'
-    """
-    return html.escape(_UNPRINTABLE.sub("\ufffd", str(text)), quote=True)
 
 
 def px(value: float) -> str:
@@ -57,18 +45,51 @@ def area(lower: list[tuple[float, float]], upper: list[tuple[float, float]]) -> 
     return path(lower + upper[::-1]) + "Z"
 
 
-def drawing(width: float, height: float, ident: str, title: str, words: str, layers: list[Markup]) -> Markup:
+def drawing(
+    size: tuple[float, float], ident: str, title: str, words: str, layers: list[Markup], **attributes: object
+) -> Markup:
     """Put layers on top of each other, the first at the bottom, under a title and a description in words."""
     return tag(
         "svg",
         tag("title", esc(title), id=f"{ident}-t"),
         tag("desc", esc(words), id=f"{ident}-d"),
         *layers,
-        viewBox=f"0 0 {px(width)} {px(height)}",
+        viewBox=f"0 0 {px(size[0])} {px(size[1])}",
         role="img",
         aria_labelledby=f"{ident}-t",
         aria_describedby=f"{ident}-d",
+        **attributes,
     )
+
+
+def plot(box: tuple[float, float, float], layers: list[Markup]) -> Markup:
+    """Put layers that are drawn over time into a part of a drawing that cuts them off: the script zooms it.
+
+    Arguments:
+        box: left and right edge, and height.
+    """
+    left, right, height = box
+    return tag(
+        "svg",
+        *layers,
+        class_="plot",
+        x=left,
+        width=right - left,
+        height=height,
+        viewBox=f"{px(left)} 0 {px(right - left)} {px(height)}",
+        preserveAspectRatio="none",
+    )
+
+
+def ticks(places: list[tuple[float, str]], y: float, width: float) -> Markup:
+    """Draw ticks of a horizontal axis at pixels, with their labels; the script replaces them when zoomed."""
+    found = []
+    for x, label in places:
+        half = 3.4 * len(label)
+        anchor = "end" if x + half > width else "start" if x - half < 0 else "middle"
+        found.append(tag("path", d=f"M{px(x)} {px(y)}v4", class_="axis"))
+        found.append(tag("text", esc(label), x=x, y=y + 17, text_anchor=anchor))
+    return tag("g", *found, class_="ticks")
 
 
 def key(shape: Markup, words: str) -> Markup:

@@ -1,73 +1,98 @@
-"""Tables and notes: the last windows, and what was noted about windows."""
+"""Tables and notes: all windows, and what was noted about windows."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import groupby
 
-from driftline._wording import between, counted, day, gist, moment, percent, precise, qualifier, unit
+from driftline._wording import between, counted, day, gist, moment, named, percent, precise, qualifier, unit
+from driftline.alarms import Signal
 from driftline.monitor import Record, Status
 from driftline.report._histories import History
 from driftline.report._svg import Markup, esc, tag
 
 __all__ = ["notes", "windows"]
 
-_LAST = 12  # most windows in the table
+_LATEST = 3  # windows that are never folded
+_FEWEST = 3  # quiet windows in a row that are folded
 _MOST_NOTES = 100
 _MOST_PLACES = 8  # most windows named for one note
 
 
 def windows(history: History) -> Markup:
-    """Show the last windows as a table."""
-    shown = history.records[-_LAST:][::-1]
-    if not shown:
+    """List all windows, the newest first; runs of quiet ones are folded."""
+    records = history.records[::-1]
+    if not records:
         return ""
-    by_time = any(record.start for record in shown)
-    names = ["window", "begins", "rows", f"divergence{_in(unit(history.kind))}", "interval"]
-    names += ["step [nats]", "signal", "weights worth", "moved [nats]"]
-    numbers = ("rows", "divergence", "step", "weights worth")
-    head = [tag("th", esc(n), scope="col", class_="n" if n.startswith(numbers) else None) for n in names]
-    body = [_cells(record) for record in shown]
-    if not by_time:
-        head.pop(1)
-        for cells in body:
-            cells.pop(1)
-    if any(record.doubts for record in shown):
-        head.append(tag("th", "doubts", scope="col"))
-        for record, cells in zip(shown, body, strict=True):
-            cells.append(_doubts(record))
-    table = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *(tag("tr", *cells) for cells in body)))
-    about = f"The newest first; the tracker file holds all {counted(len(history.records), 'window')}."
-    scroll = tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="The last windows")
-    return tag("section", tag("h2", "The last windows"), tag("p", esc(about), class_="soft"), scroll, class_="card")
+    names = ["window", "rows", f"divergence{_in(unit(history.kind))}", "step [nats]", "signal", "weights worth"]
+    names += ["moved [nats]", "doubts"]
+    head = "".join(tag("th", esc(n), scope="col") for n in names)
+    parts = []
+    for quiet, run in _runs(records):
+        body = tag("tbody", *(tag("tr", *_cells(record, names)) for record in run))
+        table = tag("table", tag("thead", tag("tr", head)), body, class_="windows")
+        if quiet:
+            words = f"{counted(len(run), 'quiet window')}: {run[-1].window:,} to {run[0].window:,}"
+            table = tag("details", tag("summary", esc(words)), table, class_="quiet")
+        parts.append(table)
+    about = f"All {counted(len(records), 'window')}, the newest first."
+    if any(quiet for quiet, _ in _runs(records)):
+        about += " Quiet ones (normal, nothing moved, no doubt) are folded where several follow each other."
+    return tag(
+        "section", tag("h2", "All windows"), tag("p", esc(about), class_="soft"), *parts, class_="card all-windows"
+    )
+
+
+def _quiet(record: Record) -> bool:
+    measured = record.status == Status.MEASURED and record.signal == Signal.NORMAL
+    return measured and not (record.columns or record.pairs or record.doubts or record.late_rows)
+
+
+def _runs(records: Sequence[Record]) -> list[tuple[bool, list[Record]]]:
+    """Cut windows into runs: those that are shown, and those that are folded."""
+    found: list[tuple[bool, list[Record]]] = [(False, list(records[:_LATEST]))]
+    for quiet, group in groupby(records[_LATEST:], key=_quiet):
+        run = list(group)
+        folded = quiet and len(run) >= _FEWEST
+        if folded or found[-1][0]:
+            found.append((folded, run))
+        else:
+            found[-1][1].extend(run)
+    return [(folded, run) for folded, run in found if run]
 
 
 def _in(name: str) -> str:
     return f" [{name.strip()}]" if name else ""
 
 
-def _cells(record: Record) -> list[Markup]:
+def _cells(record: Record, names: Sequence[str]) -> list[Markup]:
+    """Write the cells of a window; each carries the name of its column, which narrow pages show."""
     drift, step = record.drift, record.step
-    state = str(record.signal) if record.status == Status.MEASURED else record.status
+    state = str(record.signal) if record.status == Status.MEASURED else str(record.status)
     worth = record.effective_sample_size / record.rows if record.rows and record.status == Status.MEASURED else None
     at, top = moment(record.start), record.columns[0] if record.columns else None
-    return [
-        tag("th", f"{record.window:,}", scope="row"),
-        tag("td", esc(day(at)) if at else "–"),
-        tag("td", f"{record.rows:,}", class_="n"),
-        tag("td", esc(f"{qualifier(drift)}{precise(drift)}") if drift else "–", class_="n"),
-        tag("td", esc(between(drift) or "none") if drift else "–"),
-        tag("td", esc(precise(step)) if step else "–", class_="n"),
-        tag("td", esc(state), class_=f"signal {state}", title=record.reason or None),
-        tag("td", esc(percent(worth)) if worth is not None else "–", class_="n"),
-        tag("td", tag("bdi", esc(top.column)) + f" {esc(precise(top.drift))}" if top else "–", class_="name"),
-    ]
-
-
-def _doubts(record: Record) -> Markup:
-    """Mark a window that is in doubt by the codes; the notes below have the sentences."""
-    codes = "<br>".join(dict.fromkeys(esc(doubt.code) for doubt in record.doubts))
+    begins = " " + tag("small", esc(day(at, clock=bool(at.hour or at.minute)))) if at else ""
+    span = "" if drift is None else between(drift) or "no interval"
+    far = esc(f"{qualifier(drift)}{precise(drift)}") + " " + tag("small", esc(span)) if drift else ""
+    more = f" and {len(record.columns) - 1:,} more" if len(record.columns) > 1 else ""
+    moved = tag("bdi", esc(named(top.column, 40))) + esc(f" {precise(top.drift)}{more}") if top else ""
+    codes = " ".join(dict.fromkeys(esc(doubt.code) for doubt in record.doubts))
     sentences = "; ".join(str(doubt) for doubt in record.doubts)
-    return tag("td", tag("small", codes or "–"), title=sentences or None)
+    cells = [
+        (f"{record.rows:,}", {}),
+        (far, {}),
+        (esc(precise(step)) if step else "", {}),
+        (tag("span", esc(state), class_=f"signal {state}"), {"title": record.reason or None}),
+        (esc(percent(worth)) if worth is not None and math.isfinite(worth) else "", {}),
+        (moved, {}),
+        (tag("small", codes) if codes else "", {"title": sentences or None}),
+    ]
+    filled = (
+        tag("td", text, data_l=name, **more) if text else "<td></td>"
+        for name, (text, more) in zip(names[1:], cells, strict=True)
+    )
+    return [tag("th", f"{record.window:,}", begins, scope="row"), *filled]
 
 
 def _remarks(history: History) -> dict[str, tuple[str, list[int]]]:
