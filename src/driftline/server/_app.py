@@ -16,6 +16,7 @@ from driftline.server._board import Board, board_of
 from driftline.server._guard import Guard, Rules
 from driftline.server._pages import pages
 from driftline.server._streams import Streams
+from driftline.server._views import draw
 
 __all__ = ["LOCAL", "App", "create_app"]
 
@@ -56,6 +57,7 @@ def create_app(
     """
     rules = Rules(frozenset(host.lower() for host in hosts), any_address, token)
     board = board_of(Streams(places), rules, poll)
+    board.hub.prepare = lambda keys: draw(board, keys)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 from driftline.server._streams import Streams
@@ -29,10 +29,15 @@ class Hub:
         streams: streams to look at.
         poll: seconds between looks.
         most: most listeners at a time.
+
+    Attributes:
+        prepare: function that is called with the keys of streams that changed before anyone is told: what it draws
+            need not be drawn when a page is asked for.
     """
 
     def __init__(self, streams: Streams, poll: float = 1.0, most: int = 500) -> None:
         self.streams, self.poll, self.most = streams, poll, most
+        self.prepare: Callable[[list[str]], object] = len
         self.boot = secrets.token_hex(4)  # tells versions of this process from those of an earlier one
         self.listeners = 0
         self._changed = asyncio.Event()
@@ -50,12 +55,16 @@ class Hub:
         while not self._closed:
             before = self.streams.version
             try:
-                await asyncio.to_thread(self.streams.look)
+                await asyncio.to_thread(self._look)
             except Exception:  # a folder that cannot be listed: it may come back
-                _log.exception("the tracker files could not be looked at")
+                _log.exception("the tracker files could not be shown")
             if self.streams.version != before:
                 self._wake()
             await asyncio.sleep(self.poll)
+
+    def _look(self) -> None:
+        if changed := self.streams.look():
+            self.prepare(changed)
 
     def close(self) -> None:
         """Let all listeners go, so that the server can end; from any thread."""

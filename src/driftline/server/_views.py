@@ -18,7 +18,7 @@ from driftline.server._points import Point, Span
 from driftline.server._sparklines import highest, sparkline
 from driftline.server._streams import WORSE, Course, Stream
 
-__all__ = ["address", "ago", "heading", "login", "not_found", "overview", "page", "side_by_side"]
+__all__ = ["address", "ago", "draw", "heading", "login", "not_found", "overview", "page", "side_by_side"]
 
 _WORDS = {
     "broken": "Broken",
@@ -117,6 +117,13 @@ def overview(board: Board, span: Span) -> Markup:
     cards = "".join(_card(board, stream, span) for stream in found)
     title = tag("div", tag("h1", esc(text)), find, class_="over")
     return tag("main", title, remarks, tag("ul", cards, class_="streams"))
+
+
+def draw(board: Board, keys: Sequence[str]) -> None:
+    """Draw the sparklines of some streams, so that the next overview finds them."""
+    for key in keys:
+        if (stream := board.streams.found.get(key)) is not None:
+            _card(board, stream, Span())
 
 
 def _no_times(found: Sequence[Stream], span: Span) -> str:
