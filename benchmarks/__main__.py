@@ -30,6 +30,7 @@ from benchmarks import (
     honesty_cost,
     monitoring,
     scaling,
+    serving,
     smooth,
     speed,
     sums,
@@ -78,6 +79,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "features-cost": scaling.wide,
     "watch-parquet": monitoring.parquet,
     "watch-windows": monitoring.windows,
+    "serve": serving.run,
 }
 
 

@@ -1,4 +1,4 @@
-"""Plugin for ``make test-light``: the tests of base and [monitor], where PyTorch and matplotlib are not installed.
+"""Plugin for ``make test-light``: tests of base and [monitor], without PyTorch, matplotlib and what [serve] brings.
 
 Modules whose own imports need what is missing are left out; single tests have the marks ``networks`` and ``figures``.
 So that nothing is left out by accident, the run fails unless each part of ``MUST_PASS`` had that many passing tests.
@@ -15,7 +15,7 @@ import pytest
 from driftline._extras import is_installed
 
 ROOT = Path(__file__).parents[1]
-LACKING = ("torch", "torchmetrics", "matplotlib")
+LACKING = ("torch", "torchmetrics", "matplotlib", "fastapi", "prometheus_client", "pydantic", "starlette", "uvicorn")
 # four fifths of what passes today: tests may go, parts may not
 MUST_PASS = {
     "src": 88,
@@ -51,7 +51,7 @@ MUST_PASS = {
     "tests/test_wording.py": 22,
 }
 
-# modules about networks and figures, and folders of them: only these may be left out, others mark their tests
+# modules about networks, figures and the server, and folders of them: others mark their tests instead
 MAY_LACK = (
     "src/driftline/evaluation/",
     "src/driftline/features/",
@@ -61,11 +61,13 @@ MAY_LACK = (
     "src/driftline/fitting/_training.py",
     "src/driftline/recursion/_network.py",
     "src/driftline/report/_figure.py",
+    "src/driftline/server/",
     "src/driftline/report/_plotted.py",
     "tests/evaluation/",
     "tests/experiments/",
     "tests/features/",
     "tests/report/test_figure.py",
+    "tests/server/",
 )
 
 _passed: Counter[str] = Counter()

@@ -17,7 +17,18 @@ from driftline.cli import run
 code = run(sys.argv[1:])
 print(json.dumps([code, [module for module in {HEAVY} if module in sys.modules]]), file=sys.stderr)
 """
-COMMANDS = ("watch", "report", "weights", "inspect", "compare", "demo", "original", "original add", "original list")
+COMMANDS = (
+    "watch",
+    "report",
+    "weights",
+    "inspect",
+    "compare",
+    "serve",
+    "demo",
+    "original",
+    "original add",
+    "original list",
+)
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +104,8 @@ def test_reading_and_help_load_nothing_heavy(place, arguments):
         "original add run.driftline --name original",
         "original list none.driftline",
         "demo --weeks 1",
+        "watch rows.csv --window 100 --webhook ftp://x",
+        "watch rows.csv --window 100 --on-alarm no-such-program",
     ],
 )
 def test_wrong_options_are_refused_before_anything_heavy_is_loaded(place, arguments):

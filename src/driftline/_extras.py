@@ -23,14 +23,19 @@ class _Module(NamedTuple):
 
 
 _MODULES = {
+    "fastapi": _Module("FastAPI", "serve"),
     "matplotlib": _Module("matplotlib", "figures"),
     "narwhals": _Module("narwhals", "monitor"),
     "pandas": _Module("pandas", "eval"),
+    "prometheus_client": _Module("prometheus-client", "serve"),
     "pyarrow": _Module("pyarrow", "monitor"),
+    "pydantic": _Module("pydantic", "serve"),
     "rich": _Module("rich", "monitor"),
+    "starlette": _Module("Starlette", "serve"),
     "torch": _Module("PyTorch", "networks"),
     "torchmetrics": _Module("torchmetrics", "eval"),
     "typer": _Module("typer", "monitor"),
+    "uvicorn": _Module("uvicorn", "serve"),
 }
 
 

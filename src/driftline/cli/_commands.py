@@ -16,6 +16,8 @@ from driftline.monitor import Panel, Settings, settings_of
 
 __all__ = ["app", "call"]
 
+HOST, PORT = "127.0.0.1", 8377
+
 app = typer.Typer(name="driftline", rich_markup_mode="rich", no_args_is_help=True, pretty_exceptions_enable=False)
 original = typer.Typer(rich_markup_mode="rich")
 _FURTHER = (
@@ -274,18 +276,84 @@ def original_list(tracker: Tracker) -> int:
 
 @app.command()
 @clearly
+def serve(
+    trackers: Annotated[
+        list[str],
+        typer.Argument(
+            help="Tracker files, or folders whose files end in .driftline; also those that come later.",
+            metavar="TRACKER ...",
+            show_default=False,
+        ),
+    ],
+    host: Annotated[str, typer.Option(help="Address to listen on; others than this machine's need a token.")] = HOST,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any that is free.")] = PORT,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="DRIFTLINE_TOKEN",
+            help="Secret that is needed to look. Others on this machine see it in the list of processes: rather use "
+            "the variable, or --token-file.",
+            metavar="TEXT",
+            show_default=False,
+        ),
+    ] = None,
+    token_file: Annotated[
+        str | None, typer.Option(help="File with the token in its first line.", metavar="FILE", show_default=False)
+    ] = None,
+    without_token: Annotated[
+        bool, typer.Option("--without-token", help="Let anyone look who reaches the address.")
+    ] = False,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Further name that browsers call the server by, such as that of a proxy.",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
+    poll: Annotated[float, typer.Option(min=0.05, max=3600.0, help="Seconds between looks at the files.")] = 1.0,
+    open: Annotated[bool, typer.Option("--open", help="Open the dashboard in a browser.")] = False,
+) -> int:
+    """Show runs in a browser as they are written: all streams, each in detail; also as JSON, and for Prometheus.
+
+    Tracker files are only read; the server can be stopped and started at any time.
+
+    Example: driftline serve run.driftline --open
+
+    Example: DRIFTLINE_TOKEN=... driftline serve runs/ --host 0.0.0.0 --allow-host drift.example.org
+    """
+    from driftline.cli._serve import address_of, serve_files
+
+    given = address_of(host, port, token, token_file, tuple(allow_host or ()), without_token)
+    serve_files(trackers, given, poll, open)
+    return 0
+
+
+@app.command()
+@clearly
 def demo(
     folder: Annotated[str, typer.Option(help="Folder for the orders, tracker file and report.")] = "driftline-demo",
     weeks: Annotated[int, typer.Option(min=3, max=52, help="Weeks to watch.")] = 26,
     orders: Annotated[int, typer.Option(min=500, help="Orders in an average week.")] = 5000,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the orders.")] = 0,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Open the dashboard in a browser while the orders are watched.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the dashboard; 0 for any that is free.")] = PORT,
 ) -> int:
     """Watch half a year of a made-up web shop, with seasons and a break, and write the report. Takes seconds.
 
-    Example: driftline demo --weeks 30
+    Example: driftline demo --serve
     """
-    from driftline.cli._demo import run
+    from driftline.cli._demo import run, tracker_of
     from driftline.synthetic import Shop
 
-    run(folder, Shop(orders=orders, weeks=weeks, seed=seed), Console())
+    shop = Shop(orders=orders, weeks=weeks, seed=seed)
+    if not serve:
+        run(folder, shop, Console())
+        return 0
+    from driftline.cli._serve import served
+
+    with served([tracker_of(folder)], port, Console()):
+        run(folder, shop, Console())
     return 0

@@ -19,7 +19,12 @@ from driftline.report import write_report
 from driftline.synthetic import Shop
 from driftline.terminal import Command, Lines, Screen, heading, reading, say, show
 
-__all__ = ["built_in", "run", "said", "write_orders"]
+__all__ = ["built_in", "run", "said", "tracker_of", "write_orders"]
+
+
+def tracker_of(folder: str | Path) -> Path:
+    """Return the path of the demo's tracker file."""
+    return Path(folder) / "run.driftline"
 
 
 def run(folder: str | Path, shop: Shop, console: Console) -> list[Record]:
@@ -28,7 +33,7 @@ def run(folder: str | Path, shop: Shop, console: Console) -> list[Record]:
     orders = place / "orders"
     rows = write_orders(shop, orders)
     say(console, f"{rows:,} orders of a web shop that does not exist, {shop.weeks} weeks, are in {orders}.", "")
-    tracker = place / "run.driftline"
+    tracker = tracker_of(folder)
     for old in (tracker, *(Path(f"{tracker}{end}") for end in ("-wal", "-shm", ".lock"))):
         old.unlink(missing_ok=True)  # from an earlier demo
     with Monitor(tracker, time_column="ordered_at", every="1w", tolerance=0.1) as monitor:
@@ -45,6 +50,7 @@ def run(folder: str | Path, shop: Shop, console: Console) -> list[Record]:
         f"{time.monotonic() - began:.0f} seconds. And now:",
         Command("  " + shlex.join(["driftline", "inspect", str(tracker), "--against", str(orders / _name(0))])),
         Command("  " + shlex.join(["driftline", "weights", str(tracker), str(last), "--out", "weighted.parquet"])),
+        Command("  " + shlex.join(["driftline", "serve", str(tracker), "--open"]) + "    (the dashboard)"),
     )
     return records
 

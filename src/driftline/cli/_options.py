@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import os
+import shlex
+import shutil
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,13 +13,26 @@ from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from driftline._causes import Signal
 from driftline._errors import Option, OptionError
 from driftline.cli._errors import in_toml, spelt
 from driftline.monitor import Panel, Setting, Settings, check_settings, setting, settings_of
 
-__all__ = ["FAIL_ON", "FORMATS", "OPTIONS", "FailOn", "Plan", "configured", "is_pipe", "listed", "names", "plan_of"]
+__all__ = [
+    "FAIL_ON",
+    "FORMATS",
+    "OPTIONS",
+    "FailOn",
+    "Plan",
+    "WebhookOn",
+    "configured",
+    "is_pipe",
+    "listed",
+    "names",
+    "plan_of",
+]
 
 FORMATS = "csv, tsv, parquet, arrow or jsonl, if the name does not show it."
 FAIL_ON = "Exit with code 1 on this signal or a worse one."
@@ -38,6 +53,37 @@ class FailOn(StrEnum):
         """
         bad = {FailOn.ALARM: {Signal.ALARM}, FailOn.WARNING: {Signal.ALARM, Signal.WARNING}}.get(self, set())
         return not bad.isdisjoint(signals)
+
+
+class WebhookOn(StrEnum):
+    """Windows that are delivered to a webhook."""
+
+    CHANGE = "change"
+    ALARM = "alarm"
+    WINDOW = "window"
+
+
+def _check_webhook(name: str, value: str) -> None:
+    try:
+        parts = urlsplit(value)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        fine = False
+    if not fine or not value.isprintable() or " " in value:
+        # not the value itself: a webhook's address is often its password
+        raise OptionError(
+            "{option} must be an address that begins with http:// or https://", option=Option(name, "...")
+        )
+
+
+def _check_command(name: str, value: str) -> None:
+    given = Option(name, value)
+    try:
+        words = shlex.split(value)
+    except ValueError as error:
+        raise OptionError("{option} cannot be read: {error}", option=given, error=error) from None
+    if not words or shutil.which(words[0]) is None:
+        raise OptionError("{option}: there is no such program", option=given)
 
 
 def _check_poll(name: str, value: float) -> None:
@@ -121,6 +167,25 @@ class Plan:
     )
     json: bool = setting(False, help="Print one JSON Record per line, and nothing else.", panel=Panel.RESULTS)
     fail_on: FailOn = setting(FailOn.NEVER, help=FAIL_ON, panel=Panel.RESULTS)
+    webhook: str | None = setting(
+        None,
+        help="Address to which a JSON message is posted; its text is what Slack shows.",
+        panel=Panel.RESULTS,
+        metavar="URL",
+        check=_check_webhook,
+    )
+    webhook_on: WebhookOn = setting(
+        WebhookOn.CHANGE,
+        help="Which windows are posted: those that change the signal, those that raise an alarm, or every one.",
+        panel=Panel.RESULTS,
+    )
+    on_alarm: str | None = setting(
+        None,
+        help="Command to run when an alarm is raised, without a shell; the Record is on its standard input.",
+        panel=Panel.RESULTS,
+        metavar="COMMAND",
+        check=_check_command,
+    )
     original_file: str | None = setting(
         None,
         help="File with the original, such as the training data.",

@@ -14,6 +14,7 @@ from driftline._errors import Option
 from driftline._extras import needs
 from driftline._wording import counted
 from driftline.cli._begin import beginning
+from driftline.cli._delivery import delivering
 from driftline.cli._errors import BAD_INPUT, check_original, code_of, complain
 from driftline.cli._options import Plan, is_pipe
 from driftline.cli._shortfall import shortfall
@@ -43,10 +44,10 @@ def watch(plan: Plan, console: Console) -> int:
         )
         view, reading = _view(plan, monitor, source, console, past, begun.heading), _Reading(plan, monitor, source)
         try:
-            with view, _logged(view):
+            with delivering(plan, past, source.name) as delivered, view, _logged(view):
                 for remark in filter(None, (begun.remark, _only_in_memory(plan, monitor))):
                     (complain if plan.json else view.note)(remark)
-                show(monitor, view, reading)
+                show(monitor, view, delivered(reading))
         except KeyboardInterrupt as interrupt:
             stopped = code_of(interrupt)
         except TableError as error:

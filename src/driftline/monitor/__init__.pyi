@@ -36,6 +36,10 @@ from ._scores import Scores as Scores
 from ._settings import DATETIME_PARTS as DATETIME_PARTS
 from ._settings import MODELS as MODELS
 from ._settings import Settings as Settings
+from ._sqlite import EmptyTrackerError as EmptyTrackerError
 from ._sqlite import TrackerError as TrackerError
+from ._tracker import Further as Further
+from ._tracker import Place as Place
 from ._tracker import Tracker as Tracker
+from ._tracker import read_on as read_on
 from ._tracker import read_run as read_run

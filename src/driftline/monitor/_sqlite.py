@@ -7,7 +7,17 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["TrackerError", "connect", "empty_log", "fit_pages", "in_words", "lock", "prepare", "put_part"]
+__all__ = [
+    "EmptyTrackerError",
+    "TrackerError",
+    "connect",
+    "empty_log",
+    "fit_pages",
+    "in_words",
+    "lock",
+    "prepare",
+    "put_part",
+]
 
 _PATIENCE = 10_000  # milliseconds to wait for others
 _PAGE = 16384  # bytes: several Records fit into one, so that little of it stays unused
@@ -30,6 +40,10 @@ ON CONFLICT (name) DO UPDATE SET content = excluded.content, digest = excluded.d
 
 class TrackerError(ValueError):
     """The tracker file is damaged, foreign, of another version, or in use by another writer."""
+
+
+class EmptyTrackerError(TrackerError):
+    """Nothing is wrong with the tracker file, but no window has been committed to it yet."""
 
 
 def connect(path: str, readonly: bool) -> sqlite3.Connection:

@@ -23,9 +23,19 @@ from driftline.monitor._checks import check_description, check_progress
 from driftline.monitor._records import Original, Record, Run
 from driftline.monitor._schema import check_kind, create, is_empty
 from driftline.monitor._settings import Settings
-from driftline.monitor._sqlite import TrackerError, connect, empty_log, fit_pages, in_words, lock, prepare, put_part
+from driftline.monitor._sqlite import (
+    EmptyTrackerError,
+    TrackerError,
+    connect,
+    empty_log,
+    fit_pages,
+    in_words,
+    lock,
+    prepare,
+    put_part,
+)
 
-__all__ = ["Content", "Progress", "Tracker", "TrackerError", "read_run"]
+__all__ = ["Content", "Further", "Place", "Progress", "Tracker", "TrackerError", "read_on", "read_run"]
 
 _PARTS = ("run", "progress", "state")
 
@@ -71,14 +81,26 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Place:
+    """How far a reader has come: the number of Records it has read, and the digest of the last of them."""
+
+    records: int = 0
+    chain: str = ""
+
+
+@dataclass(frozen=True)
 class Content:
-    """Contents of a tracker file: the progress, the run's description, the Records, the state, the bytes of each."""
+    """Contents of a tracker file: the progress, the run's description, the Records, the state, the bytes of each.
+
+    Those who read on have only the Records after ``begun``.
+    """
 
     progress: Progress
     description: Mapping[str, Any]
     records: tuple[Record, ...]
     state: bytes
     sizes: dict[str, int]
+    begun: Place = Place()
 
     def run(self, path: str) -> Run:
         """Return the run that the file at this path describes."""
@@ -97,6 +119,9 @@ class Content:
             )
         except (LookupError, TypeError, ValueError, RecursionError) as error:
             raise TrackerError(f"{path}: damaged, its parts do not fit together ({error})") from None
+
+
+_START = Place()
 
 
 class Tracker:
@@ -127,7 +152,7 @@ class Tracker:
                 self._database = connect(self.path, readonly)
                 check_kind(self._database, self.path)  # before anything is changed
                 if readonly and is_empty(self._database):
-                    raise TrackerError(f"{self.path}: empty, no window has been committed to it yet")
+                    raise EmptyTrackerError(f"{self.path}: empty, no window has been committed to it yet")
                 if not readonly:
                     self._prepared = True
                     prepare(self._database)
@@ -223,31 +248,40 @@ class Tracker:
         """Return the run that the file describes."""
         return self.read().run(self.path)
 
-    def read(self) -> Content:
-        """Read everything in the file as of one moment, and check it."""
+    def read(self, after: Place = _START) -> Content:
+        """Read everything in the file as of one moment, and check it; of the Records, only those after a place.
+
+        If the file does not hold the Records up to that place (another has been put there), all are read.
+        """
+        rest = "SELECT place, record, digest FROM records WHERE place >= ? ORDER BY place"
         with self._clearly():
             self._database.execute("BEGIN")
             try:
                 parts = self._parts()
-                rows = self._database.execute("SELECT place, record, digest FROM records ORDER BY place").fetchall()
+                after = after if self._holds(after) else _START
+                rows = self._database.execute(rest, (after.records,)).fetchall()
             finally:
                 self._database.execute("COMMIT")
             progress = Progress.from_json(parts["progress"])
             if (progress.state, progress.run) != (_digest(parts["state"]), _digest(parts["run"])):
                 raise TrackerError(f"{self.path}: damaged, its parts are from different moments")
-            records, chain = [], ""
-            for expected, (place, line, digest) in enumerate(rows):
+            records, chain = [], after.chain
+            for expected, (place, line, digest) in enumerate(rows, after.records):
                 chain = _digest(chain.encode(), str(line).encode())
                 if place != expected or digest != chain:
                     raise TrackerError(f"{self.path}: damaged, Record {expected} is not what was written")
                 records.append(Record.from_json(line))
-            if len(records) != progress.records or chain != progress.chain:
-                raise TrackerError(
-                    f"{self.path}: damaged, {progress.records} Records were written, {len(records)} are left"
-                )
+            left = after.records + len(records)
+            if left != progress.records or chain != progress.chain:
+                raise TrackerError(f"{self.path}: damaged, {progress.records} Records were written, {left} are left")
             size = sum(len(str(line).encode()) for _, line, _ in rows)
             sizes = {"records": size, **{name: len(part) for name, part in parts.items()}}
-            return Content(progress, json.loads(parts["run"]), tuple(records), parts["state"], sizes)
+            return Content(progress, json.loads(parts["run"]), tuple(records), parts["state"], sizes, after)
+
+    def _holds(self, place: Place) -> bool:
+        """Say whether the Records up to this place are those of the file; their digests form a chain."""
+        query = "SELECT digest FROM records WHERE place = ?"
+        return not place.records or self._database.execute(query, (place.records - 1,)).fetchone() == (place.chain,)
 
     def _parts(self) -> dict[str, bytes]:
         rows = self._database.execute("SELECT name, content, digest FROM parts").fetchall()
@@ -277,6 +311,29 @@ def read_run(path: str | os.PathLike[str]) -> Run:
     """Read the run in a tracker file, even while a writer is at work."""
     with Tracker(path, readonly=True) as tracker:
         return tracker.run()
+
+
+@dataclass(frozen=True)
+class Further:
+    """What a tracker file holds beyond a place.
+
+    Attributes:
+        run: run that the file describes, with the Records after that place only.
+        place: place that has been reached.
+        begun: place after which the Records begin; the start, if the file is another than before.
+    """
+
+    run: Run
+    place: Place
+    begun: Place
+
+
+def read_on(path: str | os.PathLike[str], after: Place = _START) -> Further:
+    """Read what has been committed to a tracker file since a place, even while a writer is at work."""
+    with Tracker(path, readonly=True) as tracker:
+        content = tracker.read(after)
+    reached = Place(content.progress.records, content.progress.chain)
+    return Further(content.run(os.fspath(path)), reached, content.begun)
 
 
 def _json(value: Mapping[str, Any]) -> bytes:

@@ -12,7 +12,12 @@ from ._notebooks import write as write
 from ._page import render as render
 from ._page import write_report as write_report
 from ._plotted import plot as plot
+from ._sections import symbol as symbol
+from ._svg import Markup as Markup
+from ._svg import esc as esc
+from ._svg import tag as tag
 from ._verdicts import Findings as Findings
+from ._verdicts import Outcome as Outcome
 from ._verdicts import Verdict as Verdict
 from ._verdicts import compared as compared
 from ._verdicts import findings as findings
