@@ -20,10 +20,8 @@ from driftline.recursion._auditor import (
     chance,
     left_over,
     seen_of,
-    side_of,
     sum_of,
     unseen,
-    variance_of,
 )
 from driftline.recursion._kept import Sums
 
@@ -82,7 +80,8 @@ def watched_step(
         return unseen(auditor)
     num = Window(stand_in.single, seen_of(auditor(original(stand_in.z))), convex.num.first, convex.num.second, 0, 1)
     here = Window(den.single, seen_of(auditor(original(den.z))), convex.den.first, convex.den.second, 0, 1)
-    rests, live = left_over(num, here, half)
+    twice = num.score + past if auditor.shared else num.score
+    (stood, own), live = left_over(num, here, half, twice)
     rate = float(convex.num.second.sum())  # kappa / 2c, of all rows together
     bent = rate * sums.crossed.T + np.asarray((here.rows * here.bend[:, None]).T @ here.seen.values, dtype=np.float64)
     slopes = half.T @ (half @ bent)
@@ -90,16 +89,15 @@ def watched_step(
     products = sums.crossed - slopes.T @ sums.moments.gram
     before = -rate * (fit.c * means - products @ fit.coef)
     now = sum_of(here.seen.values, here.score) - den.pull(here.score) @ slopes
-    twice = num.score + past if auditor.shared else num.score
-    sides = [side_of(rests[0], twice, 0), side_of(rests[1], here.score, 0)]
+    sides = [stood.side, own.side]
     live = live[np.min([_carriers(side) for side in sides], 0)[live] > _SUPPORT]
     closed = auditor._replace(
         score=auditor.score + before + now,
-        variance=auditor.variance + variance_of(sides[0]),
+        variance=auditor.variance + stood.variance,
         shared=True,
         steps=auditor.steps + 1,
     )
-    found = chance(closed.score, closed.variance + variance_of(sides[1]), live, sides)
+    found = chance(closed.score, closed.variance + own.variance, live, sides)
     return closed._replace(since=closed.since or (closed.steps if found < LEVEL else 0))
 
 
@@ -109,5 +107,5 @@ def _carriers(side: Side) -> Floats:
     A function that few rows of the new window show may be shown by many more of the numerator's, which are not at hand:
     its scatter is not known.
     """
-    square = np.square(side.pulled, dtype=np.float64)
+    square = np.square(side.pulled(slice(None)), dtype=np.float64)
     return np.asarray(np.square(square.sum(0)) / np.maximum(np.square(square).sum(0), 1e-300))
