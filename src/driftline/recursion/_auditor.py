@@ -104,22 +104,32 @@ class Auditor(NamedTuple):
 
     def __call__(self, z: Floats) -> Singles:
         """Return the functions of standardised rows (n, D), (n, m)."""
-        units, corners = len(self.bias), len(self.bias) + len(self.columns)
+        units, count = len(self.bias), len(self.columns)
+        corners = units + count
         out = np.empty((len(z), corners + len(self.centres) - 1), dtype=np.float32)
-        ends = self.ends.astype(np.float32)
-        weight = np.concatenate([self.weight, self.centres.T / self.width**2], 1).astype(np.float32)
-        bias = np.append(self.bias, -0.5 * np.square(self.centres).sum(1) / self.width**2).astype(np.float32)
+        weight, bias = self._lines()
         ones = np.ones(len(self.centres), dtype=np.float32)
         for at in chunks(len(z), rows_in_cache(len(bias))):
-            rows = np.clip(z[at], -_FAR, _FAR).astype(np.float32)
-            sides = [np.clip(_STEEP * (rows[:, self.columns[:, i]] - ends[:, i]), -1.0, 1.0) for i in range(3)]
-            np.multiply(sides[0] * sides[1], sides[2], out=out[at, units:corners])
-            found = rows @ weight
+            found = np.clip(z[at], -_FAR, _FAR).astype(np.float32) @ weight
             found += bias
             np.maximum(found[:, :units], 0.0, out=out[at, :units])
-            shares = np.exp(found[:, units:])  # rows and centres are clipped: this does not overflow
+            sides = found[:, units : units + 3 * count]
+            np.clip(sides, -1.0, 1.0, out=sides)
+            both = sides[:, :count] * sides[:, count : 2 * count]
+            np.multiply(both, sides[:, 2 * count :], out=out[at, units:corners])
+            shares = np.exp(found[:, units + 3 * count :])  # rows and centres are clipped: this does not overflow
             np.divide(shares[:, 1:], (shares @ ones)[:, None], out=out[at, corners:])
         return out
+
+    def _lines(self) -> tuple[Singles, Singles]:
+        """Return weights (D, k) and biases (k,) of units, of the three sides of corners, and of soft assignments."""
+        places = self.columns.T.ravel()
+        sides = np.zeros((len(self.weight), len(places)))
+        sides[places, np.arange(len(places))] = _STEEP
+        weight = np.concatenate([self.weight, sides, self.centres.T / self.width**2], 1)
+        levels = -0.5 * np.square(self.centres).sum(1) / self.width**2
+        bias = np.concatenate([self.bias, -_STEEP * self.ends.T.ravel(), levels])
+        return weight.astype(np.float32), bias.astype(np.float32)
 
 
 def start_auditor(z: Floats, density: Density | None, depend: Dependence, *, seed: int) -> Auditor:
@@ -408,9 +418,15 @@ def chance(score: Floats, variance: Floats, live: Integers, sides: list[Side]) -
     at = live[np.diag(variance)[live] > 0.0]
     if not len(at):
         return math.nan
-    values, vectors = np.linalg.eigh((variance / scale / scale[:, None])[np.ix_(at, at)])
-    along = np.square((score / scale)[at] @ vectors)
+    spread, scores = (variance / scale / scale[:, None])[np.ix_(at, at)], (score / scale)[at]
     rows = float(np.min([len(side.light) / (1 + 2 * side.lag) for side in sides]))
+    if half_inverse(spread - _LEFT * np.eye(len(at))) is not None:  # all directions count, and need not be known
+        half = half_inverse(spread)
+        chance = math.nan if half is None else _exceeded(np.square(half @ scores), rows)
+        if chance > _UNLIKELY:
+            return chance
+    values, vectors = np.linalg.eigh(spread)
+    along = np.square(scores @ vectors)
     kept = values > _LEFT
     chance = _exceeded(along[kept] / values[kept], rows)
     if chance > _UNLIKELY:
