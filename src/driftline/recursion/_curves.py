@@ -32,29 +32,28 @@ class CurveSums:
         self._d, l, self._every = len(shift), len(order), max(1, rows // _SUFFICE)
         self._factors = monomials(self._d)
         self._tested = np.flatnonzero(~is_companion(self._factors, self._d))
-        self._rate, self._shift = rate[order].astype(np.float32), shift[order].astype(np.float32)
-        self._basis = np.concatenate([np.arange(l), l + np.arange(curved)])
-        self._at = np.concatenate([order, self._d + order[:curved]])
-        self._two = np.zeros((2, len(self._at), len(self._at)))
+        self._rate, self._shift = (value[order].astype(np.float32)[:, None] for value in (rate, shift))
+        self._at, self._curved = np.concatenate([order, self._d + order[:curved]]), curved
+        self._two = np.zeros((2, len(self._at), curved))
         three = bool((self._factors[:, 2] < self._d).any())
         self._pairs = np.triu_indices(l if three else 0, 1)
         self._order, self._three = order, np.zeros((2, len(self._pairs[0]), l))
 
-    def add(self, rows: Reals, score: Reals, variance: Reals) -> None:
-        """Add the sums over rows (n, l)."""
+    def add(self, columns: Reals, score: Reals, variance: Reals) -> None:
+        """Add the sums over rows, given by columns (l, n)."""
         if not len(self._factors):
             return
-        basis = factors_of(rows * self._rate + self._shift)[:, self._basis]
+        basis = factors_of(columns * self._rate + self._shift, self._curved)
         self._add(basis, score, 0)
         some = slice(None, None, self._every)
-        self._add(np.square(basis[some]), self._every * variance[some], 1)
+        self._add(np.square(basis[:, some]), self._every * variance[some], 1)
 
     def _add(self, basis: Reals, weight: Reals, at: int) -> None:
-        weighted = basis * weight[:, None]
-        self._two[at] += basis.T @ weighted
+        weighted, l = basis * weight, len(self._order)
+        self._two[at] += basis @ weighted[l:].T  # one of two factors is a square
         if len(self._pairs[0]):
-            products = basis[:, self._pairs[0]] * basis[:, self._pairs[1]]
-            self._three[at] += products.T @ weighted[:, : len(self._order)]
+            products = basis[self._pairs[0]] * basis[self._pairs[1]]
+            self._three[at] += products @ weighted[:l].T
 
     @property
     def sums(self) -> Floats:
@@ -62,7 +61,7 @@ class CurveSums:
         d, out, factors = self._d, np.zeros((2, len(self._factors))), self._factors[self._tested]
         two = factors[:, 2] == 3 * d
         table = np.zeros((2, 2 * d, 2 * d))
-        table[:, self._at[:, None], self._at] = self._two
+        table[:, self._at[:, None], self._at[len(self._order) :]] = self._two
         out[:, self._tested[two]] = table[:, factors[two, 0], factors[two, 1]]
         if not two.all():
             cube = np.zeros((2, d, d, d))
@@ -82,7 +81,7 @@ def curve_means(z: Floats) -> Floats:
     rest, total = Monomials(factors[others]), np.zeros(int(others.sum()))
     for at in chunks(len(z), rows_in_cache(max(len(total), 2 * d))):
         rows = z[at]
-        sums.add(rows, np.ones(len(rows)), np.zeros(len(rows)))
+        sums.add(np.ascontiguousarray(rows.T), np.ones(len(rows)), np.zeros(len(rows)))
         total += rest(rows).sum(0)
     out = sums.sums[0]
     out[others] = total

@@ -233,22 +233,23 @@ def _sums(evidence: Evidence, design: LogLinearDesign, center: Floats, score: Fl
     light, heavy = (score / size).astype(np.float32), (total / spread).astype(np.float32)
     root = np.abs(heavy)
     heavy *= heavy
-    pairs, middle = np.zeros((4, len(order), len(order))), center[order].astype(np.float32)
+    pairs, middle = np.zeros((4, len(order), len(order))), center[order].astype(np.float32)[:, None]
     hinges, curves = _Hinges(evidence, order[:s]), CurveSums(order, s, evidence.shift, evidence.rate, len(live))
     lesser = LesserSums(order[:s], evidence.lesser_trend, evidence.shift, evidence.rate, len(live))
     for half, at in _halves(len(live), rows_in_cache(len(order))):
-        rows, g, h = live[at].astype(np.float32), light[at], heavy[at]
+        columns, g, h = np.ascontiguousarray(live[at].astype(np.float32).T), light[at], heavy[at]
         if d <= PAIR_COLUMNS:
             # centring changes a product by terms the model has, whose score is zero: only the variance gets smaller
-            c = rows - middle
-            pairs[half] += c.T @ (c * g[:, None])
-            weighted = c * root[at, None]
-            pairs[2] += weighted.T @ weighted
+            c = columns - middle
+            weighted = c * g
+            pairs[half] += c @ weighted.T
+            np.multiply(c, root[at], out=weighted)
+            pairs[2] += weighted @ weighted.T
             weighted *= c
-            pairs[3] += weighted.T @ weighted
-        hinges.add(np.ascontiguousarray(rows[:, :s].T), g, h)
-        curves.add(rows, g, h)
-        lesser.add(rows, g, h)
+            pairs[3] += weighted @ weighted.T
+        hinges.add(columns[:s], g, h)
+        curves.add(columns, g, h)
+        lesser.add(columns, g, h)
     placed, wide = np.zeros((4, d, d)), np.zeros((2, *evidence.knots.shape))
     placed[:, order[:, None], order] = pairs
     wide[:, order[:s]] = hinges.sums
