@@ -105,6 +105,8 @@ def is_companion(factors: Integers, columns: int) -> npt.NDArray[np.bool_]:
 def place_of(factors: Integers, columns: int) -> Integers:
     """Return the places of factors (k, 3) among all candidates, (k,)."""
     base = 3 * columns + 1
+    if not len(factors):
+        return np.zeros(0, dtype=np.int64)
 
     def number(of: Integers) -> Integers:
         return (of[:, 0] * base + of[:, 1]) * base + of[:, 2]

@@ -165,7 +165,7 @@ def held_out(solved: Solved, loss: Loss, settings: StepSettings) -> Floats:
             (solved.den, problem.offset_den, problem.rows_den),
         )
     ]
-    ridge = settings.ridge * prior(solved.num, solved.den, problem.frozen)
+    ridge = settings.ridge * prior(solved.num, solved.den, solved.events, problem.frozen)
     logs = [np.empty(len(side.rows)) for side in sides]
     for fold in range(_FOLDS):
         fitted = [side.part(fold, inside=False) for side in sides]

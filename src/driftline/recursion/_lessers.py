@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import LESSER, Integers, chunks, lesser_of, lessers
+from driftline.fitting import LESSER, Integers, chunks, lesser_of, lessers, pairs_of
 
 __all__ = ["LesserSums", "lesser_means"]
 
@@ -34,7 +34,7 @@ class LesserSums:
 
     def __init__(self, columns: Integers, trend: Floats, shift: Floats, rate: Floats, rows: int) -> None:
         self._from, order, d = np.argsort(columns, kind="stable"), np.sort(columns), len(shift)
-        self._pairs = np.triu_indices(len(columns) if len(trend) else 0, 1)
+        self._pairs = pairs_of(len(columns) if len(trend) else 0)
         i, j = (order[side] for side in self._pairs)
         self._at = lesser_of(np.stack([i, j, np.zeros_like(i)], 1), d)[:, None] + np.arange(2)
         self._every = max(1, math.ceil(len(i) * rows / _MOST))

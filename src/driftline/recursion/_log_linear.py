@@ -36,7 +36,7 @@ from driftline.recursion._competition import approximates, only_trees
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence
 from driftline.recursion._frames import awakened, follow
 from driftline.recursion._problem import Problem, Solved, solve
-from driftline.recursion._rare import rare_events
+from driftline.recursion._rare import few_of
 from driftline.recursion._recall import recalled
 from driftline.recursion._rows import own_rows
 from driftline.recursion._settings import NEWTON_FEATURES, StepSettings, is_network, penalty_for
@@ -109,7 +109,7 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
         past = inference.placed(past, at, features.size + 1)
     elif isinstance(anchor.psi, Stacked) and anchor.uncertainty is not None:
         past, before = _carried(anchor, num)
-    events = rare_events(features, num.z, den.z)
+    events = few_of(solved.events[features.linear], len(num.z) + len(den.z))
     same = isinstance(begun, LogLinear) and features is begun.features  # in the same frame, and none has joined
     uncertainty = inference.advance(past, before, num, den, fit, rows_num, rows_den, events, same=same)
     fit = fit._replace(info=fit.info._replace(held_out=fit.info.loss + inference.optimism(uncertainty)))

@@ -79,7 +79,8 @@ def spread_of(one: Floats, other: Floats) -> Spread:
         for window in (one[half::2], other[half::2]):
             counts[half] += len(window)
             for at in chunks(len(window), rows_in_cache(d)):
-                rows = (window[at] - center).astype(np.float32)
+                rows = np.empty(window[at].shape, dtype=np.float32)
+                np.subtract(window[at], center, out=rows, casting="same_kind")
                 sums[half] += rows.sum(0)
                 squares[half] += rows.T @ rows
     return Spread(counts, sums, squares)
