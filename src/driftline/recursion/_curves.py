@@ -47,6 +47,7 @@ class CurveSums:
         self._d, l, self._every = len(shift), len(order), max(1, rows // _SUFFICE)
         self._factors = monomials(self._d)
         self._rate, self._shift = (value[order].astype(np.float32)[:, None] for value in (rate, shift))
+        self._moved = bool((rate != 1.0).any() or shift.any())
         self._at, self._curved = np.concatenate([order, self._d + order[:curved]]), curved
         self._two = np.zeros((2, len(self._at), curved))
         self._pairs = pairs_of(l if len(_tested(self._d).three) else 0)
@@ -56,7 +57,8 @@ class CurveSums:
         """Add the sums over rows, given by columns (l, n)."""
         if not len(self._factors):
             return
-        basis = factors_of(columns * self._rate + self._shift, self._curved)
+        columns = columns * self._rate + self._shift if self._moved else columns
+        basis = factors_of(columns, self._curved)
         self._add(basis, score, 0)
         some = slice(None, None, self._every)
         self._add(np.square(basis[:, some]), self._every * variance[some], 1)

@@ -39,6 +39,7 @@ from driftline.recursion._settings import NEWTON_FEATURES
 from driftline.recursion._subspace import (
     UNITS,
     halves_agree,
+    is_round,
     ridge_units,
     score_directions,
     spread_directions,
@@ -141,12 +142,14 @@ def propose(
 
     if min(room.units, room.features) < UNITS:
         return none
-    spread = spread_of(z_num, z_den)
-    directions = spread_directions(spread.covariance())
-    if directions.shape[1] and not spread_helps(
-        spread, num, den, s_num, s_den, time=max(times), level=_LEVEL, seed=seed
-    ):
-        directions = directions[:, :0]
+    directions = features.weight[:, :0]
+    if not is_round(num, den):
+        spread = spread_of(z_num, z_den)
+        directions = spread_directions(spread.covariance())
+        if directions.shape[1] and not spread_helps(
+            spread, num, den, s_num, s_den, time=max(times), level=_LEVEL, seed=seed
+        ):
+            directions = directions[:, :0]
     if directions.shape[1] == 0:
         directions = score_directions(features, total)
         if directions.shape[1] == 0 or not halves_agree(total, (num, s_num), (den, s_den)):
