@@ -420,7 +420,7 @@ def chance(score: Floats, variance: Floats, live: Integers, sides: list[Side]) -
         return math.nan
     spread, scores = (variance / scale / scale[:, None])[np.ix_(at, at)], (score / scale)[at]
     rows = float(np.min([len(side.light) / (1 + 2 * side.lag) for side in sides]))
-    if half_inverse(spread - _LEFT * np.eye(len(at))) is not None:  # all directions count, and need not be known
+    if _is_above(spread, _LEFT):  # all directions count, and need not be known
         half = half_inverse(spread)
         chance = math.nan if half is None else _exceeded(np.square(half @ scores), rows)
         if chance > _UNLIKELY:
@@ -435,6 +435,15 @@ def chance(score: Floats, variance: Floats, live: Integers, sides: list[Side]) -
     directions[at] = vectors / scale[at, None]
     kept &= np.min([_support(side, directions) for side in sides], 0) > _SUPPORT
     return _exceeded(along[kept] / values[kept], rows)
+
+
+def _is_above(matrix: Floats, least: float) -> bool:
+    """Say whether no eigenvalue is below this, by a Cholesky factor: in a tenth of the time that these would take."""
+    try:
+        np.linalg.cholesky(matrix - least * np.eye(len(matrix)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _exceeded(squares: Floats, rows: float) -> float:

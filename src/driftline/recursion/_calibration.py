@@ -36,14 +36,16 @@ def miscalibrated(
         depend: how rows of both windows depend on each other.
         rows: number of effective rows of the window that has fewer.
     """
-    half = half_inverse(fit.hessian)
-    if half is None or rows < _ROWS_PER_PARAMETER * len(fit.coef):
+    if rows < _ROWS_PER_PARAMETER * len(fit.coef):
         return False
     if float(-fit.log_den.mean()) - len(fit.coef) / rows < _SIGNAL:
         return False
     both = np.concatenate([fit.log_num, fit.log_den])
     odds = np.exp(-np.abs(both))
     if float((4.0 * odds / np.square(1.0 + odds)).mean()) < _OVERLAP:
+        return False
+    half = half_inverse(fit.hessian)
+    if half is None:
         return False
     shape = np.quantile(both, _ENDS), np.quantile(both, _KNOTS)
     parts = zip(designs, (fit.log_num, fit.log_den), (fit.num, fit.den), depend, strict=True)

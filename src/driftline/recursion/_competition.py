@@ -112,7 +112,7 @@ def compete(
 def approximates(problem: Problem) -> int:
     """Count the features that stand for a shape which no other holds: ridge units of several columns, and trees."""
     features = problem.features
-    units = int((np.count_nonzero(features.weight, axis=0) > 1).sum())
+    units = int((np.count_nonzero(features.weight, axis=0) > 1).sum()) if len(features.bias) else 0
     return units + sum(isinstance(other.map, Trees) for other in features.others)
 
 

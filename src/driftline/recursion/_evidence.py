@@ -284,13 +284,16 @@ class _Hinges:
         # a hinge is the larger of 0 and a line, and so is what its trend leaves of it: both are quadratic, (k, 10, 3)
         self._sides = np.concatenate([-trend, line - trend], 1).astype(np.float32)
         self.sums = np.zeros((2, *knots.shape))
+        self._work = np.empty((len(knots), self._sides.shape[1] + 3, 0), dtype=np.float32)
 
     def add(self, columns: Singles, score: Singles, variance: Singles) -> None:
         """Add the sums over rows, given by columns (k, n)."""
-        basis = np.empty((len(columns), 3, columns.shape[1]), dtype=np.float32)
+        if self._work.shape[2] != columns.shape[1]:  # stretches are alike, and share what takes most room
+            self._work = np.empty((*self._work.shape[:2], columns.shape[1]), dtype=np.float32)
+        basis, sides, knots = self._work[:, :3], self._work[:, 3:], self.sums.shape[2]
         basis[:, 0], basis[:, 1] = 1.0, columns
         np.multiply(columns, columns, out=basis[:, 2])
-        sides, knots = self._sides @ basis, self.sums.shape[2]
+        np.matmul(self._sides, basis, out=sides)
         rest = np.maximum(sides[:, :knots], sides[:, knots:], out=sides[:, :knots])
         self.sums[0] += rest @ score
         rest *= rest
