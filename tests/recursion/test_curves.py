@@ -104,7 +104,7 @@ def test_sums_are_those_of_all_products_whatever_the_order_of_columns(rng):
     shift, rate = rng.normal(size=4), rng.uniform(0.5, 2.0, 4)
     order = np.array([2, 0, 3, 1])
     sums = CurveSums(order, 4, shift, rate, len(z))
-    sums.add(z[:, order], score, np.ones(300))
+    sums.add(z[:, order].T, score, np.ones(300))
     factors = monomials(4)
     values, tested = Monomials(factors)(z * rate + shift), ~is_companion(factors, 4)
     np.testing.assert_allclose(sums.sums[0][tested], (score @ values)[tested], rtol=1e-4, atol=1e-4)
@@ -116,7 +116,7 @@ def test_sums_are_those_of_all_products_whatever_the_order_of_columns(rng):
 def test_columns_of_two_values_have_no_squares(rng):
     z = np.column_stack([rng.normal(size=(200, 2)), rng.integers(0, 2, 200)])
     sums = CurveSums(np.array([0, 1, 2]), 2, np.zeros(3), np.ones(3), 200)
-    sums.add(z, np.ones(200), np.ones(200))
+    sums.add(z.T, np.ones(200), np.ones(200))
     used = sums.sums[1] > 0.0
     assert not any(5 in row for row in monomials(3)[used].tolist())
     assert any(set(row) == {0, 1, 2} for row in monomials(3)[used].tolist())

@@ -56,7 +56,7 @@ def test_sums_are_those_of_each_function_whatever_the_order_of_columns(rng):
     means, trend = lesser_means(z)
     order, of, original = np.array([2, 0, 3, 1]), lessers(4), z * rate + shift
     sums = LesserSums(order, trend, shift, rate, len(z))
-    sums.add(z[:, order].astype(np.float32), score, variance)
+    sums.add(z[:, order].T.astype(np.float32), score, variance)
     c, values = np.clip(original, -3.5, 3.5), Lessers(of)(original)
     for k, (i, j, _) in enumerate(of.tolist()):
         basis = np.stack([np.ones(300), c[:, i], c[:, j], c[:, i] ** 2, c[:, j] ** 2, c[:, i] * c[:, j]], 1)

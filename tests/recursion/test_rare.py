@@ -60,7 +60,7 @@ def test_the_prior_of_frequent_values_stays(rng):
     current = ratio._state.tracks["original"].current
     assert current.uncertainty.quiet.dof == 0.0
     design = current.own_design()
-    assert _problem.prior(design, design).tolist() == [1.0, 1.0, 0.5, 1.0, 1.0, 1.0]
+    assert _problem.prior(design, design, _rare.off_heap(design.z, design.z)).tolist() == [1.0, 1.0, 0.5, 1.0, 1.0, 1.0]
 
 
 def test_a_square_needs_some_rows(rng):

@@ -8,6 +8,7 @@ from ._boosting import helps as helps
 from ._boosting import row_losses as row_losses
 from ._chunks import Integers as Integers
 from ._chunks import chunks as chunks
+from ._chunks import pairs_of as pairs_of
 from ._chunks import rows_in_cache as rows_in_cache
 from ._components import fit_mixture as fit_mixture
 from ._covariances import Covariance as Covariance

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
 
-__all__ = ["CHUNK", "Integers", "chunks", "rows_in_cache", "score_rows"]
+__all__ = ["CHUNK", "Integers", "chunks", "pairs_of", "rows_in_cache", "score_rows"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -23,6 +25,19 @@ def chunks(rows: int, size: int = CHUNK) -> list[slice]:
 def rows_in_cache(columns: int) -> int:
     """Return the number of rows of this many columns that stay in the cache while they are used again."""
     return max(256, _CACHE // max(columns, 1))
+
+
+@lru_cache(maxsize=64)
+def pairs_of(count: int) -> tuple[Integers, Integers]:
+    """Return the first and the second of all pairs of so many things.
+
+    >>> [side.tolist() for side in pairs_of(3)]
+    [[0, 0, 1], [1, 2, 2]]
+    """
+    one, other = (side.astype(np.int64) for side in np.triu_indices(count, 1))
+    for side in (one, other):
+        side.setflags(write=False)
+    return one, other
 
 
 def score_rows(z: Floats, linear: Floats, square: Floats, out: Floats) -> None:

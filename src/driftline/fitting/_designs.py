@@ -173,8 +173,10 @@ class LogLinearDesign:
         self.crossed = crossed
         self.shape = len(z), features.size + 1
         self._base, self._curved = features.base, len(features.squares)
-        others = features.linear[~np.isin(features.linear, features.squares)]
-        self.order = np.concatenate([features.squares, others])
+        self.order = features.squares
+        if len(features.linear) > self._curved:
+            others = features.linear[~np.isin(features.linear, features.squares)]
+            self.order = np.concatenate([features.squares, others])
         self.live = z if np.array_equal(self.order, np.arange(z.shape[1])) else np.take(z, self.order, axis=1)
         place = np.empty(features.columns, dtype=np.int64)
         place[self.order] = np.arange(len(self.order))
@@ -235,7 +237,16 @@ class LogLinearDesign:
         return out
 
     def pull(self, values: Floats) -> Floats:
-        """Return a vector (n,) times the matrix."""
+        """Return a vector (n,) times the matrix; of equal values made once, since every fit starts with it."""
+        first = float(values[0]) if len(values) else 0.0
+        return self._totals * first if first and (values == first).all() else self._pulled(values)
+
+    @cached_property
+    def _totals(self) -> Floats:
+        """Sums of the columns, (p,)."""
+        return self._pulled(np.ones(self.shape[0]))
+
+    def _pulled(self, values: Floats) -> Floats:
         features, base, s = self.features, self._base, self._curved
         n, l = self.live.shape
         size = rows_in_cache(l)
@@ -306,7 +317,7 @@ class LogLinearDesign:
             if made in self.__dict__:
                 out.__dict__[made] = np.ascontiguousarray(self.__dict__[made][rows])
         out._thinned, out._kept = {}, None
-        for whole in ("_plain", "top"):
+        for whole in ("_plain", "_totals", "top"):
             out.__dict__.pop(whole, None)
         return out
 

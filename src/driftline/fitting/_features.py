@@ -186,7 +186,7 @@ class Features(NamedTuple):
         A column with two values has half of it: the square that is left out would share its coefficient.
         """
         out = np.ones(self.size + 1)
-        if self.curved:
+        if self.curved and len(self.squares) < len(self.linear):
             out[: len(self.linear)] = np.where(np.isin(self.linear, self.squares), 1.0, 0.5)
         return out
 
@@ -195,6 +195,8 @@ class Features(NamedTuple):
 
         A third value counts from some rows on: the coefficient of a square that rests on a row or two may be anything.
         """
+        if len(self.linear) == self.columns and (not self.curved or len(self.squares) == self.columns):
+            return self.linear[:0], self.squares[:0]  # all are here, as they mostly are
         still = np.setdiff1d(np.arange(self.columns), self.linear)
         moved = still[[any(z[:, j].any() for z in windows) for j in still]] if len(still) else still
         if not self.curved:

@@ -63,8 +63,11 @@ class _Logistic(_Closed):
         shift, rate = math.log(n / m), 1.0 / (n + m)
         out = []
         for values, sign in ((-num - shift, -1.0), (den + shift, 1.0)):
-            _, chance, second = _logistic(values, 1.0)
-            out.append(sign * rate * second * (1.0 - 2.0 * chance))
+            small = np.exp(-np.abs(values))
+            one = 1.0 / (small + 1.0)
+            small *= one
+            chance = np.where(values >= 0.0, one, small)
+            out.append(sign * rate * (one * small) * (1.0 - 2.0 * chance))
         return out[0], out[1]
 
 

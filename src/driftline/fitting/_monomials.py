@@ -43,7 +43,8 @@ class Monomials(NamedTuple):
 
     def __call__(self, z: Floats) -> Floats:
         """Return the features of rows (n, D), (n, size)."""
-        basis = np.concatenate([factors_of(z), np.clip(_STEEP * z, -1.0, 1.0), np.ones((len(z), 1))], 1)
+        signs = np.clip(_STEEP * z, -1.0, 1.0)
+        basis = np.concatenate([factors_of(z.T, z.shape[1]).T, signs, np.ones((len(z), 1))], 1)
         out = basis[:, self.factors[:, 0]]
         out *= basis[:, self.factors[:, 1]]
         out *= basis[:, self.factors[:, 2]]
@@ -59,10 +60,14 @@ class Monomials(NamedTuple):
         return np.asarray(out / out.sum(0))
 
 
-def factors_of(z: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the columns of rows (n, D), clipped, and their squares less 1, (n, 2 D)."""
-    clipped = np.clip(z, -_FAR, _FAR)
-    return np.concatenate([clipped, np.square(clipped) - 1.0], 1)
+def factors_of(columns: npt.NDArray[Any], curved: int) -> npt.NDArray[Any]:
+    """Return columns (D, n), clipped, and the squares less 1 of the first ones, (D + curved, n)."""
+    d = len(columns)
+    out = np.empty((d + curved, columns.shape[1]), dtype=columns.dtype)
+    np.clip(columns, -_FAR, _FAR, out=out[:d])
+    np.square(out[:curved], out=out[d:])
+    out[d:] -= 1.0
+    return out
 
 
 @lru_cache(maxsize=32)
@@ -100,6 +105,8 @@ def is_companion(factors: Integers, columns: int) -> npt.NDArray[np.bool_]:
 def place_of(factors: Integers, columns: int) -> Integers:
     """Return the places of factors (k, 3) among all candidates, (k,)."""
     base = 3 * columns + 1
+    if not len(factors):
+        return np.zeros(0, dtype=np.int64)
 
     def number(of: Integers) -> Integers:
         return (of[:, 0] * base + of[:, 1]) * base + of[:, 2]

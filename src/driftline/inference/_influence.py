@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import ConvexFit, Design, Scores, half_inverse
+from driftline.fitting import ConvexFit, Design, Scores, chunks, half_inverse
 from driftline.inference._dependence import Dependence, long_run, positive
 from driftline.inference._uncertainty import UNSUPPORTED, UNSUPPORTED_ORIGINAL, Quiet, Uncertainty, mirrored
 
@@ -25,6 +25,7 @@ _THIN = 3000  # enough rows to estimate a mean curvature
 _SINGLE = 1e-6  # relative error of Gram matrices, which are made in single precision
 _DRAWS = 6  # draws of errors where rows depend on each other and there is no formula
 _NONE: Floats = np.zeros(0)
+_STRETCH = 100  # rows whose pairs with others stay in the cache
 _PAIRS = 400  # enough rows of each window to estimate the effects of pairs of rows
 
 
@@ -261,8 +262,12 @@ def _bilinear(step: _Step) -> Floats:
     num, den, inverse = step
     rows_a, score_a, bend_a = _paired(num)
     rows_b, score_b, bend_b = _paired(den)
-    kernel = (rows_b @ inverse @ score_a.T) * (score_b @ inverse @ rows_a.T)
-    both = (rows_b * bend_b[:, None]).T @ kernel @ (rows_a * bend_a[:, None])
+    both, bent = np.zeros_like(inverse), rows_b * bend_b[:, None]
+    right_a, left_a = inverse @ score_a.T, inverse @ rows_a.T
+    for at in chunks(len(rows_b), _STRETCH):  # effects of all pairs at once take room that the system has to clear
+        kernel = rows_b[at] @ right_a
+        kernel *= score_b[at] @ left_a
+        both += (bent[at].T @ kernel) @ (rows_a * bend_a[:, None])
     return _bent(num, den.spread) + _bent(den, num.spread) + both + both.T
 
 

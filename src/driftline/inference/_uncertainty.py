@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,8 +166,13 @@ def reframed(past: Uncertainty, onto: Floats, back: Floats) -> Uncertainty:
 
 def mirrored(matrix: npt.NDArray[Any]) -> Floats:
     """Return a symmetric matrix whose halves agree to the last digit: files hold one of them."""
-    lower = np.tril(matrix)
-    return np.asarray(lower + np.tril(lower, -1).T)
+    return np.where(_lower(len(matrix)), matrix, matrix.T)
+
+
+@lru_cache(maxsize=32)
+def _lower(size: int) -> npt.NDArray[np.bool_]:
+    """Return where the lower half of a matrix is, with its diagonal."""
+    return np.tri(size, dtype=np.bool_)
 
 
 def transported(past: Uncertainty, onto: Floats) -> Uncertainty:

@@ -14,7 +14,7 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.fitting import ConvexFit, LogLinearDesign, Scores, half_inverse
 from driftline.inference import Dependence
-from driftline.recursion._auditor import LEVEL, ROWS, Window, chance, left_over, seen_of, side_of, sum_of, variance_of
+from driftline.recursion._auditor import LEVEL, ROWS, Window, chance, left_over, seen_of
 
 __all__ = ["miscalibrated"]
 
@@ -36,8 +36,7 @@ def miscalibrated(
         depend: how rows of both windows depend on each other.
         rows: number of effective rows of the window that has fewer.
     """
-    half = half_inverse(fit.hessian)
-    if half is None or rows < _ROWS_PER_PARAMETER * len(fit.coef):
+    if rows < _ROWS_PER_PARAMETER * len(fit.coef):
         return False
     if float(-fit.log_den.mean()) - len(fit.coef) / rows < _SIGNAL:
         return False
@@ -45,13 +44,14 @@ def miscalibrated(
     odds = np.exp(-np.abs(both))
     if float((4.0 * odds / np.square(1.0 + odds)).mean()) < _OVERLAP:
         return False
+    half = half_inverse(fit.hessian)
+    if half is None:
+        return False
     shape = np.quantile(both, _ENDS), np.quantile(both, _KNOTS)
     parts = zip(designs, (fit.log_num, fit.log_den), (fit.num, fit.den), depend, strict=True)
     windows = [_window(*part, *shape) for part in parts]
-    rests, live = left_over(windows[0], windows[1], half)
-    sides = [side_of(rest, window.score, window.lag) for rest, window in zip(rests, windows, strict=True)]
-    score = sum(sum_of(rest, window.score) for rest, window in zip(rests, windows, strict=True))
-    return chance(np.asarray(score), variance_of(sides[0]) + variance_of(sides[1]), live, sides) < LEVEL
+    (one, other), live = left_over(windows[0], windows[1], half, windows[0].score)
+    return chance(one.score + other.score, one.variance + other.variance, live, [one.side, other.side]) < LEVEL
 
 
 def _window(

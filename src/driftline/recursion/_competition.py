@@ -112,7 +112,7 @@ def compete(
 def approximates(problem: Problem) -> int:
     """Count the features that stand for a shape which no other holds: ridge units of several columns, and trees."""
     features = problem.features
-    units = int((np.count_nonzero(features.weight, axis=0) > 1).sum())
+    units = int((np.count_nonzero(features.weight, axis=0) > 1).sum()) if len(features.bias) else 0
     return units + sum(isinstance(other.map, Trees) for other in features.others)
 
 
@@ -165,7 +165,7 @@ def held_out(solved: Solved, loss: Loss, settings: StepSettings) -> Floats:
             (solved.den, problem.offset_den, problem.rows_den),
         )
     ]
-    ridge = settings.ridge * prior(solved.num, solved.den, problem.frozen)
+    ridge = settings.ridge * prior(solved.num, solved.den, solved.events, problem.frozen)
     logs = [np.empty(len(side.rows)) for side in sides]
     for fold in range(_FOLDS):
         fitted = [side.part(fold, inside=False) for side in sides]

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import Integers, Monomials, chunks, factors_of, is_companion, monomials, rows_in_cache
+from driftline.fitting import Integers, Monomials, chunks, factors_of, is_companion, monomials, pairs_of, rows_in_cache
 
 __all__ = ["CurveSums", "curve_means"]
 
 _SUFFICE = 2_000  # rows for a variance
 Reals = npt.NDArray[np.floating[Any]]  # in single or double precision
+
+
+class _Tested(NamedTuple):
+    """Places of curved products of two and of three columns that are tested, not only come with others."""
+
+    two: Integers
+    three: Integers
+
+
+@lru_cache(maxsize=32)
+def _tested(columns: int) -> _Tested:
+    factors = monomials(columns)
+    two, own = factors[:, 2] == 3 * columns, ~is_companion(factors, columns)
+    return _Tested(np.flatnonzero(two & own), np.flatnonzero(~two & own))
 
 
 class CurveSums:
@@ -31,46 +46,45 @@ class CurveSums:
     def __init__(self, order: Integers, curved: int, shift: Floats, rate: Floats, rows: int) -> None:
         self._d, l, self._every = len(shift), len(order), max(1, rows // _SUFFICE)
         self._factors = monomials(self._d)
-        self._tested = np.flatnonzero(~is_companion(self._factors, self._d))
-        self._rate, self._shift = rate[order].astype(np.float32), shift[order].astype(np.float32)
-        self._basis = np.concatenate([np.arange(l), l + np.arange(curved)])
-        self._at = np.concatenate([order, self._d + order[:curved]])
-        self._two = np.zeros((2, len(self._at), len(self._at)))
-        three = bool((self._factors[:, 2] < self._d).any())
-        self._pairs = np.triu_indices(l if three else 0, 1)
+        self._rate, self._shift = (value[order].astype(np.float32)[:, None] for value in (rate, shift))
+        self._moved = bool((rate != 1.0).any() or shift.any())
+        self._at, self._curved = np.concatenate([order, self._d + order[:curved]]), curved
+        self._two = np.zeros((2, len(self._at), curved))
+        self._pairs = pairs_of(l if len(_tested(self._d).three) else 0)
         self._order, self._three = order, np.zeros((2, len(self._pairs[0]), l))
 
-    def add(self, rows: Reals, score: Reals, variance: Reals) -> None:
-        """Add the sums over rows (n, l)."""
+    def add(self, columns: Reals, score: Reals, variance: Reals) -> None:
+        """Add the sums over rows, given by columns (l, n)."""
         if not len(self._factors):
             return
-        basis = factors_of(rows * self._rate + self._shift)[:, self._basis]
+        columns = columns * self._rate + self._shift if self._moved else columns
+        basis = factors_of(columns, self._curved)
         self._add(basis, score, 0)
         some = slice(None, None, self._every)
-        self._add(np.square(basis[some]), self._every * variance[some], 1)
+        self._add(np.square(basis[:, some]), self._every * variance[some], 1)
 
     def _add(self, basis: Reals, weight: Reals, at: int) -> None:
-        weighted = basis * weight[:, None]
-        self._two[at] += basis.T @ weighted
+        weighted, l = basis * weight, len(self._order)
+        self._two[at] += basis @ weighted[l:].T  # one of two factors is a square
         if len(self._pairs[0]):
-            products = basis[:, self._pairs[0]] * basis[:, self._pairs[1]]
-            self._three[at] += products.T @ weighted[:, : len(self._order)]
+            products = basis[self._pairs[0]] * basis[self._pairs[1]]
+            self._three[at] += products @ weighted[:l].T
 
     @property
     def sums(self) -> Floats:
         """The sums for all curved products, (2, m); 0 for those that only come with others."""
-        d, out, factors = self._d, np.zeros((2, len(self._factors))), self._factors[self._tested]
-        two = factors[:, 2] == 3 * d
+        d, out, tested = self._d, np.zeros((2, len(self._factors))), _tested(self._d)
         table = np.zeros((2, 2 * d, 2 * d))
-        table[:, self._at[:, None], self._at] = self._two
-        out[:, self._tested[two]] = table[:, factors[two, 0], factors[two, 1]]
-        if not two.all():
+        table[:, self._at[:, None], self._at[len(self._order) :]] = self._two
+        one, other, _ = self._factors[tested.two].T
+        out[:, tested.two] = table[:, one, other]
+        if len(tested.three):
             cube = np.zeros((2, d, d, d))
             i, j = (self._order[side][:, None] for side in self._pairs)
             triples = np.sort(np.stack(np.broadcast_arrays(i, j, self._order[None]), -1), -1)
             cube[:, triples[..., 0], triples[..., 1], triples[..., 2]] = self._three
-            a, b, c = factors[~two].T
-            out[:, self._tested[~two]] = cube[:, a, b, c]
+            a, b, c = self._factors[tested.three].T
+            out[:, tested.three] = cube[:, a, b, c]
         return out
 
 
@@ -82,7 +96,7 @@ def curve_means(z: Floats) -> Floats:
     rest, total = Monomials(factors[others]), np.zeros(int(others.sum()))
     for at in chunks(len(z), rows_in_cache(max(len(total), 2 * d))):
         rows = z[at]
-        sums.add(rows, np.ones(len(rows)), np.zeros(len(rows)))
+        sums.add(np.ascontiguousarray(rows.T), np.ones(len(rows)), np.zeros(len(rows)))
         total += rest(rows).sum(0)
     out = sums.sums[0]
     out[others] = total

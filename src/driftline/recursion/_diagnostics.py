@@ -75,13 +75,14 @@ def diagnose(
     overlap = _overlap(taken.log_num, taken.log_den)
     # Psi_t / (Phi_t Psi_{t-1}); psi and phi are known up to constants, which cancel against the normalisers
     step_mean = log_mean_exp(taken.log_den)
-    log_psi_now = log_mean_exp(log_r) + taken.anchor.log_normalizer - taken.telescoped
+    mean = log_mean_exp(log_r)
+    log_psi_now = mean + taken.anchor.log_normalizer - taken.telescoped
     log_psi_before = log_mean_exp(anchor.on_window())
     residual = _exp(log_psi_now - step_mean - log_psi_before)
     return OriginalInfo(
         rows=window.shape[0],
         step_divergence=taken.divergence,
-        mean_ratio=_exp(log_mean_exp(log_r)),
+        mean_ratio=_exp(mean),
         step_mean_ratio=_exp(step_mean),
         constraint_residual=residual,
         effective_sample_size=effective_sample_size(log_r),

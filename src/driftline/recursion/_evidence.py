@@ -233,22 +233,23 @@ def _sums(evidence: Evidence, design: LogLinearDesign, center: Floats, score: Fl
     light, heavy = (score / size).astype(np.float32), (total / spread).astype(np.float32)
     root = np.abs(heavy)
     heavy *= heavy
-    pairs, middle = np.zeros((4, len(order), len(order))), center[order].astype(np.float32)
+    pairs, middle = np.zeros((4, len(order), len(order))), center[order].astype(np.float32)[:, None]
     hinges, curves = _Hinges(evidence, order[:s]), CurveSums(order, s, evidence.shift, evidence.rate, len(live))
     lesser = LesserSums(order[:s], evidence.lesser_trend, evidence.shift, evidence.rate, len(live))
     for half, at in _halves(len(live), rows_in_cache(len(order))):
-        rows, g, h = live[at].astype(np.float32), light[at], heavy[at]
+        columns, g, h = np.ascontiguousarray(live[at].astype(np.float32).T), light[at], heavy[at]
         if d <= PAIR_COLUMNS:
             # centring changes a product by terms the model has, whose score is zero: only the variance gets smaller
-            c = rows - middle
-            pairs[half] += c.T @ (c * g[:, None])
-            weighted = c * root[at, None]
-            pairs[2] += weighted.T @ weighted
+            c = columns - middle
+            weighted = c * g
+            pairs[half] += c @ weighted.T
+            np.multiply(c, root[at], out=weighted)
+            pairs[2] += weighted @ weighted.T
             weighted *= c
-            pairs[3] += weighted.T @ weighted
-        hinges.add(np.ascontiguousarray(rows[:, :s].T), g, h)
-        curves.add(rows, g, h)
-        lesser.add(rows, g, h)
+            pairs[3] += weighted @ weighted.T
+        hinges.add(columns[:s], g, h)
+        curves.add(columns, g, h)
+        lesser.add(columns, g, h)
     placed, wide = np.zeros((4, d, d)), np.zeros((2, *evidence.knots.shape))
     placed[:, order[:, None], order] = pairs
     wide[:, order[:s]] = hinges.sums
@@ -283,13 +284,16 @@ class _Hinges:
         # a hinge is the larger of 0 and a line, and so is what its trend leaves of it: both are quadratic, (k, 10, 3)
         self._sides = np.concatenate([-trend, line - trend], 1).astype(np.float32)
         self.sums = np.zeros((2, *knots.shape))
+        self._work = np.empty((len(knots), self._sides.shape[1] + 3, 0), dtype=np.float32)
 
     def add(self, columns: Singles, score: Singles, variance: Singles) -> None:
         """Add the sums over rows, given by columns (k, n)."""
-        basis = np.empty((len(columns), 3, columns.shape[1]), dtype=np.float32)
+        if self._work.shape[2] != columns.shape[1]:  # stretches are alike, and share what takes most room
+            self._work = np.empty((*self._work.shape[:2], columns.shape[1]), dtype=np.float32)
+        basis, sides, knots = self._work[:, :3], self._work[:, 3:], self.sums.shape[2]
         basis[:, 0], basis[:, 1] = 1.0, columns
         np.multiply(columns, columns, out=basis[:, 2])
-        sides, knots = self._sides @ basis, self.sums.shape[2]
+        np.matmul(self._sides, basis, out=sides)
         rest = np.maximum(sides[:, :knots], sides[:, knots:], out=sides[:, :knots])
         self.sums[0] += rest @ score
         rest *= rest

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import LESSER, Integers, chunks, lesser_of, lessers
+from driftline.fitting import LESSER, Integers, chunks, lesser_of, lessers, pairs_of
 
 __all__ = ["LesserSums", "lesser_means"]
 
@@ -34,7 +34,7 @@ class LesserSums:
 
     def __init__(self, columns: Integers, trend: Floats, shift: Floats, rate: Floats, rows: int) -> None:
         self._from, order, d = np.argsort(columns, kind="stable"), np.sort(columns), len(shift)
-        self._pairs = np.triu_indices(len(columns) if len(trend) else 0, 1)
+        self._pairs = pairs_of(len(columns) if len(trend) else 0)
         i, j = (order[side] for side in self._pairs)
         self._at = lesser_of(np.stack([i, j, np.zeros_like(i)], 1), d)[:, None] + np.arange(2)
         self._every = max(1, math.ceil(len(i) * rows / _MOST))
@@ -43,18 +43,18 @@ class LesserSums:
         self._rate, self._shift = (value[order].astype(np.float32)[:, None] for value in (rate, shift))
         self._score, self._variance = np.zeros(trend.shape[:2]), np.zeros((len(trend), LESSER, LESSER))
 
-    def add(self, rows: Reals, score: Reals, variance: Reals) -> None:
-        """Add the sums over rows (n, l), of which the first columns count."""
+    def add(self, columns: Reals, score: Reals, variance: Reals) -> None:
+        """Add the sums over rows, given by columns (l, n), of which the first ones count."""
         p = len(self._at)
         if not p:
             return
-        rows, score, variance = (part[:: self._every] for part in (rows, score, variance))
-        for at in chunks(len(rows), max(256, _CACHE // (_BOTH * p))):
-            columns = np.ascontiguousarray(rows[at][:, self._from].T)
-            columns *= self._rate
-            columns += self._shift
-            np.clip(columns, -_FAR, _FAR, out=columns)
-            self._add(columns, score[at], variance[at])
+        columns, score, variance = (part[..., :: self._every] for part in (columns, score, variance))
+        for at in chunks(len(score), max(256, _CACHE // (_BOTH * p))):
+            some = columns[self._from, at]
+            some *= self._rate
+            some += self._shift
+            np.clip(some, -_FAR, _FAR, out=some)
+            self._add(some, score[at], variance[at])
 
     def _add(self, columns: Reals, score: Reals, variance: Reals) -> None:
         (one, other), p = self._pairs, len(self._at)

@@ -39,7 +39,7 @@ from driftline.recursion._competition import approximates, only_trees
 from driftline.recursion._evidence import PAIR_COLUMNS, Evidence
 from driftline.recursion._frames import awakened, follow
 from driftline.recursion._problem import Problem, Solved, solve
-from driftline.recursion._rare import rare_events
+from driftline.recursion._rare import few_of
 from driftline.recursion._recall import recalled
 from driftline.recursion._rows import Curved, depends, own_rows, reach
 from driftline.recursion._settings import NEWTON_FEATURES, StepSettings, is_network, penalty_for
@@ -135,7 +135,7 @@ def log_linear_step(anchor: Anchor, window: Floats, settings: StepSettings, seed
         past = inference.placed(past, at, features.size + 1)
     elif isinstance(anchor.psi, Stacked) and anchor.uncertainty is not None:
         past, before = _carried(anchor, num)
-    events = rare_events(features, num.z, den.z)
+    events = few_of(solved.events[features.linear], len(num.z) + len(den.z))
     same = isinstance(begun, LogLinear) and features is begun.features  # in the same frame, and none has joined
     uncertainty = inference.advance(past, before, num, den, fit, rows_num, rows_den, events, same=same)
     fit = fit._replace(info=fit.info._replace(held_out=fit.info.loss + inference.optimism(uncertainty)))
@@ -233,11 +233,13 @@ def _offset(problem: Problem, psi: LogLinear) -> Problem:
 
 def check_extremes(standardizer: Standardizer, window: Floats) -> None:
     """Refuse values that single-precision Gram matrices cannot hold, naming column and row."""
-    rows = window[:, : len(standardizer.mean)]
-    far = np.maximum(rows.max(0) - standardizer.mean, standardizer.mean - rows.min(0)) / standardizer.scale
+    rows, mean, scale = window[:, : len(standardizer.mean)], standardizer.mean, standardizer.scale
+    if max(float(rows.max() - mean.min()), float(mean.max() - rows.min())) <= _EXTREME * float(scale.min()):
+        return  # one look at all columns together is faster
+    far = np.maximum(rows.max(0) - mean, mean - rows.min(0)) / scale
     if float(far.max()) > _EXTREME:
         j = int(far.argmax())
-        i = int(np.abs(rows[:, j] - standardizer.mean[j]).argmax())
+        i = int(np.abs(rows[:, j] - mean[j]).argmax())
         raise ValueError(
             f"window: column {j} holds {rows[i, j]:.3g} in row {i}, {far[j]:.1g} standard "
             "deviations away from the original: check its unit, or remove the outlier"

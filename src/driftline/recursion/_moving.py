@@ -31,6 +31,7 @@ from driftline.inference import Dependence, Forward, Uncertainty, effective_samp
 from driftline.recursion._auditor import LEVEL, Auditor, chance, seen_of, side_of, sum_of, variance_of
 from driftline.recursion._evidence import start_evidence
 from driftline.recursion._problem import prior
+from driftline.recursion._rare import off_heap
 from driftline.recursion._recall import recalled
 from driftline.recursion._rows import own_rows
 from driftline.recursion._settings import NEWTON_FEATURES, StepSettings
@@ -109,7 +110,7 @@ def moved(before: Anchor, first: Anchor, settings: StepSettings, t: int) -> Move
     if settings.model == "auto" and features.size < NEWTON_FEATURES:
         features = _widened(features, z, log_r - offset, old, errors, rows.effective(len(z)))
     design = LogLinearDesign(features, z)
-    fit = _projected(design, log_r, offset, settings.ridge * prior(design, design))
+    fit = _projected(design, log_r, offset, settings.ridge * prior(design, design, off_heap(design.z, design.z)))
     if fit is None:
         return None
     onto = _onto(design, old, fit)

@@ -67,16 +67,17 @@ class Problem(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """A problem, the designs of both windows, and the fit."""
+    """A problem, the designs of both windows, the fit, and rows of both off the most common value of a column, (D,)."""
 
     problem: Problem
     num: LogLinearDesign
     den: LogLinearDesign
     fit: ConvexFit
+    events: Floats
 
 
-def prior(num: LogLinearDesign, den: LogLinearDesign, frozen: int = 0) -> Floats:
-    """Return the weight of the prior on each coefficient and on the constant, (p + 1,).
+def prior(num: LogLinearDesign, den: LogLinearDesign, events: Floats, frozen: int = 0) -> Floats:
+    """Return the weight of the prior on each coefficient and on the constant, (p + 1,); ``events`` as in plain_prior.
 
     Clusters of a table with many indicators have features that only a few rows hold. In units of their spread these are
     far away, and a coefficient that looks small would change the ratio of such rows by any amount: the prior on what is
@@ -84,7 +85,7 @@ def prior(num: LogLinearDesign, den: LogLinearDesign, frozen: int = 0) -> Floats
     the same value: the prior is on the effect of an event, whose distance is one over the root of its share.
     """
     features = num.features
-    out, weight = plain_prior(features, off_heap(num.z, den.z), len(num.z) + len(den.z))
+    out, weight = plain_prior(features, events, len(num.z) + len(den.z))
     at = first = len(out) - 1 - sum(other.size for other in features.others)
     for other in features.others:
         part = slice(at, at + other.size)
@@ -122,6 +123,7 @@ def solve(problem: Problem, loss: Loss, settings: StepSettings, known: Design | 
     if isinstance(known, LogLinearDesign) and known.features is problem.features:
         num = known
     den = LogLinearDesign(problem.features, problem.z_den, problem.crossed_den)
-    ridge = settings.ridge * prior(num, den, problem.frozen)
+    events = off_heap(num.z, den.z)
+    ridge = settings.ridge * prior(num, den, events, problem.frozen)
     fit = fit_convex(num, den, loss, offset_num=problem.offset_num, offset_den=problem.offset_den, ridge=ridge)
-    return Solved(problem, num, den, fit)
+    return Solved(problem, num, den, fit, events)

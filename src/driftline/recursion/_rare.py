@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import Features
 
-__all__ = ["few_of", "heaps", "off_heap", "rare_events"]
+__all__ = ["few_of", "heaps", "off_heap"]
 
 _SOME = 250  # rows of a window that show the most common value of a column, if most rows hold it
 _HEAP = 0.5  # share of these rows; a value that fewer hold is not one against which others are rare
@@ -26,13 +25,8 @@ def off_heap(num: Floats, den: Floats) -> Floats:
     return out
 
 
-def rare_events(features: Features, num: Floats, den: Floats) -> Floats:
-    """Return the counts of events, rows with another value than most, of those columns that have few of them; (k,)."""
-    return few_of(off_heap(num, den)[features.linear], len(num) + len(den))
-
-
 def few_of(counts: Floats, rows: float) -> Floats:
-    """Return those counts of events that are few, (k,)."""
+    """Return those counts of events, rows with another value than most, that are few; (k,)."""
     return np.asarray(counts[(counts > 0.0) & (counts < np.minimum(_FEW, 0.1 * rows))])
 
 

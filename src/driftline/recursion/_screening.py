@@ -39,6 +39,7 @@ from driftline.recursion._settings import NEWTON_FEATURES
 from driftline.recursion._subspace import (
     UNITS,
     halves_agree,
+    is_round,
     ridge_units,
     score_directions,
     spread_directions,
@@ -141,12 +142,14 @@ def propose(
 
     if min(room.units, room.features) < UNITS:
         return none
-    spread = spread_of(z_num, z_den)
-    directions = spread_directions(spread.covariance())
-    if directions.shape[1] and not spread_helps(
-        spread, num, den, s_num, s_den, time=max(times), level=_LEVEL, seed=seed
-    ):
-        directions = directions[:, :0]
+    directions = features.weight[:, :0]
+    if not is_round(num, den):
+        spread = spread_of(z_num, z_den)
+        directions = spread_directions(spread.covariance())
+        if directions.shape[1] and not spread_helps(
+            spread, num, den, s_num, s_den, time=max(times), level=_LEVEL, seed=seed
+        ):
+            directions = directions[:, :0]
     if directions.shape[1] == 0:
         directions = score_directions(features, total)
         if directions.shape[1] == 0 or not halves_agree(total, (num, s_num), (den, s_den)):
@@ -268,9 +271,13 @@ def _top_curves(features: Features, total: Evidence, threshold: float, most: int
     here = place_of(joined_curves(features), d)
     z[here] = 0.0
     # what a column that was constant in the original has in common with others, it has by its own drift
-    spread = np.append(np.tile(total.pair_mean.diagonal() - np.square(total.mean), 3), 1.0)
-    z[(spread[monomials(d)] < _CONSTANT).any(1)] = 0.0
-    found = np.argsort(-z, kind="stable")[: min(int(np.count_nonzero(z > threshold)), max(0, most // 2))]
+    constant = total.pair_mean.diagonal() - np.square(total.mean) < _CONSTANT
+    if constant.any():
+        z[np.append(np.tile(constant, 3), False)[monomials(d)].any(1)] = 0.0
+    strong = int(np.count_nonzero(z > threshold))
+    if not strong:
+        return monomials(d)[:0], float(z.max(initial=0.0))
+    found = np.argsort(-z, kind="stable")[: min(strong, max(0, most // 2))]
     also = np.setdiff1d(place_of(companions(monomials(d)[found], d), d), here)
     return np.asarray(monomials(d)[np.concatenate([found, also])]), float(z.max(initial=0.0))
 
@@ -317,7 +324,10 @@ def _top_lessers(features: Features, total: Evidence, level: float, most: int) -
     from scipy.special import chdtri  # not at the top: whoever only reads Records would wait for SciPy
 
     d = features.columns
-    squares, of = _squares(total), lessers(d)
+    of = lessers(d)
+    if not len(of):
+        return _Joint(of, features.pairs[:0], 0.0)
+    squares = _squares(total)
     squares[lesser_of(joined_lessers(features), d)] = 0.0
     # what a column that was constant in the original has in common with others, it has by its own drift
     constant = total.pair_mean.diagonal() - np.square(total.mean) < _CONSTANT

@@ -23,7 +23,7 @@ from driftline.fitting import (
     fit_standardizer,
     softmax,
 )
-from driftline.inference import UNSUPPORTED, Dependence, Forward, effective_sample_size, long_run_variance
+from driftline.inference import UNSUPPORTED, Dependence, Forward, long_run_variance
 from driftline.recursion._auditor import start_auditor
 from driftline.recursion._by_sums import start_sums, step_sums
 from driftline.recursion._diagnostics import Info, diagnose
@@ -219,7 +219,7 @@ def _forward(anchor: Anchor, taken: Step, settings: StepSettings) -> Forward:
     gain = float(weights @ taken.log_num)
     depend = own_rows(anchor, settings)
     spread = long_run_variance(depend.merged(weights * (taken.log_num - gain)), depend.lag)
-    rows = min(before.rows, effective_sample_size(log_weights) / depend.worth)
+    rows = min(before.rows, 1.0 / float(weights @ weights) / depend.worth)
     return Forward(before.value + gain, before.variance + spread, rows)
 
 

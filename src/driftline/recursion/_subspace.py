@@ -20,6 +20,7 @@ __all__ = [
     "UNITS",
     "Spread",
     "halves_agree",
+    "is_round",
     "ridge_units",
     "score_directions",
     "spread_directions",
@@ -32,6 +33,10 @@ UNITS = 64  # ridge units in a block, at most
 _UNITS_PER_DIRECTION = 16
 _DIRECTIONS = 8
 _AGREED = 2.5  # standard errors, twice
+_OUT = 1.3  # times the middle variance of all directions, beyond which one stands out
+_ROUND = 1.25  # the same, below which it surely does not
+_CLEAR = 1e-3  # share of the largest variance below which one may be a matter of rounding
+_MADE = 32  # columns; with more, sums of columns cost less than Gram matrices of all features
 
 
 def ridge_units(directions: Floats, one: Floats, other: Floats, seed: int) -> tuple[Floats, Floats]:
@@ -79,10 +84,26 @@ def spread_of(one: Floats, other: Floats) -> Spread:
         for window in (one[half::2], other[half::2]):
             counts[half] += len(window)
             for at in chunks(len(window), rows_in_cache(d)):
-                rows = (window[at] - center).astype(np.float32)
+                rows = np.empty(window[at].shape, dtype=np.float32)
+                np.subtract(window[at], center, out=rows, casting="same_kind")
                 sums[half] += rows.sum(0)
                 squares[half] += rows.T @ rows
     return Spread(counts, sums, squares)
+
+
+def is_round(num: LogLinearDesign, den: LogLinearDesign) -> bool:
+    """Say whether Gram matrices, which fits start with, show that no direction of rows stands out from the others.
+
+    They are scaled otherwise than the sums that directions are taken from, so it must be clear.
+    """
+    features, d = num.features, num.z.shape[1]
+    if not _DIRECTIONS < d <= _MADE or len(features.linear) < d:
+        return False
+    gram = num.gram(np.ones(num.shape[0])) + den.gram(np.ones(den.shape[0]))
+    mean, scale = gram[-1, :d] / gram[-1, -1], features.scale[:d]
+    spread = (gram[:d, :d] / gram[-1, -1] - np.outer(mean, mean)) * np.outer(scale, scale)
+    values = np.linalg.eigvalsh(spread)
+    return bool(values[0] > _CLEAR * values[-1] and values[-1] < _ROUND * np.median(values))
 
 
 def spread_directions(covariance: Floats) -> Floats:
@@ -94,7 +115,7 @@ def spread_directions(covariance: Floats) -> Floats:
     if len(covariance) <= _DIRECTIONS:
         return whitener
     order = np.argsort(-values, kind="stable")
-    return whitener[:, order[values[order] > 1.3 * np.median(values)][:_DIRECTIONS]]
+    return whitener[:, order[values[order] > _OUT * np.median(values)][:_DIRECTIONS]]
 
 
 def score_directions(features: Features, total: Evidence) -> Floats:

@@ -18,6 +18,7 @@ from driftline.recursion._auditor import (
     LEVEL,
     Auditor,
     Side,
+    SideSums,
     Singles,
     Window,
     chance,
@@ -96,7 +97,8 @@ def watched_step(auditor: Auditor, sums: Sums, fit: SumsFit, convex: ConvexFit, 
         return unseen(auditor)
     num = Window(look.stand_in.single, seen_of(look.values_num), convex.num.first, convex.num.second, 0, 1)
     here = Window(look.den.single, seen_of(look.values_den), convex.den.first, convex.den.second, 0, 1)
-    rests, live = left_over(num, here, half)
+    twice = num.score + look.past if auditor.shared else num.score
+    (stood, own), live = left_over(num, here, half, twice)
     rate = float(convex.num.second.sum())  # kappa / 2c, of all rows together
     bent = rate * sums.crossed.T + np.asarray((here.rows * here.bend[:, None]).T @ here.seen.values, dtype=np.float64)
     slopes = half.T @ (half @ bent)
@@ -104,24 +106,28 @@ def watched_step(auditor: Auditor, sums: Sums, fit: SumsFit, convex: ConvexFit, 
     products = sums.crossed - slopes.T @ sums.moments.gram
     before = -rate * (fit.c * means - products @ fit.coef)
     now = sum_of(here.seen.values, here.score) - look.den.pull(here.score) @ slopes
-    twice = num.score + look.past if auditor.shared else num.score
-    sides = [side_of(rests[0], twice, 0), _own_side(rests[1], here.score, look.depend)]
+    own_side, own_variance = _own(own, here.score, look.depend)
+    sides = [stood.side, own_side]
     live = live[np.min([_carriers(side) for side in sides], 0)[live] > _SUPPORT]
     closed = auditor._replace(
         score=auditor.score + before + now,
-        variance=auditor.variance + sums.worth * variance_of(sides[0]),
+        variance=auditor.variance + sums.worth * stood.variance,
         shared=True,
         steps=auditor.steps + 1,
     )
-    found = chance(closed.score, closed.variance + variance_of(sides[1]), live, sides)
+    found = chance(closed.score, closed.variance + own_variance, live, sides)
     return closed._replace(since=closed.since or (closed.steps if found < LEVEL else 0))
 
 
-def _own_side(rest: Singles, score: Floats, depend: Dependence) -> Side:
-    """Return the side of a window whose rows are at hand; copies of a row are one."""
-    if depend.repeats is None:
-        return side_of(rest, score, depend.lag)
-    return side_of(rest[depend.repeats.first], depend.merged(score), depend.lag)
+def _own(sums: SideSums, score: Floats, depend: Dependence) -> tuple[Side, Floats]:
+    """Return the side of a window whose rows are at hand, and its covariance; copies of a row are one."""
+    if depend.repeats is None and not depend.lag:
+        return sums.side, sums.variance
+    rest = sums.side.rest(slice(None))
+    if depend.repeats is not None:
+        rest, score = rest[depend.repeats.first], depend.merged(score)
+    side = side_of(rest, score, depend.lag)
+    return side, variance_of(side)
 
 
 def _carriers(side: Side) -> Floats:
@@ -130,7 +136,7 @@ def _carriers(side: Side) -> Floats:
     A function that few rows of the new window show may be shown by many more of the numerator's, which are not at hand:
     its scatter is not known.
     """
-    square = np.square(side.pulled)
+    square = np.square(side.pulled(slice(None)))
     total = np.ones(len(square), dtype=np.float32) @ square
     fourth = np.einsum("ij,ij->j", square, square)
     return np.asarray(np.square(total.astype(np.float64)) / np.maximum(fourth, 1e-30), dtype=np.float64)
