@@ -203,8 +203,9 @@ class Side(NamedTuple):
         """Return the functions of some rows less the model's features."""
         if self.rows is None or self.slopes is None:
             return self.values[at].copy()
-        out = self.rows[at] @ self.slopes
-        return np.subtract(self.values[at], out, out=out)
+        out: Singles = self.rows[at] @ self.slopes
+        np.subtract(self.values[at], out, out=out)
+        return out
 
     def pulled(self, at: slice) -> Singles:
         """Return the same times the rows' scores."""
@@ -411,7 +412,7 @@ def variance_of(side: Side) -> Floats:
     if side.lag:
         dense, ones = Dense(side.pulled(slice(None)).astype(np.float64)), np.ones(len(side.light))
         return mirrored(positive(long_run(dense, ones, dense, ones, side.lag)) * side.size**2)
-    return _summed(side, side.light).variance
+    return _summed(side, side.light.astype(np.float64)).variance
 
 
 def chance(score: Floats, variance: Floats, live: Integers, sides: list[Side]) -> float:
