@@ -8,6 +8,7 @@ made once for a window and all that is asked about it.
 from __future__ import annotations
 
 import copy
+import math
 from functools import cached_property
 from typing import NamedTuple, Protocol, Self
 
@@ -183,6 +184,7 @@ class LogLinearDesign:
         self._place = place[features.linear]  # of each column among the live ones
         self._thinned: dict[int, LogLinearDesign] = {}
         self._kept: tuple[Floats, Floats] | None = None
+        self._even: tuple[float, Floats] | None = None
 
     @cached_property
     def _extra(self) -> Floats:
@@ -237,14 +239,16 @@ class LogLinearDesign:
         return out
 
     def pull(self, values: Floats) -> Floats:
-        """Return a vector (n,) times the matrix; of equal values made once, since every fit starts with it."""
-        first = float(values[0]) if len(values) else 0.0
-        return self._totals * first if first and (values == first).all() else self._pulled(values)
+        """Return a vector (n,) times the matrix; of equal values made once, since every fit starts with it.
 
-    @cached_property
-    def _totals(self) -> Floats:
-        """Sums of the columns, (p,)."""
-        return self._pulled(np.ones(self.shape[0]))
+        Another value is taken from that only if their ratio is a power of two: then not even the last digit changes.
+        """
+        first = float(values[0]) if len(values) else 0.0
+        if not first or not (values == first).all():
+            return self._pulled(values)
+        if self._even is None or abs(math.frexp(first / self._even[0])[0]) != 0.5:
+            self._even = first, self._pulled(values)
+        return self._even[1] * (first / self._even[0])
 
     def _pulled(self, values: Floats) -> Floats:
         features, base, s = self.features, self._base, self._curved
@@ -316,8 +320,8 @@ class LogLinearDesign:
         for made in ("_extra", "single"):  # no need to make these again
             if made in self.__dict__:
                 out.__dict__[made] = np.ascontiguousarray(self.__dict__[made][rows])
-        out._thinned, out._kept = {}, None
-        for whole in ("_plain", "_totals", "top"):
+        out._thinned, out._kept, out._even = {}, None, None
+        for whole in ("_plain", "top"):
             out.__dict__.pop(whole, None)
         return out
 
