@@ -42,6 +42,8 @@ def place(tmp_path_factory):
     pyarrow.csv.write_csv(table, folder / "rows.csv")
     with Monitor(folder / "run.driftline", window=100) as monitor:
         assert len(list(monitor.watch(folder / "rows.csv"))) == 3
+    with Monitor(folder / "sums.driftline", window=150, keep="sums") as monitor:
+        assert len(list(monitor.watch(folder / "rows.csv"))) == 2
     return folder
 
 
@@ -60,6 +62,7 @@ def loaded(arguments, folder):
         "inspect run.driftline",
         "inspect run.driftline --arrays",
         "inspect run.driftline --json",
+        "inspect sums.driftline --prove",
         "original list run.driftline",
         "report run.driftline --out page.html",
         "--help",
@@ -82,6 +85,7 @@ def test_reading_and_help_load_nothing_heavy(place, arguments):
         "watch rows.csv --window many",
         "watch rows.csv --window 100 --model none",
         "watch rows.csv --window 100 --tolerance -1",
+        "watch rows.csv --window 100 --keep sums --model mlp",
         "watch rows.csv --window 100 --format none",
         "watch rows.csv --window 100 --original none",
         "watch rows.csv --window 100 --report page.pdf",

@@ -65,8 +65,6 @@ _AS_FOUND = StepSettings()  # the lag is known, and was found or set by then
 
 def effective_rows(anchor: Anchor) -> float:
     """Return how many independent rows the window of an anchor is worth; 0 if nobody knows."""
-    if anchor.sums is not None:
-        return 0.0 if anchor.sums.dependent else anchor.sums.moments.rows
     rows = own_rows(anchor, _AS_FOUND)
     return 0.0 if rows.endless else rows.effective(anchor.size)
 
