@@ -124,6 +124,13 @@ def test_beyond_already(runs):
     assert "It is beyond the tolerance of 0.1 nats already" in found(runs, steady(runs, 0.01))[1]
 
 
+def test_beyond_already_without_a_line(runs):
+    records = steady(runs, 0.02, windows=8)
+    assert "beyond the tolerance of 0.1 nats already; its rate is not foreseeable" in found(runs, records)[1]
+    doubted = replace(records[-1], doubts=(runs.MISSES,))
+    assert "already" not in found(runs, [*records[:-1], doubted])[1]
+
+
 def test_nothing_measured(runs):
     assert "nothing has been measured yet" in found(runs, [runs.original()])[1]
 

@@ -220,13 +220,20 @@ def test_names_are_never_read_as_markup(show, runs):
     assert page.locator("script").count() == 1
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_serious_problem(show, many, scheme):
+@pytest.mark.parametrize(("size", "scheme"), [(WIDE, "light"), (WIDE, "dark"), (PHONE, "dark")])
+def test_axe_finds_no_serious_problem(show, runs, size, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     # the page's policy keeps other scripts out; axe needs to be one
-    page = show(render(many), color_scheme=scheme, bypass_csp=True)
+    page = show(render(runs.run(runs.weekly(40))), size, color_scheme=scheme, bypass_csp=True)
     found = axe.Axe().run(page).response["violations"]
     grave = [
         (v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found if v["impact"] in ("serious", "critical")
     ]
     assert grave == []
+
+
+def test_axe_would_find_one(show, runs):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    text = render(runs.run([runs.original()])).replace("<main>", '<main><img src="data:,">')
+    found = axe.Axe().run(show(text, bypass_csp=True)).response["violations"]
+    assert "image-alt" in {v["id"] for v in found}

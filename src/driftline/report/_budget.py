@@ -183,10 +183,11 @@ def _reached(line: Line, at: Sequence[float], tolerance: float) -> tuple[tuple[f
 def said(found: Budget, history: History) -> list[str]:
     """Say the rate, and when the tolerance is reached, in sentences."""
     tolerance = f"the tolerance of {number(history.settings.tolerance)}{unit(history.kind)}"
-    line = found.line
+    line, last, beyond = found.line, history.last, history.settings.tolerance
     if line is None or found.first is None:
+        if last is not None and not _doubted(last) and last.drift is not None and last.drift.low > beyond:
+            return [f"The drift is beyond {tolerance} already; its rate is not foreseeable: {found.why}."]
         return [f"Not foreseeable, neither the rate of the drift nor when it reaches {tolerance}: {found.why}."]
-    last = history.last
     level = 0.95 if last is None or last.drift is None else last.drift.level
     name = unit(history.kind).strip()
     rate = (
@@ -195,9 +196,9 @@ def said(found: Budget, history: History) -> list[str]:
         f"line through the {found.windows} undoubted estimates since {window_name(found.first, history.settings)}."
     )
     if found.reached is None:
-        beyond = "beyond the tolerance already" in found.why
-        text = f"It is beyond {tolerance} already." if beyond else f"When it reaches {tolerance} is not foreseeable: "
-        return [rate, text if beyond else f"{text}{found.why}."]
+        if line.height >= beyond:
+            return [rate, f"It is beyond {tolerance} already."]
+        return [rate, f"When it reaches {tolerance} is not foreseeable: {found.why}."]
     early, expected, late = (_place(v, found.by_time) for v in found.reached)
     until = f"between {early} and {late}" if math.isfinite(found.reached[2]) else f"from {early} on"
     return [rate, f"At this rate it reaches {tolerance} about {expected} ({until})."]
