@@ -84,7 +84,7 @@ def test_base_works_alone(without):
         ("driftline.terminal.show", "needs rich: pip install 'driftline[monitor]'"),
         ("driftline.synthetic.Shop", "needs pyarrow: pip install 'driftline[monitor]'"),
         ("driftline.report.write_png", "needs matplotlib: pip install 'driftline[figures]'"),
-        ("driftline.server.serve", "driftline.server.serve needs FastAPI: pip install 'driftline[serve]'"),
+        ("driftline.server.create_app", "create_app needs FastAPI: pip install 'driftline[serve]'"),
         ("driftline.report.plot", "needs matplotlib: pip install 'driftline[figures]'"),
         ("driftline.features.ContinualVAE", "needs PyTorch: pip install 'driftline[networks]'"),
         ("driftline.fitting.MLP", "driftline.fitting.MLP needs PyTorch: pip install 'driftline[networks]'"),

@@ -7,10 +7,18 @@ import sys
 import pytest
 
 from driftline.cli._commands import compare, watch
-from driftline.cli._options import OPTIONS, FailOn, Plan, configured
+from driftline.cli._options import OPTIONS, FailOn, Plan, WebhookOn, configured
 from driftline.monitor import Settings, settings_of
 
-TOML = {int: "7", float: "0.5", str: '"word"', bool: "true", tuple: '["a", "b"]', FailOn: '"alarm"'}
+TOML = {
+    int: "7",
+    float: "0.5",
+    str: '"word"',
+    bool: "true",
+    tuple: '["a", "b"]',
+    FailOn: '"alarm"',
+    WebhookOn: '"alarm"',
+}
 
 PATIENCE = """
 import sys
