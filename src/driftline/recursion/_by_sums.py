@@ -56,13 +56,14 @@ from driftline.recursion._settings import NEWTON_FEATURES, StepSettings
 from driftline.recursion._state import Anchor, Step, Track
 from driftline.recursion._watched import affords, watched, watched_step
 
-__all__ = ["SUMMED", "start_sums", "step_sums"]
+__all__ = ["LARGE", "SUMMED", "depends_of", "start_sums", "step_sums", "two_valued", "with_doubts"]
 
 SUMMED = ("linear", "quadratic", "quadratic-full")
 """Models that can do with sums."""
 _EACH = 10  # rows for each parameter: sums of fewer would nearly be rows
 _WIDE = 1.2  # standard deviation of a step's log-ratio in the numerator: beyond, the ratio begins to be biased
-_LARGE = 1.5  # nats of a step beyond which it is not measured
+LARGE = 1.5
+"""Nats of a step beyond which it is not measured."""
 _AUDITED = 200  # rows of an original, as where rows are kept
 _PAIRS = 400  # rows of each window that effects of pairs are estimated from
 
@@ -74,7 +75,7 @@ def start_sums(samples: Floats, settings: StepSettings, tau: int) -> Track:
     features = _features(z, settings)
     _check_rows(len(samples), features.size + 1, "the original")
     psi = LogLinear(standardizer, features, np.zeros(features.size))
-    depend = _depends(samples, Curved(z), settings)
+    depend = depends_of(samples, Curved(z), settings)
     auditor = start_auditor(z, None, depend, seed=settings.seed) if len(z) >= _AUDITED else None
     if auditor is not None and not affords(auditor, z, features.size + 1):
         auditor = None
@@ -100,11 +101,11 @@ def step_sums(track: Track, window: Floats, settings: StepSettings, t: int) -> t
     _check_rows(len(window), psi.features.size + 1, "the window")
     den = LogLinearDesign(psi.features, z_den)
     fit = _fit(sums, den, psi.features, window, settings)
-    depend = _depends(window, Curved(den.live, len(psi.features.squares) if psi.features.curved else None), settings)
+    depend = depends_of(window, Curved(den.live, len(psi.features.squares) if psi.features.curved else None), settings)
     taken, stand_in = _taken(anchor, window, den, fit, depend, settings)
     held = depend.endless and not sums.dependent
     reason = "held: rows of this window depend on each other too much for a step to start from" if held else ""
-    info = _with_doubts(diagnose(stand_in, taken, not held, reason, depend, settings.names), taken, fit, depend, sums)
+    info = with_doubts(diagnose(stand_in, taken, not held, reason, depend, settings.names), taken, fit, depend, sums)
     now = track._replace(
         current=taken.anchor,
         step_log_ratio=taken.log_den,
@@ -116,7 +117,7 @@ def step_sums(track: Track, window: Floats, settings: StepSettings, t: int) -> t
     weak = any(doubt.code in WEAK for doubt in carried(now, of_step=True))
     large = any(doubt.code == DoubtCode.LARGE_STEP for doubt in info.doubts)
     now = now._replace(weak=track.weak or t * weak, large=track.large or t * large)
-    readings = _read(now, den, depend, large=taken.divergence > _LARGE)
+    readings = _read(now, den, depend, large=taken.divergence > LARGE)
     bare = _bare(taken.anchor, _summed(den, window, psi, taken.anchor.auditor, depend, fit, sums))
     return now._replace(
         anchor=track.anchor if held else bare, current=bare, step_log_ratio=np.zeros(0), readings=readings
@@ -146,7 +147,7 @@ def _check_rows(rows: int, parameters: int, what: str) -> None:
         )
 
 
-def _depends(x: Floats, rows: Curved, settings: StepSettings) -> Dependence:
+def depends_of(x: Floats, rows: Curved, settings: StepSettings) -> Dependence:
     """Return whether rows repeat or depend on each other, as a window without end: of sums, no error is then known."""
     repeats = find_repeats(x)
     lag = reach(rows, settings, repeats)
@@ -189,12 +190,12 @@ def _fit(sums: Sums, den: LogLinearDesign, features: Features, window: Floats, s
     """Fit the increment."""
     rows = sums.moments.rows + len(window)
     ridge, _ = plain_prior(features, _off_heap(sums, window), rows)
-    both = _two_valued(sums, features)
+    both = two_valued(sums, features)
     ridge[both] = np.where(ridge[both] > 1.0, 2.0 * ridge[both], ridge[both])
     return fit_sums(sums.moments, lambda *at: part_of(den, *at), float(len(window)), settings.ridge * ridge)
 
 
-def _two_valued(sums: Sums, features: Features) -> Integers:
+def two_valued(sums: Sums, features: Features) -> Integers:
     """Return the places of columns with two values in the numerator, or one, and of their squares.
 
     Where rows are kept, such a square is left out. Here the two share a coefficient, and a prior on the effect of an
@@ -284,12 +285,12 @@ def _from_original(errors: Uncertainty, sums: Sums) -> Uncertainty:
     return errors._replace(mean=mean[:-1].copy(), origin_spread=spread)
 
 
-def _with_doubts(info: OriginalInfo, taken: Step, fit: SumsFit, depend: Dependence, before: Sums) -> OriginalInfo:
+def with_doubts(info: OriginalInfo, taken: Step, fit: SumsFit, depend: Dependence, before: Sums) -> OriginalInfo:
     """Return diagnostics with the doubts that sums bring with them."""
     size, doubts = taken.divergence, list(info.doubts)
-    if size > _LARGE:
+    if size > LARGE:
         sentence = (
-            f"the step of {size:.3g} nats is too large for keep='sums', which measures up to {_LARGE}: take smaller "
+            f"the step of {size:.3g} nats is too large for keep='sums', which measures up to {LARGE}: take smaller "
             "steps, or keep='rows'"
         )
         doubts = [Doubt(DoubtCode.LITTLE_OVERLAP, sentence), *(d for d in doubts if d.code != DoubtCode.LITTLE_OVERLAP)]
