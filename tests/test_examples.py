@@ -3,6 +3,8 @@
 import codeop
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +39,27 @@ def test_retraining_with_weights(capsys):
         assert abs(result.judged / result.weighted - 1.0) < 0.3
         assert 0.0 < result.effective < 1.0
     assert "Weights made the error smaller in 2 of 2 runs" in capsys.readouterr().out
+
+
+def test_sites_in_processes_of_their_own():
+    """The truth after week t is 0.5 (0.06 t)²; in the third week a clinic is missing, and that reads as drift."""
+    command = [sys.executable, str(ROOT / "examples" / "federated_sites.py"), "--weeks", "4"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+    weeks = re.split(r"(?m)^week ", said)[1:]
+    assert len(weeks) == 4
+    for week, text in enumerate(weeks, 1):
+        value, error = map(float, re.search(r"rounds: (\S+) ± (\S+)", text).groups())
+        assert ("missing" in text) == (week in (3, 4))
+        if week != 3:
+            assert abs(value - 0.5 * (0.06 * week) ** 2) < 4.0 * error
+    assert "site 'west', 41% of the rows, is missing in this window (ConnectionError: offline)" in weeks[2]
+
+
+def test_page_on_sites_runs_as_typed(capsys):
+    [(code, _)] = blocks((ROOT / "docs" / "federated.md").read_text(encoding="utf-8"))
+    exec(compile(code, "docs/federated.md", "exec"), {})
+    value = float(capsys.readouterr().out.split()[0])
+    assert abs(value - 0.135) < 0.05
 
 
 def blocks(text):

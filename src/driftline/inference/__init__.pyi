@@ -39,6 +39,7 @@ from ._intervals import estimate_at as estimate_at
 from ._intervals import forward_along as forward_along
 from ._intervals import forward_kl as forward_kl
 from ._intervals import interval as interval
+from ._intervals import kink as kink
 from ._intervals import log_ratio_std as log_ratio_std
 from ._intervals import normal_interval as normal_interval
 from ._intervals import overlooked as overlooked
@@ -60,6 +61,19 @@ from ._pairs import account as account
 from ._pairs import dependence_moved as dependence_moved
 from ._pairs import pair_parts as pair_parts
 from ._pairs import rank_correlations as rank_correlations
+from ._pooled import KINDS as KINDS
+from ._pooled import Begun as Begun
+from ._pooled import Curves as Curves
+from ._pooled import Scored as Scored
+from ._pooled import Terms as Terms
+from ._pooled import advance_pooled as advance_pooled
+from ._pooled import begin_pooled as begin_pooled
+from ._pooled import curves_of as curves_of
+from ._pooled import divergence_pooled as divergence_pooled
+from ._pooled import own_pooled as own_pooled
+from ._pooled import scored as scored
+from ._pooled import shrinking as shrinking
+from ._pooled import terms_of as terms_of
 from ._posterior import posterior_means as posterior_means
 from ._probes import probed_optimism as probed_optimism
 from ._theory import exponential_family_covariance as exponential_family_covariance

@@ -9,7 +9,7 @@ __all__ = ["WITHHOLDING", "Doubt", "DoubtCode"]
 
 
 class DoubtCode(StrEnum):
-    """Short names of the reasons: the first twelve concern a step, the others a quantity computed after it."""
+    """Short names of the reasons: the first thirteen concern a step, the others a quantity computed after it."""
 
     NOT_CONVERGED = "not_converged"
     FEW_ROWS = "few_rows"
@@ -23,6 +23,7 @@ class DoubtCode(StrEnum):
     DEPENDENT_ROWS = "dependent_rows"
     NOTHING_VARIES = "nothing_varies"
     LARGE_STEP = "large_step"
+    SITE_MISSING = "site_missing"
     FEW_FOR_WEIGHTS = "few_for_weights"
     FEW_FOR_DIVERGENCE = "few_for_divergence"
     FEW_FOR_KL = "few_for_kl"

@@ -17,7 +17,7 @@ from driftline.fitting import ConvexFit, Design, Scores, chunks, half_inverse
 from driftline.inference._dependence import Dependence, long_run, positive
 from driftline.inference._uncertainty import UNSUPPORTED, UNSUPPORTED_ORIGINAL, Quiet, Uncertainty, mirrored
 
-__all__ = ["advance"]
+__all__ = ["advance", "quiet_of"]
 
 _CARRIES = 20.0  # times the mean square: a squared score this large means that few rows matter
 _KNOWN = 6000  # enough rows to estimate a variance to two percent, which suffices for a standard error
@@ -98,11 +98,11 @@ def advance(
         mean=mean,
         known=known,
         slack=slack,
-        quiet=_quiet(past, parameters, events, len(fit.score_num), rows_num, rows_den),
+        quiet=quiet_of(past, parameters, events, len(fit.score_num), rows_num, rows_den),
     )
 
 
-def _quiet(
+def quiet_of(
     past: Uncertainty | None, parameters: float, events: Floats, rows: int, num: Dependence, den: Dependence
 ) -> Quiet:
     """Return what is known of readings without drift from counts, where some columns have rare events."""

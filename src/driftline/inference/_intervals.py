@@ -18,18 +18,26 @@ from driftline.inference._laws import law_of
 from driftline.inference._uncertainty import LEAST_SLACK, Forward, Quiet, Uncertainty, covariance, joined_later
 
 __all__ = [
+    "Quadratic",
     "Reading",
+    "bounded",
     "divergence_estimate",
     "effective_sample_size",
     "estimate_at",
     "forward_along",
     "forward_kl",
+    "forward_of",
     "interval",
     "is_noise_known",
+    "kink",
+    "kinked",
     "log_ratio_std",
+    "noise_of",
     "normal_interval",
     "overlooked",
     "read_divergence",
+    "smooth_estimate",
+    "tilt",
 ]
 
 _MOST_NOISE = 1.0  # a fit whose bias without drift exceeds one nat is too poor to expand around
@@ -118,15 +126,14 @@ class Reading(NamedTuple):
         quadratic: what the curvature does to the value; None for the total variation.
         travelled: part of the variance that windows between original and last have left.
         share: share of the noise that comes from the original.
-        kink: of the total variation, the reading of reverse_kl, standard deviations of log-ratios' errors, and
-            log-ratios as variable as the true ones, with the mean log-ratio.
+        kink: of the total variation, the reading of reverse_kl, the mean effect of errors, and the mean log-ratio.
     """
 
     value: float
     most: float
     variance: float = math.nan
     corrected: float = math.nan
-    quadratic: _Quadratic | None = None
+    quadratic: Quadratic | None = None
     travelled: float = 0.0
     share: float = 0.0
     kink: _Kink | None = None
@@ -134,8 +141,7 @@ class Reading(NamedTuple):
 
 class _Kink(NamedTuple):
     smooth: Reading
-    errors: Floats
-    calm: Floats
+    bias: float
     mean: float
 
 
@@ -165,30 +171,68 @@ def read_divergence(
             log_r, "reverse_kl", uncertainty, design, own_window=own_window, dependence=dependence, shared=shared
         )
         _, _, calm, wobble = _calm(log_r, design, covariance(uncertainty))
-        kink = _Kink(smooth, np.sqrt(np.maximum(wobble, 0.0)), calm, float(log_r.mean()))
-        return Reading(reading, most, variance, kink=kink)
+        bias = kink(calm, np.sqrt(np.maximum(wobble, 0.0))) / len(calm)
+        return Reading(reading, most, variance, kink=_Kink(smooth, bias, float(log_r.mean())))
     quadratic = _second_order(log_r, kind, uncertainty, design, own_window, dependence)
     corrected = reading - quadratic.bias - float(gradient @ uncertainty.bias)
-    travelled = _travelled(kind, uncertainty, design)
+    now = design.pull(np.full(design.shape[0], 1.0 / design.shape[0]))
+    travelled = _travelled(kind, uncertainty, now)
     return Reading(reading, most, variance, corrected, quadratic, travelled, quadratic.shared if shared else 0.0)
 
 
 def estimate_at(reading: Reading, level: float) -> Estimate:
     """Return the estimate behind a reading, with its interval at a confidence level."""
-    quadratic, most = reading.quadratic, reading.most
     if math.isnan(reading.variance):
         return normal_interval(reading.value, math.nan, level)
-    if reading.kink is not None:
-        found = _kinked(reading, reading.kink, level)
+    if reading.kink is None:
+        found = _smooth(reading, level)
     else:
-        assert quadratic is not None
-        rest = max(reading.variance - reading.travelled, 0.0)
-        above = reading.corrected + quadratic.noise
-        found = interval(above, rest, quadratic.noise, quadratic.variance, reading.share, level)
-        found = _widened(found, reading.travelled)
-        if np.isnan(found.noise) or quadratic.noise > _NOISY * most:  # no law fits: keep the reading as it is
-            found = normal_interval(reading.value, float(np.sqrt(max(reading.variance, 0.0))), level)
+        smooth, bias, mean = reading.kink
+        found = kinked(mean, reading.value, reading.variance, estimate_at(smooth, level), level, bias)
+    return _within(found, reading.most)
+
+
+def bounded(found: Estimate, kind: str | Generator) -> Estimate:
+    """Return an estimate within the largest value that the divergence can have."""
+    return _within(found, largest(kind))
+
+
+def _within(found: Estimate, most: float) -> Estimate:
     return replace(found, value=min(found.value, most), low=min(found.low, most), high=min(found.high, most))
+
+
+def smooth_estimate(
+    kind: str | Generator,
+    corrected: float,
+    reading: float,
+    variance: float,
+    quadratic: Quadratic,
+    uncertainty: Uncertainty,
+    now: Floats,
+    level: float,
+) -> Estimate:
+    """Return the estimate behind the reading of a divergence that has no kink.
+
+    Arguments:
+        corrected: reading less the effect of the coefficients' bias.
+        variance: variance of the reading by its influence values.
+        quadratic: effects of the divergence's curvature.
+        now: means of features and of a one in the window, (p+1,).
+    """
+    travelled = _travelled(kind, uncertainty, now)
+    less = corrected - quadratic.bias
+    return _smooth(Reading(reading, largest(kind), variance, less, quadratic, travelled, quadratic.shared), level)
+
+
+def _smooth(reading: Reading, level: float) -> Estimate:
+    quadratic = reading.quadratic
+    assert quadratic is not None
+    rest, above = max(reading.variance - reading.travelled, 0.0), reading.corrected + quadratic.noise
+    found = interval(above, rest, quadratic.noise, quadratic.variance, reading.share, level)
+    found = _widened(found, reading.travelled)
+    if np.isnan(found.noise) or quadratic.noise > _NOISY * reading.most:  # no law fits: keep the reading as it is
+        found = normal_interval(reading.value, float(np.sqrt(max(reading.variance, 0.0))), level)
+    return found
 
 
 def forward_kl(
@@ -211,12 +255,19 @@ def forward_kl(
         level: confidence level.
         uncertainty: uncertainty of the fitted ratio.
     """
-    means = uncertainty.origin_spread[:-1, :-1]
     if float(uncertainty.slack) < LEAST_SLACK or bool(joined_later(coef, uncertainty).any()):
         return None
+    quadratic = _second_order(log_r, "reverse_kl", uncertainty, design, True, dependence)
+    return forward_of(coef, constant, level, uncertainty, quadratic)
+
+
+def forward_of(
+    coef: Floats, constant: float, level: float, uncertainty: Uncertainty, quadratic: Quadratic
+) -> Estimate | None:
+    """Return KL(original‖current), given the effects of the curvature of ``reverse_kl``; None if no law fits."""
+    means = uncertainty.origin_spread[:-1, :-1]
     at = np.append(uncertainty.mean, 1.0)
     variance = at @ covariance(uncertainty) @ at + coef @ means @ coef + 2.0 * (at @ uncertainty.origin[:, :-1] @ coef)
-    quadratic = _second_order(log_r, "reverse_kl", uncertainty, design, True, dependence)
     bias = float(at @ uncertainty.bias + uncertainty.origin[:-1, :-1].trace())
     reading = float(coef @ uncertainty.mean) + constant - bias + quadratic.noise
     found = interval(reading, float(variance), quadratic.noise, quadratic.variance, quadratic.shared, level)
@@ -238,7 +289,7 @@ def forward_along(
     return normal_interval(forward.value, math.sqrt(max(variance, 0.0)), level)
 
 
-class _Quadratic(NamedTuple):
+class Quadratic(NamedTuple):
     """Quadratic part of a divergence: bias of the reading, its mean and variance near no drift, original's share."""
 
     bias: float
@@ -254,7 +305,7 @@ def _second_order(
     rows: Design,
     own_window: bool,
     dependence: Dependence,
-) -> _Quadratic:
+) -> Quadratic:
     r"""Return the effects of a divergence's curvature on its reading.
 
     The bias is :math:`\frac12 E[f''\,T^\top\Sigma T]`, on the window itself less the amount by which its rows pull the
@@ -274,29 +325,44 @@ def _second_order(
         slopes, scores = slope(log_r[::step], kind), uncertainty.score[::step]
         pulled = long_run(part, dependence.merged(slopes), part, dependence.merged(scores), dependence.lag)
         bias -= float(uncertainty.slack * (uncertainty.inverse_hessian * pulled).sum()) / len(scores)
+    tilted = tilt(calm, bend, kind)
+    return noise_of(kind, thin.gram(tilted) / len(tilted), bias, uncertainty, spread, dependence.effective(log_r.size))
+
+
+def tilt(calm: Floats, bend: Floats, kind: str | Generator) -> Floats:
+    """Return the curvature of the member of a divergence's family that has no slope at r = 1, bounded far from it.
+
+    2r / (1 + r) instead of r: the same near no drift, which is what the noise is about; a mean of r rests on a few rows
+    far from it and would make the noise jump from window to window.
+    """
     flat = -float(slope(np.zeros(1), kind)[0])
-    # 2r / (1 + r) instead of r: the same near no drift, which is what the noise is about, and bounded far from it,
-    # where a mean of r rests on a few rows and would make the noise jump from window to window
-    tilted = bend + flat * 2.0 / (1.0 + np.exp(-np.maximum(calm, -30.0)))
-    matrix = thin.gram(tilted) / len(tilted)
+    return np.asarray(bend + flat * 2.0 / (1.0 + np.exp(-np.maximum(calm, -30.0))))
+
+
+def noise_of(
+    kind: str | Generator, matrix: Floats, bias: float, uncertainty: Uncertainty, spread: Floats, rows: float
+) -> Quadratic:
+    """Return the effects of a divergence's curvature, given their bias and the mean of ``f0'' T T'`` (p+1, p+1).
+
+    ``spread`` is the covariance of the ratio, ``rows`` the effective rows of the window.
+    """
     last = matrix @ (spread - uncertainty.covariance)
     ends = matrix @ uncertainty.first + last
     between = matrix @ (uncertainty.covariance - uncertainty.first)
     noise = 0.5 * float(ends.trace())
     variance = 0.5 * float((ends * ends.T).sum()) + max(float((between * last.T).sum()), 0.0)
     share = 0.5 * float((matrix * uncertainty.first).sum()) / noise if noise > 0.0 else np.nan
-    found = _Quadratic(bias, noise, variance, min(max(share, 0.0), 1.0))
-    return _at_least(found, uncertainty.quiet, kind, dependence.effective(log_r.size))
+    found = Quadratic(bias, noise, variance, min(max(share, 0.0), 1.0))
+    return _at_least(found, uncertainty.quiet, kind, rows)
 
 
-def _travelled(kind: str | Generator, uncertainty: Uncertainty, design: Design) -> float:
+def _travelled(kind: str | Generator, uncertainty: Uncertainty, now: Floats) -> float:
     """Return the variance that windows between original and last leave even where the drift is back at 0.
 
     Where nothing moves, the errors of such a window cancel between its two roles. Where the stream went far away and
     came back, they do not: the constants of its steps are off, whatever the drift is now.
     """
     flat = float(slope(np.zeros(1), kind)[0])
-    now = design.pull(np.full(design.shape[0], 1.0 / design.shape[0]))
     then = np.append(np.where(uncertainty.known, uncertainty.mean, now[:-1]), 1.0)  # where the drift would be 0
     return flat * flat * max(float(then @ (uncertainty.covariance - uncertainty.first) @ then), 0.0)
 
@@ -324,7 +390,7 @@ def overlooked(estimate: Estimate, kind: str | Generator, nats: float, spread: f
     return replace(estimate, high=max(estimate.high, min(high, largest(kind))))
 
 
-def _at_least(found: _Quadratic, quiet: Quiet, kind: str | Generator, rows: float) -> _Quadratic:
+def _at_least(found: Quadratic, quiet: Quiet, kind: str | Generator, rows: float) -> Quadratic:
     """Return the noise, at least as large as counts of rows say it is where columns have rare values.
 
     Scores of a fit say little of rare events: where one window has none of them, the fit explains the other's.
@@ -336,7 +402,7 @@ def _at_least(found: _Quadratic, quiet: Quiet, kind: str | Generator, rows: floa
     each = 0.5 * bend * (1.0 / quiet.first + 1.0 / rows)
     noise, variance = each * quiet.dof, each * each * (2.0 * quiet.dof + quiet.excess)
     shared = rows / (rows + quiet.first) if noise > found.noise else found.shared
-    return _Quadratic(found.bias, max(noise, found.noise), max(variance, found.variance), shared)
+    return Quadratic(found.bias, max(noise, found.noise), max(variance, found.variance), shared)
 
 
 def _calm(log_r: Floats, rows: Design, spread: Floats) -> tuple[Design, int, Floats, Floats]:
@@ -351,23 +417,30 @@ def _calm(log_r: Floats, rows: Design, spread: Floats) -> tuple[Design, int, Flo
     return thin, every, log_r[::every] * np.sqrt(share), wobble
 
 
-def _kinked(reading: Reading, kink: _Kink, level: float) -> Estimate:
+def kinked(mean: float, reading: float, variance: float, smooth: Estimate, level: float, bias: float) -> Estimate:
     """Estimate the total variation, which has a kink at r = 1 and no curvature there.
 
     Near no drift it is proportional to the root of the other divergences, and so are the ends of its interval; further
     away its bias is the mean effect of errors of the log-ratio.
+
+    Arguments:
+        mean: mean log-ratio of the rows.
+        smooth: estimate of ``reverse_kl``.
+        bias: mean effect of errors, see :func:`kink`.
     """
-    smooth = estimate_at(kink.smooth, level)
     if smooth.value < smooth.noise + 4.0 * smooth.noise_std:
-        factor = reading.value / math.sqrt(max(-kink.mean, 1e-300))
+        factor = reading / math.sqrt(max(-mean, 1e-300))
         value, low, high = (factor * math.sqrt(max(v, 0.0)) for v in (smooth.value, smooth.low, smooth.high))
         width = normal_interval(0.0, 1.0, level).high
         return Estimate(value, (high - low) / (2.0 * width), low, high, level)
+    return normal_interval(reading - bias, math.sqrt(max(variance, 0.0)), level)
+
+
+def kink(calm: Floats, errors: Floats) -> float:
+    """Return the sum over rows of what errors of their log-ratios (standard deviations, (n,)) add to the variation."""
     points, weights = np.polynomial.hermite_e.hermegauss(15)
-    calm, errors = kink.calm, kink.errors
     moved = terms(calm[:, None] + errors[:, None] * points, "total_variation") @ (weights / weights.sum())
-    bias = float((moved - terms(calm, "total_variation")).mean())
-    return normal_interval(reading.value - bias, math.sqrt(max(reading.variance, 0.0)), level)
+    return float((moved - terms(calm, "total_variation")).sum())
 
 
 def effective_sample_size(log_weights: Floats) -> float:

@@ -1,3 +1,7 @@
+from ._answers import ANSWERS as ANSWERS
+from ._answers import Answer as Answer
+from ._answers import check_answer as check_answer
+from ._answers import join as join
 from ._by_sums import SUMMED as SUMMED
 from ._by_sums import FewForSumsError as FewForSumsError
 from ._by_sums import rows_for_sums as rows_for_sums
@@ -8,6 +12,9 @@ from ._layout import FORMAT as FORMAT
 from ._layout import VERSION as VERSION
 from ._layout import StoredArray as StoredArray
 from ._layout import contents as contents
+from ._pooled import parameters_of as parameters_of
+from ._pooled import start_pooled as start_pooled
+from ._pooled import step_pooled as step_pooled
 from ._quantities import Attributions as Attributions
 from ._quantities import LogRatios as LogRatios
 from ._quantities import Weights as Weights
@@ -18,6 +25,12 @@ from ._quantities import effective_rows as effective_rows
 from ._quantities import has_attribution as has_attribution
 from ._quantities import log_ratio as log_ratio
 from ._quantities import weights as weights
+from ._questions import Basis as Basis
+from ._questions import Question as Question
+from ._questions import RowsWithheldError as RowsWithheldError
+from ._questions import answer as answer
+from ._questions import check_question as check_question
+from ._questions import sizes_of as sizes_of
 from ._reading import moderated as moderated
 from ._restoring import parse as parse
 from ._settings import Policy as Policy

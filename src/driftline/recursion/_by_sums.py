@@ -60,13 +60,24 @@ from driftline.recursion._settings import NEWTON_FEATURES, StepSettings
 from driftline.recursion._state import Anchor, Step, Track
 from driftline.recursion._watched import Look, affords, watched, watched_step
 
-__all__ = ["SUMMED", "FewForSumsError", "rows_for_sums", "start_sums", "step_sums"]
+__all__ = [
+    "LARGE",
+    "SUMMED",
+    "FewForSumsError",
+    "depends_of",
+    "rows_for_sums",
+    "start_sums",
+    "step_sums",
+    "two_valued",
+    "with_doubts",
+]
 
 SUMMED = ("auto", "linear", "quadratic", "quadratic-full")
 """Models that can do with sums."""
 _EACH = 10  # rows for each parameter: sums of fewer would nearly be rows
 _WIDE = 1.2  # standard deviation of a step's log-ratio in the numerator: beyond, the ratio begins to be biased
-_LARGE = 1.5  # nats of a step beyond which it is not measured
+LARGE = 1.5
+"""Nats of a step beyond which it is not measured."""
 _AUDITED = 200  # rows of an original, as where rows are kept
 _CLUSTERED = 6  # features for each column at the start, with those of clusters: a file grows with their square
 _FEWER = (
@@ -100,7 +111,7 @@ def start_sums(samples: Floats, settings: StepSettings, tau: int) -> Track:
     psi, summary = _first(samples, settings)
     z, features = psi.standardizer(samples), psi.features
     _check_rows(len(samples), features.size + 1, "the original")
-    depend = _depends(samples, Curved(z), settings)
+    depend = depends_of(samples, Curved(z), settings)
     density = None if summary is None else summary.density
     auditor = start_auditor(z, density, depend, seed=settings.seed) if len(z) >= _AUDITED else None
     if auditor is not None and not affords(auditor, z, features.size + 1):
@@ -127,10 +138,10 @@ def step_sums(track: Track, window: Floats, settings: StepSettings, t: int) -> t
     _check_rows(len(window), psi.features.size + 1, "the window")
     den = LogLinearDesign(psi.features, z_den)
     fit = _fit(sums, den, psi.features, window, settings)
-    depend = _depends(window, Curved(den.live, len(psi.features.squares) if psi.features.curved else None), settings)
+    depend = depends_of(window, Curved(den.live, len(psi.features.squares) if psi.features.curved else None), settings)
     seen = None if anchor.auditor is None else anchor.auditor(psi.standardizer.original(den.z))
     taken, stand_in = _taken(anchor, window, den, fit, depend, settings, seen)
-    large = taken.divergence > _LARGE
+    large = taken.divergence > LARGE
     further = Joined(taken.anchor, "", 0.0, 0.0)
     if not large and taken.fit.converged:
         further = joined(taken.anchor, sums.candidates, depend, settings)
@@ -138,7 +149,7 @@ def step_sums(track: Track, window: Floats, settings: StepSettings, t: int) -> t
     held = _holds(sums, depend, taken)
     reason = "held: rows of this window are too few or too dependent for a step to start from" if held else ""
     reasons = "; ".join(filter(None, [reason, further.note]))
-    info = _with_doubts(diagnose(stand_in, taken, not held, reasons, depend, settings.names), taken, fit)
+    info = with_doubts(diagnose(stand_in, taken, not held, reasons, depend, settings.names), taken, fit)
     now = track._replace(
         current=taken.anchor,
         step_log_ratio=taken.log_den,
@@ -235,7 +246,7 @@ def _check_rows(rows: int, parameters: int, what: str) -> None:
         )
 
 
-def _depends(x: Floats, rows: Curved, settings: StepSettings) -> Dependence:
+def depends_of(x: Floats, rows: Curved, settings: StepSettings) -> Dependence:
     """Return whether rows, which are at hand, repeat or depend on each other."""
     repeats = find_repeats(x)
     return depends(rows, reach(rows, settings, repeats), repeats, settings)
@@ -291,7 +302,7 @@ def _fit(sums: Sums, den: LogLinearDesign, features: Features, window: Floats, s
     """Fit the increment."""
     rows = sums.moments.rows + len(window)
     ridge, _ = plain_prior(features, _off_heap(sums, window), rows)
-    both = _two_valued(sums, features)
+    both = two_valued(sums, features)
     ridge[both] = np.where(ridge[both] > 1.0, 2.0 * ridge[both], ridge[both])
     learned = sum(other.size for other in features.others)
     if learned:  # of the numerator, the largest effect on a row is not known
@@ -299,7 +310,7 @@ def _fit(sums: Sums, den: LogLinearDesign, features: Features, window: Floats, s
     return fit_sums(sums.moments, lambda *at: part_of(den, *at), float(len(window)), settings.ridge * ridge)
 
 
-def _two_valued(sums: Sums, features: Features) -> Integers:
+def two_valued(sums: Sums, features: Features) -> Integers:
     """Return the places of columns with two values in the numerator, or one, and of their squares.
 
     Where rows are kept, such a square is left out. Here the two share a coefficient, and a prior on the effect of an
@@ -413,12 +424,12 @@ def _from_original(errors: Uncertainty, sums: Sums) -> Uncertainty:
     return errors._replace(mean=mean[:-1].copy(), origin_spread=spread)
 
 
-def _with_doubts(info: OriginalInfo, taken: Step, fit: SumsFit) -> OriginalInfo:
+def with_doubts(info: OriginalInfo, taken: Step, fit: SumsFit) -> OriginalInfo:
     """Return diagnostics with the doubts that sums bring with them."""
     size, doubts = taken.divergence, list(info.doubts)
-    if size > _LARGE:
+    if size > LARGE:
         sentence = (
-            f"the step of {size:.3g} nats is too large for keep='sums', which measures up to {_LARGE}: take smaller "
+            f"the step of {size:.3g} nats is too large for keep='sums', which measures up to {LARGE}: take smaller "
             "steps, or keep='rows'"
         )
         doubts = [Doubt(DoubtCode.LITTLE_OVERLAP, sentence), *(d for d in doubts if d.code != DoubtCode.LITTLE_OVERLAP)]

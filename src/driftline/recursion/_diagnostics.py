@@ -14,7 +14,19 @@ from driftline.inference import Dependence, Doubt, DoubtCode, effective_sample_s
 from driftline.recursion._rows import unsupported
 from driftline.recursion._state import Anchor, Step
 
-__all__ = ["Info", "OriginalInfo", "describe", "diagnose"]
+__all__ = [
+    "Info",
+    "OriginalInfo",
+    "apart",
+    "carries",
+    "constants_moved",
+    "describe",
+    "diagnose",
+    "exponential",
+    "mean_off",
+    "missing",
+    "unvaried",
+]
 
 _BEHIND = 10.0  # effective rows; a mean that rests on fewer has no error to be compared with
 _LITTLE_FOR_NETWORKS = 0.1  # nats; with steps of this size the paper's network was a quarter too low after 20 of them
@@ -78,12 +90,12 @@ def diagnose(
     mean = log_mean_exp(log_r)
     log_psi_now = mean + taken.anchor.log_normalizer - taken.telescoped
     log_psi_before = log_mean_exp(anchor.on_window())
-    residual = _exp(log_psi_now - step_mean - log_psi_before)
+    residual = exponential(log_psi_now - step_mean - log_psi_before)
     return OriginalInfo(
         rows=window.shape[0],
         step_divergence=taken.divergence,
-        mean_ratio=_exp(mean),
-        step_mean_ratio=_exp(step_mean),
+        mean_ratio=exponential(mean),
+        step_mean_ratio=exponential(step_mean),
         constraint_residual=residual,
         effective_sample_size=effective_sample_size(log_r),
         overlap=overlap,
@@ -105,7 +117,8 @@ def _overlap(log_num: Floats, log_den: Floats) -> float:
     return float((4.0 * small / (1.0 + small) ** 2).sum())
 
 
-def _exp(value: float) -> float:
+def exponential(value: float) -> float:
+    """Return e to a power, without overflow."""
     return math.exp(min(max(value, -700.0), 700.0))
 
 
@@ -124,21 +137,11 @@ def _doubts(
         doubts.append(Doubt(DoubtCode.FEW_ROWS, few))
     wanted = 10.0 * taken.parameters if log_linear else 200.0
     if overlap < min(wanted, 0.5 * rows):
-        apart = (
-            f"the two windows hardly overlap ({overlap:.0f} of {total} rows are informative, "
-            f"step of {taken.divergence:.3g} nats): take smaller steps"
-        )
-        doubts.append(Doubt(DoubtCode.LITTLE_OVERLAP, apart))
+        doubts.append(apart(overlap, total, taken.divergence))
     else:
         ratio = np.exp(np.minimum(taken.log_den, 350.0))
         error = float(ratio.std(ddof=1)) / math.sqrt(depend.effective(len(ratio)))
-        off, behind = abs(float(ratio.mean()) - 1.0), effective_sample_size(taken.log_den)
-        if off > max(0.2, 5.0 * error) or (off > 0.2 and behind < _BEHIND):
-            mean = (
-                f"the step ratio averages {float(ratio.mean()):.3g} on the window instead of 1, and this rests on "
-                f"{behind:.1f} of its rows"
-            )
-            doubts.append(Doubt(DoubtCode.STEP_MEAN_OFF, mean))
+        doubts.extend(mean_off(float(ratio.mean()), error, effective_sample_size(taken.log_den)))
     doubts.extend(_outlier(anchor, taken, names))
     if not log_linear and taken.divergence < _LITTLE_FOR_NETWORKS:
         tiny = (
@@ -152,28 +155,59 @@ def _doubts(
             "as much as they had moved; take an original nearer to this window"
         )
         doubts.append(Doubt(DoubtCode.DRIFT_MISSED, lost))
-    doubts.extend(_missing(taken.anchor))
-    moved = _moved_constants(anchor, taken.anchor.window)
-    if moved:
-        columns = ", ".join(_label(j, names) for j in moved[:5])
-        infinite = (
-            f"column(s) {columns} were constant in the original and are not now: the true ratio of the rows with new "
-            "values is zero, so how far these are cannot be measured; judge the column by itself"
-        )
-        doubts.append(Doubt(DoubtCode.CONSTANT_MOVED, infinite, tuple(_name(j, names) for j in moved)))
+    doubts.extend(missing(taken.anchor))
+    doubts.extend(constants_moved(_moved_constants(anchor, taken.anchor.window), names))
     return doubts
 
 
-def _unvaried(current: Anchor) -> tuple[Doubt, ...]:
-    """Return the doubt that no column varies, in the original and in the window alike."""
-    standardizer, window = current.psi.standardizer, current.window[:, : len(current.psi.standardizer.mean)]
-    if not standardizer.still.all() or (np.abs(window - standardizer.mean) > 1e-9 * np.abs(standardizer.mean)).any():
+def apart(overlap: float, total: int, size: float) -> Doubt:
+    """Return the doubt that two windows of ``total`` rows hardly overlap, for a step of ``size`` nats."""
+    sentence = (
+        f"the two windows hardly overlap ({overlap:.0f} of {total} rows are informative, "
+        f"step of {size:.3g} nats): take smaller steps"
+    )
+    return Doubt(DoubtCode.LITTLE_OVERLAP, sentence)
+
+
+def mean_off(mean: float, error: float, behind: float) -> tuple[Doubt, ...]:
+    """Return the doubt that the mean of a step ratio is not 1, if it is off; it rests on ``behind`` rows."""
+    off = abs(mean - 1.0)
+    if off <= max(0.2, 5.0 * error) and (off <= 0.2 or behind >= _BEHIND):
         return ()
+    sentence = (
+        f"the step ratio averages {mean:.3g} on the window instead of 1, and this rests on {behind:.1f} of its rows"
+    )
+    return (Doubt(DoubtCode.STEP_MEAN_OFF, sentence),)
+
+
+def constants_moved(moved: Sequence[int], names: Sequence[str] | None) -> tuple[Doubt, ...]:
+    """Return the doubt that these columns were constant in the original, if there are any."""
+    if not moved:
+        return ()
+    columns = ", ".join(_label(j, names) for j in moved[:5])
+    infinite = (
+        f"column(s) {columns} were constant in the original and are not now: the true ratio of the rows with new "
+        "values is zero, so how far these are cannot be measured; judge the column by itself"
+    )
+    return (Doubt(DoubtCode.CONSTANT_MOVED, infinite, tuple(_name(j, names) for j in moved)),)
+
+
+def unvaried() -> Doubt:
+    """Return the doubt that no column varies."""
     sentence = "no column varies, neither then nor now: there is nothing to measure; look at what is written to them"
-    return (Doubt(DoubtCode.NOTHING_VARIES, sentence),)
+    return Doubt(DoubtCode.NOTHING_VARIES, sentence)
 
 
-def _missing(current: Anchor) -> tuple[Doubt, ...]:
+def carries(row: str, column: int, share: float, distance: float, names: Sequence[str] | None) -> Doubt:
+    """Return the doubt that a row alone carries this share of a step."""
+    sentence = (
+        f"{row} alone carries {share:.0%} of the step: column {_label(column, names)} lies {distance:.2g} standard "
+        "deviations away from the original"
+    )
+    return Doubt(DoubtCode.OUTLIER, sentence, (_name(column, names),))
+
+
+def missing(current: Anchor) -> tuple[Doubt, ...]:
     """Return the doubt that the model does not hold all of the drift, if the auditor has found so."""
     auditor = current.auditor
     if auditor is None or not auditor.since:
@@ -184,6 +218,14 @@ def _missing(current: Anchor) -> tuple[Doubt, ...]:
         "show the change"
     )
     return (Doubt(DoubtCode.MODEL_MISSES, sentence),)
+
+
+def _unvaried(current: Anchor) -> tuple[Doubt, ...]:
+    """Return the doubt that no column varies, in the original and in the window alike."""
+    standardizer, window = current.psi.standardizer, current.window[:, : len(current.psi.standardizer.mean)]
+    if not standardizer.still.all() or (np.abs(window - standardizer.mean) > 1e-9 * np.abs(standardizer.mean)).any():
+        return ()
+    return (unvaried(),)
 
 
 def describe(psi: Psi, names: Sequence[str] | None = None) -> str:
@@ -236,11 +278,7 @@ def _outlier(anchor: Anchor, taken: Step, names: Sequence[str] | None) -> list[D
     row = int(size.argmax())
     z = np.abs(anchor.psi.standardizer.plain(taken.anchor.window[row : row + 1])[0])
     j = int(z.argmax())
-    sentence = (
-        f"row {row} alone carries {float(size[row] / size.sum()):.0%} of the step: column {_label(j, names)} lies "
-        f"{float(z[j]):.2g} standard deviations away from the original"
-    )
-    return [Doubt(DoubtCode.OUTLIER, sentence, (_name(j, names),))]
+    return [carries(f"row {row}", j, float(size[row] / size.sum()), float(z[j]), names)]
 
 
 def _moved_constants(anchor: Anchor, window: Floats) -> list[int]:

@@ -22,7 +22,9 @@ __all__ = [
     "doubted",
     "few",
     "heavy",
+    "heavy_of",
     "of_divergence",
+    "on_few",
     "on_few_rows",
     "rests_on_weak",
     "unaudited",
@@ -140,19 +142,25 @@ def without_error_bars(current: Anchor, estimate: Estimate) -> Estimate:
     return doubted(estimate, (Doubt(DoubtCode.NO_ERROR_BARS, sentence),))
 
 
-def few(rows: float, log_r: Floats) -> bool:
-    """Say whether averages of ratios rest on so few effective rows that they cannot be trusted."""
-    return rows < min(50.0, 0.1 * len(log_r))
+def few(rows: float, of: int) -> bool:
+    """Say whether averages of so many ratios rest on so few effective rows that they cannot be trusted."""
+    return rows < min(50.0, 0.1 * of)
 
 
 def on_few_rows(
     log_r: Floats, code: DoubtCode, what: str, advice: str, concerns: tuple[str, ...] = ()
 ) -> tuple[Doubt, ...]:
     """Return the doubt that averages of these ratios rest on few rows, if they do."""
-    size = inference.effective_sample_size(log_r)
-    if not few(size, log_r):
+    return on_few(inference.effective_sample_size(log_r), len(log_r), code, what, advice, concerns)
+
+
+def on_few(
+    size: float, of: int, code: DoubtCode, what: str, advice: str, concerns: tuple[str, ...] = ()
+) -> tuple[Doubt, ...]:
+    """Return the doubt that averages of so many ratios rest on few rows, by their effective size, if they do."""
+    if not few(size, of):
         return ()
-    sentence = f"{what} {size:.1f} of the {len(log_r)} rows (effective sample size): {advice}"
+    sentence = f"{what} {size:.1f} of the {of} rows (effective sample size): {advice}"
     return (Doubt(code, sentence, concerns),)
 
 
@@ -164,8 +172,15 @@ def heavy(log_r: Floats, kind: str | Generator) -> tuple[Doubt, ...]:
     """Return the doubt that a divergence rests on the few rows with the largest ratios, if it does."""
     if not callable(kind) and kind not in _HEAVY:
         return ()
+    return heavy_of(inference.effective_sample_size(log_r), len(log_r), kind)
+
+
+def heavy_of(size: float, of: int, kind: str | Generator) -> tuple[Doubt, ...]:
+    """Return the same for so many ratios, by their effective size."""
+    if not callable(kind) and kind not in _HEAVY:
+        return ()
     advice = "too small in all likelihood; reverse_kl, js and hellinger do not depend on the largest ratios"
-    return on_few_rows(log_r, DoubtCode.FEW_FOR_DIVERGENCE, "this divergence rests on", advice, _concerns(kind))
+    return on_few(size, of, DoubtCode.FEW_FOR_DIVERGENCE, "this divergence rests on", advice, _concerns(kind))
 
 
 def of_divergence(

@@ -20,15 +20,26 @@ from driftline.recursion._evidence import reframed
 from driftline.recursion._kept import Sums, moved_sums
 from driftline.recursion._state import Anchor
 
-__all__ = ["Framed", "awakened", "follow", "follow_sums", "place_of"]
+__all__ = [
+    "RARE",
+    "STRAY",
+    "TAIL",
+    "Framed",
+    "awakened",
+    "follow",
+    "follow_sums",
+    "frame_of",
+    "moved_anchor",
+    "place_of",
+]
 
 _ROWS = 2048  # rows of a window that suffice to place a frame
-_TAIL = 0.005  # share of rows at each end of a column that do not count for its place and spread
-_RARE = 0.02  # share of rows with another value than most below which they all count
+TAIL = 0.005  # share of rows at each end of a column that do not count for its place and spread
+RARE = 0.02  # share of rows with another value than most below which they all count
 # A frame stays while both windows lie within: then designs can be used again, and the prior is off by little.
 _FAR = 0.5  # standard deviations
 _WIDE = 1.4  # factor of a standard deviation
-_STRAY = 3.0  # standard deviations of a window by which the sums of the other may place and scale its features
+STRAY = 3.0  # standard deviations of a window by which the sums of the other may place and scale its features
 
 
 class Framed(NamedTuple):
@@ -53,7 +64,7 @@ def follow(anchor: Anchor, window: Floats) -> Framed:
     if place is None:
         return Framed(anchor, z_num, z_den)
     shift, rate = place
-    anchor = _moved(anchor, psi, shift, rate, psi.features.framed(shift, rate, (sample.rows - shift) / rate))
+    anchor = moved_anchor(anchor, psi, shift, rate, psi.features.framed(shift, rate, (sample.rows - shift) / rate))
     return Framed(anchor, anchor.psi.standardizer(anchor.window), anchor.psi.standardizer(window))
 
 
@@ -75,7 +86,7 @@ def follow_sums(anchor: Anchor, window: Floats) -> tuple[Anchor, Floats]:
     place = _frame(psi.features.linear, sample)
     if place is None:
         return anchor, z_den
-    anchor = _moved(anchor, psi, *place, _framed(psi.features, sums, rows, *place))
+    anchor = moved_anchor(anchor, psi, *place, _framed(psi.features, sums, rows, *place))
     return anchor, anchor.psi.standardizer(window)
 
 
@@ -87,7 +98,7 @@ def _framed(features: Features, sums: Sums, rows: Floats, shift: Floats, rate: F
     mean, here = (sums.moments.mean @ back)[:-1], into.design(z)[:, :-1].var(0)
     there = (back.T @ sums.moments.gram @ back).diagonal()[:-1] - mean * mean
     # sums know of no quantiles: a stray value must not set the scale where the rows can
-    most = np.where(here > 0.0, _STRAY, np.inf)
+    most = np.where(here > 0.0, STRAY, np.inf)
     mean, there = np.clip(mean, -most, most), np.clip(there, 0.0, most * most)
     spread = 0.5 * (here + there) + 0.25 * mean * mean
     scale = np.where(spread > 1e-14, np.sqrt(spread), 1.0)
@@ -160,7 +171,7 @@ def _sample(*windows: Floats) -> _Sample:
     rows = np.concatenate([z[np.linspace(0, len(z) - 1, size).astype(np.int64)] for z in windows])
     low, middle, high = _places(rows)
     # a column with a rare second value, or a few of them: the quantile may lie between it and the common one
-    rare = (rows != middle).mean(0) < _RARE
+    rare = (rows != middle).mean(0) < RARE
     low[rare], high[rare] = -np.inf, np.inf
     return _Sample(np.clip(rows, low, high))
 
@@ -168,7 +179,7 @@ def _sample(*windows: Floats) -> _Sample:
 def _places(rows: Floats) -> tuple[Floats, Floats, Floats]:
     """Return a middle value of each column between its outermost quantiles, (D,) each; sorting columns is fast."""
     ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
-    below, share = divmod(_TAIL * (len(rows) - 1), 1.0)
+    below, share = divmod(TAIL * (len(rows) - 1), 1.0)
     k = int(below)
     low = ordered[:, k] + share * (ordered[:, k + 1] - ordered[:, k])
     high = ordered[:, -1 - k] - share * (ordered[:, -1 - k] - ordered[:, -2 - k])
@@ -177,7 +188,11 @@ def _places(rows: Floats) -> tuple[Floats, Floats, Floats]:
 
 def _frame(columns: Integers, sample: _Sample) -> tuple[Floats, Floats] | None:
     """Return centre and spread of both windows together, (D,) each, if one of these columns has left its frame."""
-    center, spread = sample.place
+    return frame_of(columns, *sample.place)
+
+
+def frame_of(columns: Integers, center: Floats, spread: Floats) -> tuple[Floats, Floats] | None:
+    """Return centre and spread of columns (D,) as a frame, if one of those in the model has left its frame."""
     real = np.zeros(len(center), dtype=np.bool_)
     real[columns] = True
     real &= spread > 1e-12 * (1.0 + np.abs(center))
@@ -187,7 +202,7 @@ def _frame(columns: Integers, sample: _Sample) -> tuple[Floats, Floats] | None:
     return center, spread
 
 
-def _moved(anchor: Anchor, psi: LogLinear, shift: Floats, rate: Floats, into: Features) -> Anchor:
+def moved_anchor(anchor: Anchor, psi: LogLinear, shift: Floats, rate: Floats, into: Features) -> Anchor:
     """Express an anchor in the frame around ``shift`` with spread ``rate``, with the features ``into`` in it."""
     features = psi.features
     coef = features.express(np.append(psi.coef, 0.0)[:, None], into, shift, rate)[:, 0]

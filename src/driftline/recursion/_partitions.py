@@ -18,7 +18,7 @@ from driftline.inference import cell_floors
 from driftline.recursion._contrast import Contrast, Learned, change, covariance, split
 from driftline.recursion._evidence import coarse
 
-__all__ = ["Partitions", "Tally", "count", "fix", "floor_of"]
+__all__ = ["Partitions", "Tally", "count", "fix", "floor_of", "merged_cells"]
 
 Counts = npt.NDArray[np.int32]
 
@@ -104,7 +104,7 @@ def fix(learned: Learned, num: Floats, den: Floats, *, contrasted: bool = True) 
         rows=np.zeros(2),
     )
     here, there = count(bare, known), count(bare, held)
-    merged = Tally(*(_merged(a, b) for a, b in zip(here, there, strict=True)))
+    merged = Tally(*(merged_cells(a, b) for a, b in zip(here, there, strict=True)))
     return bare._replace(merged=merged, original=there, current=there)
 
 
@@ -221,7 +221,7 @@ def _correlation(y: npt.NDArray[np.float32]) -> Floats:
     return np.asarray(np.abs(spread) / np.outer(size, size))
 
 
-def _merged(known: Counts, held: Counts) -> Counts:
+def merged_cells(known: Counts, held: Counts) -> Counts:
     """Return for each cell, (parts, cells), the one that it is merged with: those with few rows become one.
 
     If that one still has few, it is merged with the smallest of the others.

@@ -55,7 +55,9 @@ __all__ = [
     "effective_rows",
     "has_attribution",
     "log_ratio",
+    "settled",
     "weights",
+    "with_few_for_kl",
 ]
 
 Known = dict[tuple[str | Generator, bool], inference.Reading]
@@ -154,7 +156,14 @@ def divergence(
     """
     if rows is None and track.current.sums is not None:
         return _as_read(track, kind, level, of_step)
-    estimate = doubted(_estimated(track, kind, level, of_step, rows, settings, known), carried(track, of_step=of_step))
+    found = _estimated(track, kind, level, of_step, rows, settings, known)
+    floor = _floor(track, level, of_step, rows, settings) if kind == "reverse_kl" else math.nan
+    return settled(track, found, kind, of_step, floor)
+
+
+def settled(track: Track, found: Estimate, kind: str | Generator, of_step: bool, floor: float) -> Estimate:
+    """Return an estimate by the model with the doubts of all that it builds upon, within its bounds."""
+    estimate = doubted(found, carried(track, of_step=of_step))
     evidence = track.current.evidence
     if not of_step and evidence is not None:
         estimate = inference.overlooked(estimate, kind, *evidence.hidden[:2].tolist())
@@ -162,7 +171,7 @@ def divergence(
         estimate = inference.opened(estimate, inference.largest(kind))
     estimate = without_error_bars(track.current, _withheld(track.current, estimate))
     if kind == "reverse_kl":
-        estimate = _with_floor(estimate, _floor(track, level, of_step, rows, settings))
+        estimate = _with_floor(estimate, floor)
     if of_step or not math.isfinite(estimate.std_error) or not rests_on_weak(estimate.doubts):
         return estimate
     return inference.unsettled(estimate, inference.largest(kind))
@@ -291,7 +300,12 @@ def _forward_kl(current: Anchor, log_r: Floats, design: Design | None, level: fl
             return exact
     rows = min(forward.rows, inference.effective_sample_size(log_r))
     estimate = inference.forward_along(forward, log_r, level, uncertainty, design)
-    if not few(rows, log_r):
+    return with_few_for_kl(estimate, rows, len(log_r))
+
+
+def with_few_for_kl(estimate: Estimate, rows: float, of: int) -> Estimate:
+    """Return KL(original‖current), summed up along the way, with the doubt that it rests on few rows, if it does."""
+    if not few(rows, of):
         return estimate
     sentence = (
         f"'kl' rests on {rows:.1f} rows (effective sample size): the original is too far away; reverse_kl, js "

@@ -1,0 +1,180 @@
+"""The coordinator: asks sites for sums, and makes of them the state that the ordinary estimator continues."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Self, TypeVar
+
+from driftline._overflow import quiet_overflow
+from driftline._threads import limited_threads
+from driftline.estimators import ContinualDensityRatio, dump_estimator, parse_estimator, warn_of
+from driftline.federated._exchange import Exchange, SiteError, Transport
+from driftline.federated._site import Site
+from driftline.inference import Doubt, DoubtCode
+from driftline.recursion import Info, State, StepSettings, parameters_of, start_pooled, step_pooled
+
+__all__ = ["Coordinator"]
+
+_NAME = "original"
+_Made = TypeVar("_Made")
+
+
+class Coordinator:
+    """Traces an original whose rows, and those of every window, lie at several sites and stay there.
+
+    Its state is that of ``ContinualDensityRatio(keep="sums")``: ask :attr:`estimator` for divergences, log-ratios and
+    weights, save it, or go on with it in one place. A step is taken from the answers of all sites, or not at all.
+
+    Arguments:
+        columns: names of the columns, or their number.
+        model: "linear", "quadratic" or "quadratic-full", with 100 parameters at most.
+        ridge, lag: as in :class:`~driftline.ContinualDensityRatio`; ``lag`` is "auto" or 0.
+        on_failure: what happens if a site fails: "stop" raises :class:`SiteError` and leaves the state as it was;
+            "drop" takes the step again without the site, and says so in a doubt (``site_missing``).
+        timeout: seconds that a site may take for an answer; None for as long as it takes.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> def sites(shift):
+    ...     return [Site(rng.normal(shift, 1.0, (n, 2)), name) for name, n in (("north", 1500), ("south", 2500))]
+    >>> run = Coordinator(columns=2, model="linear").begin(sites(0.0)).step(sites(0.2))
+    >>> found = run.estimator.divergence()  # the truth is 0.04
+    >>> bool(abs(found.value - 0.04) < 3 * found.std_error), run.rounds
+    (True, 8)
+    """
+
+    def __init__(
+        self,
+        columns: int | Sequence[str],
+        model: str = "quadratic",
+        *,
+        ridge: float = 1.0,
+        lag: int | str = "auto",
+        on_failure: str = "stop",
+        timeout: float | None = None,
+    ) -> None:
+        names = None if isinstance(columns, int) else tuple(columns)
+        width = columns if isinstance(columns, int) else len(columns)
+        if width < 1 or (names is not None and not all(isinstance(name, str) for name in names)):
+            raise ValueError(f"columns={columns!r} must be a number of columns, or their names")
+        if on_failure not in ("stop", "drop"):
+            raise ValueError(f"on_failure={on_failure!r} is unknown: choose 'stop' or 'drop'")
+        if lag not in ("auto", 0) or isinstance(lag, bool):
+            raise ValueError(f"lag={lag!r} is not known from sums: choose 'auto' or 0")
+        if not ridge >= 0:
+            raise ValueError(f"ridge={ridge!r} must be a number of at least 0")
+        if timeout is not None and not timeout > 0:
+            raise ValueError(f"timeout={timeout!r} must be a number of seconds above 0")
+        parameters_of(model, width)
+        self.on_failure, self.timeout = on_failure, timeout
+        self.rounds = 0
+        self.info: Info | None = None
+        self._width, self._names = width, names
+        self._params = {"model": model, "keep": "sums", "ridge": float(ridge), "lag": lag, "random_state": 0}
+        self._settings = StepSettings(
+            model=model, ridge=float(ridge), lag=None if lag == "auto" else 0, names=names, keep="sums"
+        )
+        self._state: State | None = None
+        self._shares: dict[str, float] = {}
+
+    @classmethod
+    def of(cls, estimator: ContinualDensityRatio, *, on_failure: str = "stop", timeout: float | None = None) -> Self:
+        """Go on from an estimator with ``keep="sums"`` and one original."""
+        stored = parse_estimator(estimator.to_bytes(), "ContinualDensityRatio", "the estimator")
+        params, [(name, track)] = stored.params, stored.state.tracks.items()
+        if params["keep"] != "sums" or name != _NAME:
+            raise ValueError(
+                f"keep={params['keep']!r} of {name!r}: a coordinator goes on from keep='sums' of {_NAME!r}"
+            )
+        width = track.current.window.shape[1]
+        kept = {name: params[name] for name in ("model", "ridge", "lag")}
+        found = cls(stored.columns or width, **kept, on_failure=on_failure, timeout=timeout)
+        found._state = stored.state
+        return found
+
+    @property
+    def estimator(self) -> ContinualDensityRatio:
+        """An estimator at the present step, with all that can be asked of it."""
+        data = dump_estimator(self._begun(), "ContinualDensityRatio", self._params, 0, self._names)
+        return ContinualDensityRatio.from_bytes(data, what="the coordinator's state")
+
+    def begin(self, sites: Iterable[Site] | Mapping[str, Transport]) -> Self:
+        """Begin to trace an original of which each site holds some rows.
+
+        A site that fails stops it, whatever ``on_failure`` is: without the site it would be another original.
+        """
+        ask = Exchange(_ways(sites), self._width, self._names, self.timeout)
+        track = self._made(ask, lambda: start_pooled(ask, self._width, self._settings, 0))
+        self._state, self.info = State({_NAME: track}, 0), None
+        return self
+
+    def step(self, sites: Iterable[Site] | Mapping[str, Transport]) -> Self:
+        """Advance to a window of which each site holds some rows; after an error the state is as it was."""
+        state, ways, missing = self._begun(), _ways(sites), list[Doubt]()
+        track, t = state.tracks[_NAME], state.t + 1
+        before = [doubt for doubt in track.doubts if doubt.code == DoubtCode.SITE_MISSING and doubt.concerns]
+        while True:
+            ask, further = Exchange(ways, self._width, self._names, self.timeout), missing or _later(before)
+            try:
+                now, info = self._made(ask, partial(step_pooled, track, ask, self._settings, t, further, sorted(ways)))
+            except SiteError as error:
+                if self.on_failure == "stop" or len(ways) == 1:
+                    raise
+                ways = {site: way for site, way in ways.items() if site != error.site}
+                missing = [*missing, _missing(error)]
+                continue
+            warn_of(info.doubts)  # before the state changes: warnings may be raised as errors
+            self._state, self.info = State({_NAME: now}, t), Info(t, {_NAME: info})
+            return self
+
+    @limited_threads()
+    @quiet_overflow()
+    def _made(self, ask: Exchange, make: Callable[[], _Made]) -> _Made:
+        """Return what is made of answers; a site that has not answered at all is given the share it had before."""
+        try:
+            found = make()
+        except SiteError as error:
+            share = self._shares.get(error.site, error.share) if math.isnan(error.share) else error.share
+            raise SiteError(error.site, share, error.reason) from None
+        self.rounds, self._shares = ask.rounds, {site: ask.share(site) for site in ask.rows}
+        return found
+
+    def _begun(self) -> State:
+        if self._state is None:
+            raise ValueError("nothing is traced yet: call begin with the sites of the original first")
+        return self._state
+
+
+def _ways(sites: Iterable[Site] | Mapping[str, Transport]) -> dict[str, Transport]:
+    """Return the ways to sites by name."""
+    if isinstance(sites, Mapping):
+        ways = dict(sites)
+    else:
+        found = list(sites)
+        ways = {site.name: site.answer for site in found}
+        if len(ways) < len(found):
+            raise ValueError(f"two sites have the same name: {sorted(site.name for site in found)}")
+    if not ways:
+        raise ValueError("no site is given: pass at least one")
+    return ways
+
+
+def _missing(error: SiteError) -> Doubt:
+    """Return the doubt that a site is missing in a window."""
+    share = "an unknown share" if math.isnan(error.share) else f"{error.share:.0%}"
+    sentence = (
+        f"site {error.site!r}, {share} of the rows, is missing in this window ({error.reason}): where it differs from "
+        "the others, that reads as drift; take the step again with it, or compare windows of the same sites"
+    )
+    return Doubt(DoubtCode.SITE_MISSING, sentence, (error.site,))
+
+
+def _later(before: list[Doubt]) -> list[Doubt]:
+    """Return the doubt of a step from a window in which sites were missing, if any were."""
+    if not before:
+        return []
+    names = ", ".join(repr(name) for doubt in before for name in doubt.concerns)
+    sentence = f"site(s) {names} were missing in the window before, and are back: the step between reads that as drift"
+    return [Doubt(DoubtCode.SITE_MISSING, sentence)]

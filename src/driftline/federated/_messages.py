@@ -1,0 +1,234 @@
+"""Messages between a coordinator and its sites: arrays under a JSON header, checked in every part. No pickle.
+
+A message is the bytes of a safetensors file (:mod:`driftline.files`). A question says all that a site needs to know;
+an answer names the question by its digest, so that it can belong to no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from driftline._inputs import Floats
+from driftline.files import Array, StateFileError, pack, unpack
+from driftline.fitting import Features, Standardizer
+from driftline.recursion import ANSWERS, Answer, Basis, Question, check_answer, check_question, join, sizes_of
+
+__all__ = [
+    "VERSION",
+    "Asked",
+    "MessageError",
+    "fingerprint",
+    "merge",
+    "read_answer",
+    "read_question",
+    "write_answer",
+    "write_question",
+]
+
+VERSION = 1
+"""Version of the messages; those of another one are refused."""
+_QUESTION, _ANSWER = "driftline-question", "driftline-answer"
+_STANDARDIZER = ("mean", "scale", "shift", "rate")
+_FEATURES = ("linear", "squares", "pairs", "weight", "bias", "center", "scale")
+_WHOLE = ("linear", "squares", "pairs")
+
+
+class MessageError(ValueError):
+    """Error raised for a message that is damaged, of another version, or not what it should be."""
+
+
+class Asked(NamedTuple):
+    """A question as a site receives it: with the round, the names of columns and its digest."""
+
+    question: Question
+    round: int
+    columns: int
+    names: tuple[str, ...] | None
+    digest: str
+
+
+def fingerprint(basis: Basis | None) -> str:
+    """Return a short name of the functions that are summed up, the same wherever they are the same."""
+    total = hashlib.sha256()
+    for name, value in sorted(_flat(basis).items()):
+        total.update(f"{name} {value.shape} ".encode() + np.ascontiguousarray(value).tobytes())
+    return total.hexdigest()[:16]
+
+
+def _flat(basis: Basis | None) -> dict[str, Array]:
+    """Return the arrays of a basis by name."""
+    if basis is None:
+        return {}
+    if basis.features.others or basis.standardizer.scores is not None:
+        raise MessageError("features that were learned from rows cannot be sent to sites")
+    arrays = {f"standardizer.{name}": getattr(basis.standardizer, name) for name in _STANDARDIZER}
+    arrays |= {f"features.{name}": getattr(basis.features, name) for name in _FEATURES}
+    return arrays | {"features.curved": np.array(basis.features.curved)}
+
+
+def write_question(question: Question, number: int, columns: int, names: tuple[str, ...] | None) -> bytes:
+    """Return a question, the one of this number in its step, as bytes."""
+    given = {f"given.{name}": np.asarray(value, dtype=np.float64) for name, value in question.given.items()}
+    meta = {
+        "format": _QUESTION,
+        "version": VERSION,
+        "kind": question.kind,
+        "round": number,
+        "parameters": question.parameters,
+        "lag": question.lag,
+        "columns": columns,
+        "names": None if names is None else list(names),
+        "model": fingerprint(question.basis),
+    }
+    return pack({**_flat(question.basis), **given}, meta)
+
+
+def read_question(data: bytes) -> Asked:
+    """Return the question that bytes hold; raise :class:`MessageError` unless all of it is as it should be."""
+    arrays, meta = _unpacked(data, _QUESTION, "the question")
+    kind, lag, names = (meta.get(name) for name in ("kind", "lag", "names"))
+    number, parameters, columns = (_count(meta, name) for name in ("round", "parameters", "columns"))
+    if kind not in ANSWERS:
+        raise MessageError(f"the question is of the unknown kind {kind!r}")
+    if not (lag is None or lag == 0):
+        raise MessageError(f"the question has the unknown lag {lag!r}")
+    if names is not None and not (_is_words(names) and len(names) == columns):
+        raise MessageError(f"the question does not name its {columns} columns")
+    if any(np.isnan(value).any() for name, value in arrays.items() if not name.startswith("given.heap")):
+        raise MessageError("the question holds values that are no numbers")
+    basis = _basis(arrays, columns) if "features.linear" in arrays else None
+    if meta.get("model") != fingerprint(basis):
+        raise MessageError("the question is not about the model that it names")
+    if basis is not None and parameters < basis.features.size + 1:
+        raise MessageError(f"the question names {parameters} parameters for {basis.features.size} features")
+    given = {name.removeprefix("given."): value for name, value in arrays.items() if name.startswith("given.")}
+    if set(arrays) - set(_flat(basis)) - {f"given.{name}" for name in given}:
+        raise MessageError("the question holds more than it should")
+    question = Question(kind, parameters, basis, given, lag)
+    try:
+        check_question(question, columns)
+    except ValueError as error:
+        raise MessageError(str(error)) from None
+    return Asked(question, number, columns, None if names is None else tuple(names), _digest(data))
+
+
+def _basis(arrays: Mapping[str, Array], columns: int) -> Basis:
+    """Return the basis in a question's arrays."""
+    try:
+        standard = [np.asarray(arrays[f"standardizer.{name}"], dtype=np.float64) for name in _STANDARDIZER]
+        parts = {name: arrays[f"features.{name}"] for name in _FEATURES}
+        curved = bool(arrays["features.curved"])
+    except KeyError as error:
+        raise MessageError(f"the question lacks {error}") from None
+    sizes = len(parts["linear"]), len(parts["squares"]), len(parts["pairs"]), len(parts["bias"])
+    wanted = {
+        **{name: (size,) for name, size in zip(("linear", "squares"), sizes, strict=False)},
+        "pairs": (sizes[2], 2),
+        "weight": (columns, sizes[3]),
+        "bias": (sizes[3],),
+        "center": (sum(sizes),),
+        "scale": (sum(sizes),),
+    }
+    for name, shape in wanted.items():
+        if parts[name].shape != shape or parts[name].dtype != (np.int64 if name in _WHOLE else np.float64):
+            raise MessageError(f"features.{name} of the question has the shape {parts[name].shape}, not {shape}")
+    places = np.concatenate([parts[name].ravel() for name in _WHOLE])
+    if len(places) and not (places.min() >= 0 and places.max() < columns):
+        raise MessageError(f"the question is about columns beyond {columns}")
+    if any(value.shape != (columns,) for value in standard) or not (parts["scale"] > 0.0).all():
+        raise MessageError(f"the question has no standardisation of {columns} columns")
+    mean, scale, shift, rate = standard
+    linear, squares, pairs, weight, bias, center, unit = (parts[name] for name in _FEATURES)
+    features = Features(linear, squares, pairs, weight, bias, center, unit, curved)
+    return Basis(Standardizer(mean, scale, shift, rate), features)
+
+
+def write_answer(answer: Answer, asked: Asked, site: str) -> bytes:
+    """Return a site's answer as bytes."""
+    meta = {
+        "format": _ANSWER,
+        "version": VERSION,
+        "kind": answer.kind,
+        "rows": answer.rows,
+        "site": site,
+        "round": asked.round,
+        "model": fingerprint(asked.question.basis),
+        "question": asked.digest,
+    }
+    return pack(answer.sums, meta)
+
+
+def read_answer(data: bytes, question: bytes, site: str | None = None) -> Answer:
+    """Return the answer that bytes hold; raise :class:`MessageError` unless all of it is as it should be.
+
+    Arguments:
+        question: bytes of the question that it must belong to.
+        site: name of the site that it must be from; None for any.
+    """
+    asked = read_question(question)
+    arrays, meta = _unpacked(data, _ANSWER, "the answer")
+    wanted = {
+        "question": asked.digest,
+        "kind": asked.question.kind,
+        "round": asked.round,
+        "model": fingerprint(asked.question.basis),
+        "site": meta.get("site") if site is None else site,
+    }
+    for name, value in wanted.items():
+        if meta.get(name) != value:
+            raise MessageError(f"the answer has {name} {meta.get(name)!r}, and {value!r} was asked")
+    answer = Answer(asked.question.kind, _count(meta, "rows"), arrays)
+    try:
+        check_answer(answer, sizes_of(asked.question, asked.columns))
+    except ValueError as error:
+        raise MessageError(f"the answer is wrong: {error}") from None
+    return answer
+
+
+def merge(question: bytes, answers: Mapping[str, bytes]) -> Answer:
+    """Return the joined answer of sites, in the order of their names: sums over the rows of all of them."""
+    names = sorted(answers)
+    found = [read_answer(answers[name], question, name) for name in names]
+    joined = _marked(found[0], 0)
+    for place, further in enumerate(found[1:], 1):
+        joined = join(joined, _marked(further, place))
+    return joined
+
+
+def _marked(answer: Answer, place: int) -> Answer:
+    """Return the answer with the site's place in what names a row."""
+    if "outlier" not in answer.sums:
+        return answer
+    outlier: Floats = answer.sums["outlier"].copy()
+    outlier[-1] = place
+    return replace(answer, sums={**answer.sums, "outlier": outlier})
+
+
+def _unpacked(data: bytes, form: str, what: str) -> tuple[dict[str, Array], dict[str, Any]]:
+    if not isinstance(data, bytes):
+        raise MessageError(f"{what} is not bytes, but {type(data).__name__}")
+    try:
+        return unpack(data, form, VERSION, what)
+    except StateFileError as error:
+        raise MessageError(str(error)) from None
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _count(meta: Mapping[str, Any], name: str) -> int:
+    """Return a count of at least 1 from a header."""
+    value = meta.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 2**53:
+        raise MessageError(f"the message has {name} {value!r}, which is not a count")
+    return value
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)
