@@ -105,6 +105,10 @@ def test_it_only_answers_questions(serving):
         answer = client.request(method, "/api/streams")
         assert answer.status_code == 405
         assert answer.headers["allow"] == "GET, HEAD"
+    for path in ("/", "/healthz", "/metrics"):
+        head = client.head(path)
+        assert (head.status_code, head.content) == (200, b"")
+    assert client.head("/events").status_code == 405
 
 
 def test_sizes_are_limited(serving):

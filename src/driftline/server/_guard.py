@@ -153,6 +153,8 @@ class Guard:
             await send(message)
 
         answer = await self._refusal(scope, receive)
+        if scope["method"] == "HEAD" and scope["path"] != "/events":
+            scope = {**scope, "method": "GET"}  # the server leaves out the content
         await (self.app if answer is None else answer)(scope, receive, with_headers)
 
     async def _refusal(self, scope: Scope, receive: Receive) -> Response | None:
