@@ -18,7 +18,7 @@ __all__ = ["Board", "Texts", "board_of"]
 
 
 class Texts:
-    """Texts that were made from a version of something, the last so many of them; each is made once, for all who ask."""
+    """Texts that were made from a version of something, the last so many; each is made once, for all who ask."""
 
     def __init__(self, most: int = 512) -> None:
         self._most, self._lock = most, threading.Lock()
