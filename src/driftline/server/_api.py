@@ -18,7 +18,7 @@ __all__ = ["api"]
 
 _PLAIN: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
 _GUARDED: dict[int | str, dict[str, Any]] = {
-    414: {"description": "the address is too long", "content": _PLAIN},
+    400: {"description": "the address is too long", "content": _PLAIN},
     421: {"description": "the server does not go by that name", "content": _PLAIN},
     431: {"description": "the headers are too long", "content": _PLAIN},
 }
