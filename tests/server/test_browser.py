@@ -46,7 +46,7 @@ def visit(browser):
 
 
 def linked(page):
-    page.wait_for_function("document.body.classList.contains('linked')")
+    page.locator("body.linked").wait_for()  # no function to evaluate: the policy of the page allows none
 
 
 def test_a_new_window_appears_without_a_reload(serving, folder, visit):
@@ -114,7 +114,7 @@ def test_a_lost_connection_is_said(serving, visit):
     page = open_page(client.server.url)
     linked(page)
     client.server.stop()
-    page.wait_for_function("document.body.classList.contains('lost')")
+    page.locator("body.lost").wait_for()
     assert page.inner_text("#link") == "connection lost"
 
 

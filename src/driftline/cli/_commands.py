@@ -281,7 +281,7 @@ def serve(
         list[str],
         typer.Argument(
             help="Tracker files, or folders whose files end in .driftline; also those that come later.",
-            metavar="TRACKER ...",
+            metavar="TRACKER",
             show_default=False,
         ),
     ],

@@ -16,7 +16,14 @@ from driftline.server._streams import Stream, within
 
 __all__ = ["api"]
 
+_PLAIN: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
+_GUARDED: dict[int | str, dict[str, Any]] = {
+    400: {"description": "the address is too long", "content": _PLAIN},
+    421: {"description": "the server does not go by that name", "content": _PLAIN},
+    431: {"description": "the headers are too long", "content": _PLAIN},
+}
 _REFUSED: dict[int | str, dict[str, Any]] = {
+    **_GUARDED,
     401: {"model": Problem, "description": "the token is missing or wrong"},
     422: {"model": Problem, "description": "a parameter cannot be what it is"},
 }
@@ -55,13 +62,13 @@ class Lives(BaseModel):
     status: Literal["ok", "reading"]
 
 
-@api.get("/healthz", tags=["health"])
+@api.get("/healthz", tags=["health"], responses=_GUARDED)
 def healthz() -> Lives:
     """Say that the server lives."""
     return Lives(status="ok")
 
 
-@api.get("/readyz", tags=["health"], response_model=Lives, responses={503: {"model": Lives}})
+@api.get("/readyz", tags=["health"], response_model=Lives, responses={**_GUARDED, 503: {"model": Lives}})
 def readyz(found: TheBoard) -> Response:
     """Say whether all tracker files have been read once."""
     ready = found.streams.ready

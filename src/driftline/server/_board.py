@@ -18,25 +18,39 @@ __all__ = ["Board", "Texts", "board_of"]
 
 
 class Texts:
-    """Texts that were made from a version of something, the last so many of them."""
+    """Texts that were made from a version of something, the last so many; each is made once, for all who ask."""
 
     def __init__(self, most: int = 512) -> None:
         self._most, self._lock = most, threading.Lock()
         self._kept: OrderedDict[Hashable, str] = OrderedDict()
+        self._gates: dict[Hashable, threading.Lock] = {}  # of texts that are being made
 
     def get(self, key: Hashable, make: Callable[[], str]) -> str:
         """Return the text for a key, made now if it is not there."""
+        if (found := self._find(key)) is not None:
+            return found
+        with self._lock:
+            gate = self._gates.setdefault(key, threading.Lock())
+        with gate:
+            if (found := self._find(key)) is not None:
+                return found
+            try:
+                text = make()
+                with self._lock:
+                    self._kept[key] = text
+                    while len(self._kept) > self._most:
+                        self._kept.popitem(last=False)
+            finally:
+                with self._lock:
+                    self._gates.pop(key, None)
+        return text
+
+    def _find(self, key: Hashable) -> str | None:
         with self._lock:
             found = self._kept.get(key)
             if found is not None:
                 self._kept.move_to_end(key)
-                return found
-        text = make()
-        with self._lock:
-            self._kept[key] = text
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        return text
+            return found
 
 
 @dataclass(frozen=True)

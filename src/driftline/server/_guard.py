@@ -153,6 +153,8 @@ class Guard:
             await send(message)
 
         answer = await self._refusal(scope, receive)
+        if scope["method"] == "HEAD" and scope["path"] != "/events":
+            scope = {**scope, "method": "GET"}  # the server leaves out the content
         await (self.app if answer is None else answer)(scope, receive, with_headers)
 
     async def _refusal(self, scope: Scope, receive: Receive) -> Response | None:
@@ -162,7 +164,7 @@ class Guard:
         if len(named) != 1 or not self.rules.answers_to(named[0]):
             return PlainTextResponse("this server does not go by that name (see --allow-host)\n", 421)
         if len(scope.get("raw_path", b"")) + len(query) > _MOST_TARGET:
-            return PlainTextResponse("the address is too long\n", 414)
+            return PlainTextResponse("the address is too long\n", 400)
         if sum(len(name) + len(value) for name, value in scope["headers"]) > _MOST_HEADERS:
             return PlainTextResponse("the headers are too long\n", 431)
         if path == "/login" and scope["method"] == "POST":
