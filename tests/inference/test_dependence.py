@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from driftline.fitting import Dense, LogLinearDesign, fit_features
-from driftline.inference import Dependence, choose_lag, correlation_time, long_run_variance
+from driftline.fitting import Dense, LogLinearDesign, find_repeats, fit_features
+from driftline.inference import Dependence, choose_lag, correlation_time, long_run_variance, swelling
 from driftline.inference._dependence import long_run, positive
 from driftline.synthetic import GaussianStream
 
@@ -113,3 +113,24 @@ def test_what_rows_support():
     assert Dependence(5, None, 4.0).supports(1000, 50.0)
     assert not Dependence(5, None, 4.0).supports(1000, 51.0)
     assert not Dependence(5, None, 4.0, endless=True).supports(1000, 1.0)
+
+
+def test_sums_swell_by_the_correlation_time_of_each_feature_and_by_the_number_of_copies():
+    """AR(1) by 0.8: 9 for a column, 4.56 for its square; every row five times: 5; seeds 0 to 3."""
+    columns, copies = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x = np.zeros(20_000)
+        for i, e in enumerate(rng.normal(size=len(x))):
+            x[i] = 0.8 * x[i - 1] + 0.6 * e if i else e
+        rows = Dense(np.stack([x, x**2, rng.normal(size=len(x)), np.ones(len(x))], 1))
+        columns.append(swelling(rows, Dependence(40)))
+        single = np.append(rng.normal(size=(1000, 2)), np.ones((1000, 1)), 1)
+        many = np.repeat(single, 5, axis=0)
+        copies.append(swelling(Dense(many), Dependence(0, find_repeats(many))))
+    found = np.mean(columns, 0)
+    assert found[0] == pytest.approx(9.0, rel=0.15)
+    assert found[1] == pytest.approx(4.56, rel=0.2)
+    assert found[2] == pytest.approx(1.0, abs=0.25)
+    np.testing.assert_allclose(np.mean(copies, 0), 5.0, rtol=1e-3)
+    assert (swelling(rows, Dependence()) == 1.0).all()

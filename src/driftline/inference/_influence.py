@@ -40,6 +40,7 @@ def advance(
     events: Floats = _NONE,
     *,
     same: bool = False,
+    centred: bool = False,
 ) -> Uncertainty:
     """Close the numerator window of a step and open its denominator window.
 
@@ -52,6 +53,8 @@ def advance(
         rows_num, rows_den: dependence between the rows of each window.
         events: counts of events in columns with rare ones, over both windows.
         same: whether the numerator has the features that it had as the denominator of the last step.
+        centred: whether the bias takes scores about their mean in each window; a loss that treats windows of the same
+            size alike does not need it, since the means then cancel.
     """
     num, den = _role(design_num, fit.score_num, rows_num), _role(design_den, fit.score_den, rows_den)
     before = num
@@ -72,7 +75,7 @@ def advance(
         slack = UNSUPPORTED
     if past.slack == UNSUPPORTED_ORIGINAL if past is not None else not supported[0]:
         slack = UNSUPPORTED_ORIGINAL
-    bias = _bias(step)
+    bias = _bias(step, centred)
     if past is None:
         closed = first = step.num.spread
         origin, origin_spread = _origin(num, inverse)
@@ -300,22 +303,26 @@ def _paired(side: _Side) -> tuple[Floats, Floats, Floats]:
     return rows, pulled, side.scores.second[:stop:every] * (n / rows.shape[0])
 
 
-def _bias(step: _Step) -> Floats:
+def _bias(step: _Step, centred: bool) -> Floats:
     r"""Return the mean error of a step's coefficients to second order: :math:`H^{-1}` times both windows' parts."""
     spread = step.num.spread + step.den.spread
-    return step.inverse @ (_pull(step.num, step.inverse, spread) + _pull(step.den, step.inverse, spread))
+    sides = (step.num, step.den)
+    return np.asarray(step.inverse @ sum(_pull(side, step.inverse, spread, centred) for side in sides))
 
 
-def _pull(side: _Side, inverse: Floats, spread: Floats) -> Floats:
+def _pull(side: _Side, inverse: Floats, spread: Floats, centred: bool) -> Floats:
     r"""Return a window's part in the bias of an M-estimator, before :math:`H^{-1}`.
 
     .. math:: \sum_i g_i g_i' (T_i^\top H^{-1} T_i) T_i - \tfrac12 \sum_i g_i'' (T_i^\top \Sigma T_i) T_i
 
     Reference: Rilstone, Srivastava, Ullah, *The second-order bias and mean squared error of nonlinear estimators*,
-    1996.
+    1996. ``centred`` takes the first sum as a covariance, less the product of the means of both factors.
     """
     first, second, third = side.few
     pairs, bent = first * second * side.thin.forms(inverse), 0.5 * third * side.thin.forms(spread)
-    if side.swell is None:
+    if side.swell is None and not centred:
         return side.thin.pull(pairs - bent) * side.every
-    return (side.swell * side.thin.pull(pairs) - side.thin.pull(bent)) * side.every
+    own = side.thin.pull(pairs)
+    if centred:
+        own = own - side.thin.gram(second) @ inverse @ side.thin.pull(first) / len(first)
+    return ((1.0 if side.swell is None else side.swell) * own - side.thin.pull(bent)) * side.every

@@ -401,7 +401,7 @@ def _taken(
     here = depend
     if depend.lag:
         here = depend._replace(swell=inference.swelling(den, depend) / depend.worth)
-    errors = inference.advance(past, stand.design, stand.design, den, convex, before, here, events)
+    errors = inference.advance(past, stand.design, stand.design, den, convex, before, here, events, centred=True)
     if past is None:
         errors = _from_original(errors, sums)
     info = fit.info._replace(held_out=fit.info.loss + inference.optimism(errors))
