@@ -65,6 +65,7 @@ class Hub:
     def _look(self) -> None:
         if changed := self.streams.look():
             self.prepare(changed)
+        self.streams.ready = True
 
     def close(self) -> None:
         """Let all listeners go, so that the server can end; from any thread."""

@@ -172,7 +172,8 @@ def signature(path: str) -> tuple[Signature, float]:
 class Streams:
     """All streams of a dashboard: files that were named, and those in folders, also such as come later.
 
-    One thread calls :meth:`look`; any thread may read :attr:`found`, which is replaced and never changed.
+    One thread calls :meth:`look`, and sets ``ready`` once that and what comes with it is done; any thread may read
+    ``found``, which is replaced and never changed.
 
     Arguments:
         places: tracker files, and folders whose files end in ``.driftline``.
@@ -203,7 +204,6 @@ class Streams:
                 self.found = {**self.found, key: read}  # a long first look shows what it has
         if changed or streams.keys() != self.found.keys():
             self.version, self.found = version, streams
-        self.ready = True
         return list(dict.fromkeys(changed))
 
     def _is_due(self, stream: Stream, looks: Signature, now: float) -> bool:
