@@ -229,6 +229,32 @@ def test_no_original_begins_without_one_of_its_sites_and_no_step_without_any():
         run.step(one(stream[1]) * 2)
 
 
+def test_one_way_to_all_sites_serves_as_well():
+    stream = windows(count=2)
+
+    def at_once(x, lost=""):
+        sites, asked = four(x), []
+
+        def ask(question):
+            asked.append(question)
+            found = {site.name: site.answer(question) for site in sites}
+            if len(asked) > 2 and lost == "gone":
+                found.pop("south")
+            return {**found, "south": "out of memory"} if len(asked) > 2 and lost == "text" else found
+
+        return ask
+
+    run = Coordinator(3, on_failure="drop").begin(at_once(stream[0]))
+    before = run.estimator.to_bytes()
+    for lost, words in (("gone", "'south'.* not answered in all rounds"), ("text", "'south'.* out of memory")):
+        with pytest.raises(SiteError, match=words):
+            run.step(at_once(stream[1], lost))
+    with pytest.raises(ValueError, match="there are no rows"):
+        run.step(lambda question: {})
+    assert run.estimator.to_bytes() == before
+    assert_same(run.step(at_once(stream[1])).estimator, traced(stream).estimator, stream[-1])
+
+
 def test_rows_that_change_between_rounds_are_noticed():
     stream = windows(count=2)
     run = traced(stream[:1], one)
@@ -302,6 +328,20 @@ def test_dependent_rows_of_one_site_withhold_the_interval():
     assert np.isnan(found.std_error)
     assert "dependent_rows" in [doubt.code for doubt in found.doubts]
     assert not run.info.originals["original"].advanced
+
+
+def test_what_is_known_of_dependent_rows_in_one_place_is_not_carried_over_to_sites():
+    rng, stream = np.random.default_rng(4), windows(count=2)
+    rows = np.zeros((4000, 3))
+    for i in range(1, len(rows)):
+        rows[i] = 0.7 * rows[i - 1] + rng.normal(0.0, 0.7, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)
+        plain = ContinualDensityRatio(model="quadratic", keep="sums", random_state=0).fit(rows)
+        run = Coordinator.of(plain).step(four(stream[1]))
+        found = run.estimator.divergence()
+    assert np.isnan(found.std_error)
+    assert "dependent_rows" in [doubt.code for doubt in found.doubts]
 
 
 def test_nobody_has_looked_at_what_the_model_misses_and_that_is_said():

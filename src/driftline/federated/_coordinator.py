@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 from driftline._overflow import quiet_overflow
 from driftline._threads import limited_threads
 from driftline.estimators import ContinualDensityRatio, dump_estimator, parse_estimator, warn_of
-from driftline.federated._exchange import Exchange, SiteError, Transport
+from driftline.federated._exchange import Exchange, Round, SiteError, Transport
 from driftline.federated._site import Site
 from driftline.inference import Doubt, DoubtCode
 from driftline.recursion import Info, State, StepSettings, parameters_of, start_pooled, step_pooled
@@ -100,8 +100,11 @@ class Coordinator:
         data = dump_estimator(self._begun(), "ContinualDensityRatio", self._params, 0, self._names)
         return ContinualDensityRatio.from_bytes(data, what="the coordinator's state")
 
-    def begin(self, sites: Iterable[Site] | Mapping[str, Transport]) -> Self:
+    def begin(self, sites: Iterable[Site] | Mapping[str, Transport] | Round) -> Self:
         """Begin to trace an original of which each site holds some rows.
+
+        Sites are given one by one, as ways to them by name, or as one way to all: a function from the bytes of a
+        question to those of all answers by site, with text where there is none.
 
         A site that fails stops it, whatever ``on_failure`` is: without the site it would be another original.
         """
@@ -110,7 +113,7 @@ class Coordinator:
         self._state, self.info = State({_NAME: track}, 0), None
         return self
 
-    def step(self, sites: Iterable[Site] | Mapping[str, Transport]) -> Self:
+    def step(self, sites: Iterable[Site] | Mapping[str, Transport] | Round) -> Self:
         """Advance to a window of which each site holds some rows; after an error the state is as it was."""
         state, ways, missing = self._begun(), _ways(sites), list[Doubt]()
         track, t = state.tracks[_NAME], state.t + 1
@@ -118,9 +121,10 @@ class Coordinator:
         while True:
             ask, further = Exchange(ways, self._width, self._names, self.timeout), missing or _later(before)
             try:
-                now, info = self._made(ask, partial(step_pooled, track, ask, self._settings, t, further, sorted(ways)))
+                names = () if callable(ways) else sorted(ways)
+                now, info = self._made(ask, partial(step_pooled, track, ask, self._settings, t, further, names))
             except SiteError as error:
-                if self.on_failure == "stop" or len(ways) == 1:
+                if self.on_failure == "stop" or callable(ways) or len(ways) == 1:
                     raise
                 ways = {site: way for site, way in ways.items() if site != error.site}
                 missing = [*missing, _missing(error)]
@@ -147,8 +151,10 @@ class Coordinator:
         return self._state
 
 
-def _ways(sites: Iterable[Site] | Mapping[str, Transport]) -> dict[str, Transport]:
-    """Return the ways to sites by name."""
+def _ways(sites: Iterable[Site] | Mapping[str, Transport] | Round) -> dict[str, Transport] | Round:
+    """Return the ways to sites by name, or the way to all of them."""
+    if callable(sites):
+        return sites
     if isinstance(sites, Mapping):
         ways = dict(sites)
     else:

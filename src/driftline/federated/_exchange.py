@@ -13,10 +13,12 @@ from driftline._inputs import Floats
 from driftline.federated._messages import MessageError, merge, read_answer, write_question
 from driftline.recursion import Answer, Question
 
-__all__ = ["Exchange", "SiteError", "Transport"]
+__all__ = ["Exchange", "Round", "SiteError", "Transport"]
 
 Transport = Callable[[bytes], bytes]
 """The way to a site: a question out, its answer back."""
+Round = Callable[[bytes], Mapping[str, bytes | str]]
+"""The way to all sites at once: a question out, answers by site back; text says why there is none."""
 
 
 _OFF = 1e-6  # relative difference of sums that should be the same
@@ -41,7 +43,7 @@ class Exchange:
     """Rounds of one step with the same sites, in which each of them must count the same rows throughout.
 
     Arguments:
-        sites: ways to the sites by name.
+        sites: ways to the sites by name, or one way to all of them.
         columns: number of columns.
         names: their names, if they have any.
         timeout: seconds that a round may take; None for as long as it takes.
@@ -49,12 +51,12 @@ class Exchange:
 
     def __init__(
         self,
-        sites: Mapping[str, Transport],
+        sites: Mapping[str, Transport] | Round,
         columns: int,
         names: tuple[str, ...] | None = None,
         timeout: float | None = None,
     ) -> None:
-        self._sites, self._columns, self._names, self._timeout = dict(sites), columns, names, timeout
+        self._sites, self._columns, self._names, self._timeout = sites, columns, names, timeout
         self.rounds = 0
         self.rows: dict[str, int] = {}
         self._pulls: dict[tuple[bytes, bytes], dict[str, Floats]] = {}  # gradients by theta and c, and by site
@@ -68,7 +70,7 @@ class Exchange:
         """Ask all sites, and join their answers; raise :class:`SiteError` if one of them fails."""
         self.rounds += 1
         data = write_question(question, self.rounds, self._columns, self._names)
-        found, failed = self._asked(data)
+        found, failed = self._at_once(data) if callable(self._sites) else self._asked(data, self._sites)
         rows = {}
         for site, answer in found.items():
             try:
@@ -97,7 +99,18 @@ class Exchange:
         known[site] = pull
         return found.rows
 
-    def _asked(self, question: bytes) -> tuple[dict[str, bytes], dict[str, str]]:
+    def _at_once(self, question: bytes) -> tuple[dict[str, bytes], dict[str, str]]:
+        """Return the answers of all sites, and those that have answered before and do not now."""
+        assert callable(self._sites)
+        answers = self._sites(question)
+        if not answers:
+            raise ValueError("no site has answered: there are no rows")
+        gone = set(self.rows) ^ set(answers) if self.rows else set()
+        failed = dict.fromkeys(gone, "it has not answered in all rounds")
+        failed |= {site: reason for site, reason in answers.items() if isinstance(reason, str)}
+        return {site: answer for site, answer in answers.items() if not isinstance(answer, str)}, failed
+
+    def _asked(self, question: bytes, sites: Mapping[str, Transport]) -> tuple[dict[str, bytes], dict[str, str]]:
         """Return answers and failures by site; sites that have not answered in time have failed."""
         done: queue.Queue[tuple[str, bytes | str]] = queue.Queue()
 
@@ -108,12 +121,12 @@ class Exchange:
             except BaseException as error:  # whatever went wrong on the way, the step must know
                 done.put((site, f"{type(error).__name__}: {error}"))
 
-        for site, way in self._sites.items():
+        for site, way in sites.items():
             threading.Thread(target=ask, args=(site, way), daemon=True).start()
         found: dict[str, bytes] = {}
-        failed = dict.fromkeys(self._sites, f"no answer within {self._timeout} seconds")
+        failed = dict.fromkeys(sites, f"no answer within {self._timeout} seconds")
         end = None if self._timeout is None else time.monotonic() + self._timeout
-        for _ in self._sites:
+        for _ in sites:
             try:
                 site, answer = done.get(timeout=None if end is None else max(end - time.monotonic(), 0.0))
             except queue.Empty:

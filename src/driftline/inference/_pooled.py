@@ -219,8 +219,10 @@ def advance_pooled(
     q = len(a)
     cubes = share * share * _cube(sums.cube, q), -n * rate * rate * _cube(sums.cube_num, q)
     pulls = sum(np.tensordot(cube, a, 2) for cube in cubes) - 0.5 * share * bends["pull"]
-    bias = a @ pulls
     pull_num = sums.plain_num[-1]
+    # scores about their means, as where rows stand in for the numerator's
+    pulls -= share * share * (curve @ a @ sums.plain[-1]) / den.rows - n * rate * rate * (sums.gram @ a @ pull_num)
+    bias = a @ pulls
     if past is None:
         closed = first = begun.spread_num
         origin = a @ (rate * (sums.plain_num - np.outer(pull_num, sums.gram[-1])))

@@ -114,7 +114,7 @@ def arrived(
         psi._replace(coef=coef), normalizer, np.zeros((0, psi.features.columns)), uncertainty, forward=forward
     )._replace(auditor=auditor, sums=_kept(taken, dependent), rows=depend)
     info = _diagnosed(taken, current, scores, depend, changed, further, places, begun)
-    held = dependent and not taken.sums.dependent
+    held = dependent and not _depended(taken.sums)
     now = taken.track._replace(
         current=current,
         held=taken.track.held + 1 if held else 0,
@@ -158,7 +158,7 @@ def _errors(
         sums.moments,
         taken.den,
         sums.kappa,
-        (sums.dependent, dependent),
+        (_depended(sums), dependent),
         events,
     )
     return begun, uncertainty
@@ -228,7 +228,7 @@ def _diagnosed(
     size = -float(fit.coef @ taken.den.mean)
     overlap = float(scores["overlap"]) + n * float(scores["overlap_num"])
     mean_u, mean_v = (float(scores[name]) - math.log(m) for name in ("log_u", "log_v"))
-    held = depend.endless and not sums.dependent
+    held = depend.endless and not _depended(sums)
     informed = int((fit.hessian.diagonal() > 2.0 * fit.weight).sum())
     doubts = _doubts(taken, current, scores, depend, changed, places, (size, overlap, float(informed), mean_u))
     assert current.uncertainty is not None
@@ -252,10 +252,15 @@ def _diagnosed(
     )
     step = Step(current, bare_fit, np.zeros(0), np.array([-size]), current.log_normalizer, informed)
     info = with_doubts(info, step, fit)
-    if not (depend.endless or sums.dependent or current.uncertainty.slack < inference.UNSUPPORTED):
+    if not (depend.endless or _depended(sums) or current.uncertainty.slack < inference.UNSUPPORTED):
         return info
     rest = (doubt for doubt in info.doubts if doubt.code != DoubtCode.DEPENDENT_ROWS)
     return info._replace(doubts=(_dependent("of this window" if depend.endless else "of a window before"), *rest))
+
+
+def _depended(sums: Sums) -> bool:
+    """Say whether rows of the numerator depended on each other: how far is not carried over to several places."""
+    return sums.dependent or sums.worth > 1.0 or bool((sums.swell != 1.0).any())
 
 
 def _dependent(which: str) -> Doubt:

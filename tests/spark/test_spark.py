@@ -1,0 +1,153 @@
+"""On Spark in local mode: the numbers of one process, whatever the partitions."""
+
+import os
+import shutil
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from driftline import ContinualDensityRatio, Monitor, Record, UntrustedEstimateWarning
+from driftline.federated import Coordinator, Site, SiteError
+from driftline.spark import Sites, score, watch
+
+NAMES = ["a", "b"]
+
+
+@pytest.fixture(scope="module")
+def spark():
+    pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'driftline[spark]'")
+    if shutil.which("java") is None:
+        pytest.skip("Java is not installed: Spark needs Java 17")
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run in this environment
+    builder = SparkSession.builder.master("local[2]").appName("driftline").config("spark.ui.enabled", "false")
+    for name, value in {
+        "spark.sql.shuffle.partitions": "4",
+        "spark.driver.memory": "1g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def windows(seed=0, count=3, rows=3000):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(0.2 * t, 1.0, (rows, 2)) for t in range(count)]
+
+
+def frame(rows):
+    return pd.DataFrame(rows, columns=NAMES)
+
+
+def test_rows_are_scored_as_in_one_process(spark):
+    stream = windows()
+    est = ContinualDensityRatio(model="quadratic", random_state=0).fit(frame(stream[0]))
+    for window in stream[1:]:
+        est.partial_fit(frame(window))
+    table = frame(stream[0]).assign(number=np.arange(3000))
+    found = score(spark.createDataFrame(table).repartition(3), est).toPandas().sort_values("number")
+    assert list(found.columns) == [*NAMES, "number", "log_ratio", "weight"]
+    np.testing.assert_allclose(found["log_ratio"], est.log_ratio(frame(stream[0])), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found["weight"], est.weights(frame(stream[0])), rtol=1e-12)
+    with pytest.raises(ValueError, match=r"lacks the column\(s\) \['b'\]"):
+        score(spark.createDataFrame(table[["a"]]), est)
+    with pytest.raises(ValueError, match="has a column 'weight' already"):
+        score(spark.createDataFrame(table.rename(columns={"number": "weight"})), est)
+    bare = ContinualDensityRatio(model="quadratic", random_state=0).fit(stream[0])
+    with pytest.raises(ValueError, match="must name the 2 columns"):
+        score(spark.createDataFrame(table), bare)
+
+
+def test_a_tracker_scores_mixed_columns_and_leaves_others_alone(spark, tmp_path):
+    rng = np.random.default_rng(1)
+
+    def day(t):
+        return pd.DataFrame({"amount": rng.normal(0.2 * t, 1, 1000), "kind": rng.choice(["x", "y"], 1000)})
+
+    with Monitor(tmp_path / "run.driftline", window=1000) as monitor:
+        list(monitor.watch(pd.concat([day(t) for t in range(4)])))
+    rows = day(0)
+    table = rows.assign(number=np.arange(1000))
+    found = score(spark.createDataFrame(table).repartition(3), tmp_path / "run.driftline").toPandas()
+    found = found.sort_values("number")
+    with Monitor.open(tmp_path / "run.driftline", readonly=True) as monitor:
+        wanted = monitor.score(rows)
+    np.testing.assert_allclose(found["log_ratio"], wanted.log_ratio, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found["weight"], wanted.weights, rtol=1e-12)
+    with pytest.raises(ValueError, match="original 'other' is unknown"):
+        score(spark.createDataFrame(table), tmp_path / "run.driftline", "other")
+
+
+def test_partitions_are_sites(spark):
+    """A step whose rows lie in partitions equals that of all rows at one site to 1e-8."""
+    stream = windows(rows=4000)
+    run, one = Coordinator(NAMES), Coordinator(NAMES)
+    for t, window in enumerate(stream):
+        sites = Sites(spark.createDataFrame(frame(window)).repartition(3), NAMES)
+        for each, given in ((run, sites), (one, [Site(frame(window), "all")])):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UntrustedEstimateWarning)
+                (each.step if t else each.begin)(given)
+        sites.close()
+    a, b = run.estimator.divergence(), one.estimator.divergence()
+    for name in ("value", "std_error", "low", "high", "floor"):
+        assert getattr(a, name) == pytest.approx(getattr(b, name), rel=1e-8, abs=1e-8)
+    np.testing.assert_allclose(
+        run.estimator.log_ratio(stream[-1]), one.estimator.log_ratio(stream[-1]), rtol=1e-8, atol=1e-8
+    )
+    with pytest.raises(ValueError, match=r"lacks the column\(s\) \['c'\]"):
+        Sites(spark.createDataFrame(frame(stream[0])), ["a", "c"])
+
+
+def test_partitions_with_few_rows_are_an_error_that_says_so(spark):
+    sites = Sites(spark.createDataFrame(frame(windows(rows=60)[0])).repartition(3), NAMES)
+    before = Coordinator(NAMES)
+    with pytest.raises(SiteError, match=r"partition 0000.* sums of fewer rows would reveal them"):
+        before.begin(sites)
+    with pytest.raises(ValueError, match="call begin"):
+        _ = before.estimator
+
+
+def test_every_key_is_watched_as_by_a_monitor_of_its_own(spark):
+    rng, parts = np.random.default_rng(2), []
+    for shop in range(4):
+        for t in range(4):
+            rows = rng.normal(0.5 * t * (shop == 3), 1.0, (300, 2))
+            parts.append(frame(rows).assign(shop=shop, at=np.arange(300) + 300 * t))
+    few = frame(rng.normal(size=(5, 2))).assign(shop=9, at=np.arange(5))
+    table = pd.concat([*parts, few]).sample(frac=1.0, random_state=0)
+    found = watch(spark.createDataFrame(table), "shop", order="at", window=300).toPandas()
+    assert sorted(found["shop"].unique()) == [0, 1, 2, 3, 9]
+    for shop in range(4):
+        mine = found[found["shop"] == shop].sort_values("window")
+        local = list(Monitor(window=300).watch(table[table["shop"] == shop].sort_values("at")[NAMES]))
+        for line, wanted in zip(mine["record"], local, strict=True):
+            record = Record.from_json(line)
+            assert record.divergences == Record.from_json(wanted.to_json()).divergences
+            assert (record.window, record.signal, record.digest) == (wanted.window, wanted.signal, wanted.digest)
+    assert (found[found["shop"] == 3]["signal"] == "alarm").any()
+    bad = found[found["shop"] == 9]
+    assert len(bad) == 1
+    assert "too few" in bad["error"].iloc[0]
+    assert found[found["shop"] != 9]["error"].isna().all()
+
+
+def test_settings_of_many_streams_are_checked_at_once(spark):
+    table = spark.createDataFrame(frame(windows()[0]).assign(shop=1, at=range(3000)))
+    with pytest.raises(ValueError, match=r"lacks the column\(s\) \['when'\]"):
+        watch(table, "shop", order="when", window=300)
+    with pytest.raises(ValueError, match="order="):
+        watch(table, "shop", order=[], window=300)
+    with pytest.raises((ValueError, TypeError)):
+        watch(table, "shop", order="at", window=-1)
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(ValueError, match="not streams"):
+        watch(stream, "value", order="timestamp", window=300)
