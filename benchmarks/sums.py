@@ -3,8 +3,8 @@
 Seeds were fixed before the first look: 31 and up for errors of log-ratios, 50,000 and up for coverage. Run lengths were
 to be those of 60,000, where they showed a bias that has been mended since; they are those of 61,000. Both ways follow
 the same windows with the same model, which on the last two streams is not the right one, unless it is ``auto``: what is
-asked is whether sums lose anything. With rows, ``auto`` also has the log-ratio of two mixtures to start from, and shapes
-of clusters.
+asked is whether sums lose anything. With rows, ``auto`` also has the log-ratio of two mixtures to start from, and
+shapes of clusters.
 """
 
 from __future__ import annotations

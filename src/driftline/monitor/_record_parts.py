@@ -1,4 +1,4 @@
-"""Parts of Records, as frozen values: a window's status, columns and pairs that moved, estimates as Records keep them."""
+"""Parts of Records, as frozen values: status of a window, columns and pairs that moved, estimates as Records keep."""
 
 from __future__ import annotations
 
