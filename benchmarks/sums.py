@@ -1,9 +1,10 @@
 """keep="sums" against keep="rows": log-ratios, standard errors and intervals of the same streams, the size of a state.
 
 Seeds were fixed before the first look: 31 and up for errors of log-ratios, 50,000 and up for coverage. Run lengths were
-to be those of 60,000, where they showed a bias that has been mended since; they are those of 61,000. Both ways follow the same windows with the same model, which on the last two streams is not the right one,
-unless it is ``auto``: what is asked is whether sums lose anything. With rows, ``auto`` also has the log-ratio of two
-mixtures to start from, and shapes of clusters.
+to be those of 60,000, where they showed a bias that has been mended since; they are those of 61,000. Both ways follow
+the same windows with the same model, which on the last two streams is not the right one, unless it is ``auto``: what is
+asked is whether sums lose anything. With rows, ``auto`` also has the log-ratio of two mixtures to start from, and
+shapes of clusters.
 """
 
 from __future__ import annotations

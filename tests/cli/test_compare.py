@@ -7,7 +7,7 @@ import pytest
 
 import driftline
 from driftline.cli import run
-from driftline.monitor._records import RECORD_SCHEMA
+from driftline.monitor._record_json import RECORD_SCHEMA
 
 
 def test_compare(copy, said):

@@ -15,7 +15,7 @@ from driftline import Monitor
 from driftline.cli import run
 from driftline.cli._errors import code_of, interruptible
 from driftline.monitor import Record, read_run
-from driftline.monitor._records import RECORD_SCHEMA
+from driftline.monitor._record_json import RECORD_SCHEMA
 from driftline.sources import LeftOut
 
 

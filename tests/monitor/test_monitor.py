@@ -20,7 +20,7 @@ from driftline.estimators import parse_estimator
 from driftline.inference import Estimate
 from driftline.monitor import Record, Settings, inspect, read_run, search
 from driftline.monitor import _judgement as judging
-from driftline.monitor._records import RECORD_SCHEMA
+from driftline.monitor._record_json import RECORD_SCHEMA
 from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._tracker import Tracker
 from driftline.sources import SourceError

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
 from driftline.monitor import Marginal, Moved, MovedPair, Record, Settings, Status, Without, read_run
-from driftline.monitor._records import RECORD_SCHEMA, RecordError
+from driftline.monitor._record_json import RECORD_SCHEMA
+from driftline.monitor._record_parts import RecordError
 from driftline.monitor._schema import VERSION
 from driftline.monitor._sqlite import TrackerError, in_words, lock
 from driftline.monitor._tracker import Progress, Tracker

@@ -25,7 +25,8 @@ from driftline.monitor._judgement import Judgement, judge
 from driftline.monitor._moves import Pool
 from driftline.monitor._naming import NOTHING, Naming, name_moves
 from driftline.monitor._novelty import constants, new_rows, novelty
-from driftline.monitor._records import FIRST, Original, Record, Status, Summaries
+from driftline.monitor._record_parts import Status
+from driftline.monitor._records import FIRST, Original, Record, Summaries
 from driftline.monitor._settings import Settings
 from driftline.monitor._sizes import TooFewRowsError, need
 from driftline.monitor._skips import after_skips, while_skipped

@@ -24,7 +24,8 @@ from driftline.monitor._judgement import beside_columns, certainly, matters, mea
 from driftline.monitor._moves import Pool
 from driftline.monitor._naming import Naming, said
 from driftline.monitor._novelty import Novelty, constants, new_rows, novelty
-from driftline.monitor._records import FIRST, Record, Status, plain
+from driftline.monitor._record_parts import Status, plain
+from driftline.monitor._records import FIRST, Record
 from driftline.monitor._settings import Settings
 from driftline.monitor._sizes import TooFewRowsError, need
 from driftline.recursion import Policy

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from driftline.monitor._records import Record, Status
+from driftline.monitor._record_parts import Status
+from driftline.monitor._records import Record
 from driftline.sources import LeftOut, Rest, Window
 
 __all__ = ["Coverage"]

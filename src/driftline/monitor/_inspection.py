@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from driftline.monitor._advance import digest
 from driftline.monitor._proof import Proof, prove
-from driftline.monitor._records import Run, Status
+from driftline.monitor._record_parts import Status
+from driftline.monitor._records import Run
 from driftline.monitor._skips import skipped_in_a_row
 from driftline.monitor._sqlite import TrackerError, connect
 from driftline.monitor._storage import encoder_of

@@ -18,7 +18,7 @@ from driftline.monitor._certainty import Certainty
 from driftline.monitor._moves import Pool
 from driftline.monitor._naming import Naming, said
 from driftline.monitor._novelty import Novelty
-from driftline.monitor._records import plain
+from driftline.monitor._record_parts import plain
 from driftline.monitor._settings import Settings
 from driftline.recursion import OriginalInfo, Track, divergence
 

@@ -11,7 +11,7 @@ from driftline._wording import joined, named
 from driftline.inference import Estimate, most_moved
 from driftline.monitor._moves import Moves, Pool, Seen, moves
 from driftline.monitor._phrases import column_phrase, pair_phrase
-from driftline.monitor._records import Marginal, Moved, MovedPair, Without, plain
+from driftline.monitor._record_parts import Marginal, Moved, MovedPair, Without, plain
 from driftline.tables import Column, Encoded, Ledger, TableEncoder, count, recount
 
 __all__ = ["NOTHING", "Naming", "name_moves", "said"]

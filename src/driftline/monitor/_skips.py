@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from driftline.monitor._records import Record, Status
+from driftline.monitor._record_parts import Status
+from driftline.monitor._records import Record
 
 __all__ = ["after_skips", "skipped_in_a_row", "while_skipped"]
 
