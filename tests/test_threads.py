@@ -166,11 +166,11 @@ def test_steps_and_questions_are_limited(monkeypatch: pytest.MonkeyPatch) -> Non
 
     spied(_steps, "fit_standardizer")
     spied(_steps, "log_linear_step")
-    spied(inference, "divergence_estimate")
+    spied(inference, "read_divergence")
     rng = np.random.default_rng(0)
     settings = StepSettings(model="auto", seed=0)
     state = recursion.start(rng.normal(size=(500, 4)), settings)
     state, _ = recursion.step(state, {"original": rng.normal(0.3, 1.0, (500, 4))}, settings, Policy())
     recursion.divergence(state.tracks["original"], "reverse_kl", 0.95, of_step=False)
-    assert seen == {"fit_standardizer": {1}, "log_linear_step": {1}, "divergence_estimate": {1}}
+    assert seen == {"fit_standardizer": {1}, "log_linear_step": {1}, "read_divergence": {1}}
     assert threads() == {3}

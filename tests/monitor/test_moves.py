@@ -102,9 +102,9 @@ def test_weak_shifts_are_seen_by_the_last_windows_together(rng):
     frames = [frame(rng, 20_000).iloc[:15_000], *(frame(rng, shift=0.12) for _ in range(8))]
     with Monitor(original=frames[0], window=ROWS, model="quadratic", tolerance=0.0, run_length=200) as monitor:
         records = list(monitor.watch(frames[1:]))
-    found = [m for record in records for m in record.columns]
-    assert {m.column for m in found} == {"x"}
-    assert len(found) >= 3
+    found = [m.column for record in records for m in record.columns]
+    assert found.count("x") >= 3
+    assert len(found) - found.count("x") <= 1  # at a level of 1/200 a window, any other is named in 4 % of eight
 
 
 def test_a_column_that_came_back_is_not_named(rng):

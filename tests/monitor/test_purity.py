@@ -68,7 +68,7 @@ def test_networks_in_threads_are_those_of_another_process():
 def test_warnings_of_a_library_are_not_doubts(monkeypatch, place):
     tables = frames(0)
     before = watched(tables)
-    module, name = (steps, "log_linear_step") if place == "step" else (inference, "divergence_estimate")
+    module, name = (steps, "log_linear_step") if place == "step" else (inference, "read_divergence")
     real = getattr(module, name)
 
     def deprecated(*args, **options):

@@ -36,7 +36,7 @@ def without(monkeypatch):
 
     def switch():
         monkeypatch.setattr(_features, "_THIRD", 0)
-        monkeypatch.setattr(_problem, "_EFFECT", 1e9)
+        monkeypatch.setattr(_problem, "EFFECT", 1e9)
         monkeypatch.setattr(_rare, "_FEW", 0.0)
 
     return switch

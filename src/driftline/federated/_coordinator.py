@@ -42,7 +42,7 @@ class Coordinator:
     >>> run = Coordinator(columns=2, model="linear").begin(sites(0.0)).step(sites(0.2))
     >>> found = run.estimator.divergence()  # the truth is 0.04
     >>> bool(abs(found.value - 0.04) < 3 * found.std_error), run.rounds
-    (True, 8)
+    (True, 7)
     """
 
     def __init__(
