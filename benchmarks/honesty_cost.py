@@ -63,7 +63,7 @@ def _without() -> Iterator[None]:
         replace(_steps, "measured", lambda *parts: (NO_GAIN, None))
         for module in (_steps, _rows, _log_linear):
             replace(module, "find_repeats", lambda rows: None)
-        for module in (_steps, _rows, _wide):
+        for module in (_log_linear, _rows, _wide):
             replace(module, "depends", lambda rows, lag, repeats, settings: Dependence(lag))
         yield
 

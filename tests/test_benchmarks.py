@@ -3,14 +3,16 @@
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import child, scaling
+from benchmarks import child, honesty_cost, scaling
 from benchmarks.results import INF, Kept, Result, markdown, numbers
 from benchmarks.versions import CHILD, Version
+from driftline import ContinualDensityRatio
 
 
 def test_markdown_says_whether_a_bar_is_met():
@@ -114,3 +116,15 @@ def test_a_child_finds_streams_without_shadowing_other_modules(tmp_path):
 def test_benchmarks_load_without_pytorch():
     code = "import sys, benchmarks.__main__; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[1])
+
+
+def test_what_honesty_costs_is_told_by_switching_it_off():
+    rows = np.random.default_rng(0).normal(size=(2, 400, 2))
+    floors = []
+    for switch in (nullcontext, honesty_cost._without):
+        with switch():
+            floors.append(
+                ContinualDensityRatio(random_state=0).fit(rows[0]).partial_fit(rows[1] + 2.0).divergence().floor
+            )
+    assert floors[0] > 0.1
+    assert not floors[1] > 0.0
