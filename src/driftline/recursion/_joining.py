@@ -17,7 +17,7 @@ from driftline.recursion._state import Anchor
 __all__ = ["Joined", "joined", "most_joined"]
 
 _ROUNDS = 4  # rounds of adding features in one step
-_KEPT = 0.4  # share of the window's effective rows that a tilt leaves, at least: beyond, it rests on the tails
+_KEPT = 0.55  # share of the window's effective rows that a tilt leaves, at least: beyond, it rests on the tails
 _ROWS_PER_FEATURE = 20.0  # effective rows of the window: later windows of its size are then not too few for sums
 
 
