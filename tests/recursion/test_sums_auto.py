@@ -106,8 +106,8 @@ def test_what_did_not_join_leaves_nothing_behind_when_the_correlation_goes_back(
 def test_a_record_of_a_jump_is_open_above_and_no_reason_for_calm():
     for rho in (0.35, 0.8):
         rng = np.random.default_rng(16)
-        tables = [pl.DataFrame(correlated(rng, r), schema=["a", "b"]) for r in (0.0, 0.0, rho)]
-        with Monitor(None, window=2000, keep="sums") as monitor:
+        tables = [pl.DataFrame(correlated(rng, r, 4000), schema=["a", "b"]) for r in (0.0, 0.0, rho)]
+        with Monitor(None, window=4000, keep="sums") as monitor:
             record = list(monitor.watch(tables))[-1]
         assert record.step.high == math.inf
         assert short(record.step).startswith("≥ ")

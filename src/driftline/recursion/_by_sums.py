@@ -14,6 +14,7 @@ import numpy as np
 
 from driftline import inference
 from driftline._inputs import Floats
+from driftline._wording import counted as tally
 from driftline.fitting import (
     ConvexFit,
     Features,
@@ -452,8 +453,9 @@ def _with_left(info: OriginalInfo, left: int) -> OriginalInfo:
     if not left or any(doubt.code == DoubtCode.MODEL_MISSES for doubt in info.doubts):
         return info
     sentence = (
-        f"{left} products or hinges of columns have moved too far, or on too few rows, to join with keep='sums', and "
-        "the drift in them is not read: take smaller steps or larger windows, begin from a new original, or keep='rows'"
+        f"{tally(left, 'product or hinge', 'products or hinges')} of columns moved too far, or on too few rows, to "
+        "join with keep='sums', and the drift in them is not read: take smaller steps or larger "
+        "windows, begin from a new original, or keep='rows'"
     )
     return info._replace(doubts=(*info.doubts, Doubt(DoubtCode.MODEL_MISSES, sentence)))
 
