@@ -32,6 +32,7 @@ class Cause(StrEnum):
     STREAK = "streak"  # windows above the limit are counted: an alarm needs several in a row
     STEP_ABOVE_WARNING = "step_above_warning"  # the step from the previous window is above its warning limit
     ABRUPT_STEP = "abrupt_step"  # the step from the previous window is above its alarm limit
+    STEP_OPEN = "step_open"  # the step from the previous window may be larger than what was measured of it
     NEW_VALUES = "new_values"  # a column has values that the original did not have at all
     COLUMN_MOVED = "column_moved"  # the test of a column or a pair speaks, though the drift is within its limits
     SHARE_MOVED = "share_moved"  # a share of rows has moved for certain, which the estimate does not show
@@ -65,6 +66,7 @@ _SENTENCES = {  # causes not listed say nothing of their own
     Cause.ABOVE_LIMIT: "drift of {drift} nats is beyond {bound}",
     Cause.STEP_ABOVE_WARNING: "abrupt change: step of {step} nats is beyond {step_bound}",
     Cause.ABRUPT_STEP: "abrupt change: step of {step} nats is beyond {step_bound}",
+    Cause.STEP_OPEN: "the step is at least {step} nats, perhaps more: the model did not hold all of it",
     Cause.NEW_VALUES: "{column}: {share} of the rows have a value that no row had at first, at least {least} nats",
     Cause.COLUMN_MOVED: "{named}, though all columns together are within their limits",
     Cause.SHARE_MOVED: "{column}: {event}, at least {least} nats",

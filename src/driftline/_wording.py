@@ -265,8 +265,8 @@ def is_bound(estimate: Interval) -> bool:
 def qualifier(estimate: Interval) -> str:
     """Return the words that go before a value: how it is meant if its interval is open above, otherwise nothing.
 
-    A lower end far below the error bar is that of counts: the value rests on a step that could not be measured, and may
-    be too high as well as too low.
+    A lower end that is the floor, or far below the error bar, is that of counts: the value rests on a step that could
+    not be measured, and may be too high as well as too low.
 
     >>> from driftline.inference import Estimate
     >>> qualifier(Estimate(8.4, 0.3, 7.8, float("inf"), 0.95)), qualifier(Estimate(8.4, 0.3, 0.6, float("inf"), 0.95))
@@ -274,7 +274,9 @@ def qualifier(estimate: Interval) -> str:
     """
     if not is_bound(estimate):
         return ""
-    return "about " if estimate.value > estimate.low + _FAR_BELOW * estimate.std_error else "at least "
+    counts = not getattr(estimate, "lower_bound", False) and estimate.low == getattr(estimate, "floor", math.nan) > 0.0
+    far = estimate.value > estimate.low + _FAR_BELOW * estimate.std_error
+    return "about " if far or (counts and estimate.value > estimate.low) else "at least "
 
 
 def _js_of(distance: float) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 from driftline._causes import Cause, Signal, reason
 from driftline._errors import Option, OptionError
 from driftline._markup import card
-from driftline._wording import against, bounds, number, precise
+from driftline._wording import against, bounds, is_bound, number, precise
 from driftline.alarms._caution import caution, is_withheld
 from driftline.alarms._limits import has_law, limit, quiet_law
 from driftline.inference import Estimate
@@ -211,7 +211,8 @@ def decide(
     seen_as = divergence, divergence if step is None else step
     why = _reason(causes, seen_as, (drift, change or drift), streak, policy)
     decision = Decision(signal, causes, why, drift, change)
-    return AlarmMemory(seen, streak, calm, signal, weights), _cautious(decision, divergence, policy)
+    decision = _with_open_step(_cautious(decision, divergence, policy), divergence, step)
+    return AlarmMemory(seen, streak, calm, signal, weights), decision
 
 
 def _cautious(decision: Decision, divergence: Estimate, policy: AlarmPolicy) -> Decision:
@@ -223,6 +224,20 @@ def _cautious(decision: Decision, divergence: Estimate, policy: AlarmPolicy) -> 
     limits = {"tolerance": number(policy.tolerance), "bound": against(divergence, decision.drift.bound)[1]}
     why = reason((cause,), drift=precise(divergence), low=low, high=high, **limits)
     return decision._replace(signal=Signal.WARNING, causes=(cause,), reason=why)
+
+
+def _with_open_step(decision: Decision, divergence: Estimate, step: Estimate | None) -> Decision:
+    """Say so where of the step alone nobody knows how large it is: below its limit, it is no reason for calm."""
+    silent = step is None or Cause.ABRUPT_STEP in decision.causes or not _is_open(step) or _is_open(divergence)
+    if step is None or silent:
+        return decision
+    signal = Signal.WARNING if decision.signal == Signal.NORMAL else decision.signal
+    why = f"{decision.reason}; {reason((Cause.STEP_OPEN,), step=precise(step))}"
+    return decision._replace(signal=signal, causes=(*decision.causes, Cause.STEP_OPEN), reason=why)
+
+
+def _is_open(estimate: Estimate) -> bool:
+    return estimate.lower_bound or is_bound(estimate)
 
 
 def _exceeded(drift: Look, change: Look | None, policy: AlarmPolicy) -> tuple[Cause, ...]:

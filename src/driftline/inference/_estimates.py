@@ -126,10 +126,14 @@ def opened(estimate: Estimate, most: float = math.inf) -> Estimate:
 def unsettled(estimate: Estimate, most: float = math.inf) -> Estimate:
     """Return an estimate that rests on a step which could not be measured: it may be too high as well as too low.
 
-    Its lower end is what plain counts show, the floor, or 0; nothing changes where it promises no more than that.
+    Its lower end is what plain counts show, the floor, or 0, and it is no lower bound any more. One that is closed and
+    promises no more than that stays as it is.
     """
     floor = estimate.floor if estimate.floor > 0.0 else 0.0
-    return estimate if estimate.low <= floor else replace(estimate, low=floor, high=max(most, estimate.high))
+    lifts = estimate.lower_bound and estimate.low < floor < estimate.value
+    if estimate.low > floor or lifts:
+        return replace(estimate, low=floor, high=max(most, estimate.high), lower_bound=False)
+    return estimate
 
 
 def withheld(estimate: Estimate) -> Estimate:

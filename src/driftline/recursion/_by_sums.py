@@ -14,6 +14,7 @@ import numpy as np
 
 from driftline import inference
 from driftline._inputs import Floats
+from driftline._wording import counted as tally
 from driftline.fitting import (
     ConvexFit,
     Features,
@@ -89,6 +90,10 @@ _WITHOUT = (
     "features joined after this step was fitted: what they have moved by in it is not read; the divergence from the "
     "original has all of it"
 )
+_LEFT = (
+    "products or hinges of columns have moved since the original and could not join: if they moved in this step, that "
+    "is not read"
+)
 _PAIRS = 400  # rows of each window that effects of pairs are estimated from
 
 
@@ -142,7 +147,7 @@ def step_sums(track: Track, window: Floats, settings: StepSettings, t: int) -> t
     seen = None if anchor.auditor is None else anchor.auditor(psi.standardizer.original(den.z))
     taken, stand_in = _taken(anchor, window, den, fit, depend, settings, seen)
     large = taken.divergence > LARGE
-    further = Joined(taken.anchor, "", 0.0, 0.0)
+    further = Joined(taken.anchor)
     if not large and taken.fit.converged:
         further = joined(taken.anchor, sums.candidates, depend, settings)
         taken = _after(anchor, taken, further, depend)
@@ -150,6 +155,7 @@ def step_sums(track: Track, window: Floats, settings: StepSettings, t: int) -> t
     reason = "held: rows of this window are too few or too dependent for a step to start from" if held else ""
     reasons = "; ".join(filter(None, [reason, further.note]))
     info = with_doubts(diagnose(stand_in, taken, not held, reasons, depend, settings.names), taken, fit)
+    info = _with_left(info, further.left)
     now = track._replace(
         current=taken.anchor,
         step_log_ratio=taken.log_den,
@@ -442,6 +448,18 @@ def with_doubts(info: OriginalInfo, taken: Step, fit: SumsFit) -> OriginalInfo:
     return info._replace(doubts=tuple(doubts))
 
 
+def _with_left(info: OriginalInfo, left: int) -> OriginalInfo:
+    """Return diagnostics with the doubt that candidates have moved and could not join."""
+    if not left or any(doubt.code == DoubtCode.MODEL_MISSES for doubt in info.doubts):
+        return info
+    sentence = (
+        f"{tally(left, 'product or hinge', 'products or hinges')} of columns moved too far, or on too few rows, to "
+        "join with keep='sums', and the drift in them is not read: take smaller steps or larger "
+        "windows, begin from a new original, or keep='rows'"
+    )
+    return info._replace(doubts=(*info.doubts, Doubt(DoubtCode.MODEL_MISSES, sentence)))
+
+
 def _read(track: Track, further: Joined, depend: Dependence, *, large: bool, drawn: bool) -> Readings:
     """Read all that may be asked of the window later; ``drawn`` says whether log-ratios are drawn towards zero."""
     current, estimates, known = track.current, {}, Known()
@@ -449,8 +467,9 @@ def _read(track: Track, further: Joined, depend: Dependence, *, large: bool, dra
         found = divergence(track, kind, level, of_step=of_step, known=known)
         if not of_step:
             found = inference.overlooked(found, kind, further.hidden, further.spread)
-        elif further.note:
-            found = inference.opened(doubted(found, (Doubt(DoubtCode.MODEL_MISSES, _WITHOUT),)), largest(kind))
+        elif further.note or further.left:
+            without = Doubt(DoubtCode.MODEL_MISSES, _WITHOUT if further.note else _LEFT)
+            found = inference.opened(doubted(found, (without,)), largest(kind))
         estimates[of_step, kind, level] = inference.withheld(found) if large else found  # the floor holds all the same
     assert isinstance(current.psi, LogLinear)
     assert current.uncertainty is not None

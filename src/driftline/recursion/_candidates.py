@@ -27,7 +27,8 @@ Singles = npt.NDArray[np.float32]
 _LEVEL = 1e-4  # chance of a false feature in a window, over all candidates
 _PAIRS = 500  # products, of the columns that are correlated most where there are more
 _QUANTILES = (0.1, 0.5, 0.9)  # where hinges bend
-_SUPPORT = 100.0  # effective rows that carry the difference of a candidate, at least
+_SUPPORT = 100.0  # effective rows that carry the difference of a candidate, at least: it may join
+_SEEN = 20.0  # the same for one that is only looked at: if it stands out it is missed, if not it may hide drift
 _LEFT = 1e-2  # share of a candidate's variance that the model's features leave, at least
 
 
@@ -93,18 +94,24 @@ class Found(NamedTuple):
     """What a look at a window finds: products (a, 2), and places of hinges among the candidates' (h,).
 
     ``hidden`` and ``spread`` are the nats that products outside the model may have moved by without standing out, and
-    their standard deviation.
+    their standard deviation; ``weak`` is the number of candidates that stand out on too few rows to join.
     """
 
     pairs: Integers
     hinges: Integers
     hidden: float
     spread: float
+    weak: int = 0
 
     @property
     def any(self) -> bool:
-        """Whether a candidate stands out."""
+        """Whether a candidate stands out that may join."""
         return len(self.pairs) + len(self.hinges) > 0
+
+    @property
+    def left(self) -> int:
+        """Number of candidates that stand out, and that the ratio does not hold."""
+        return len(self.pairs) + len(self.hinges) + self.weak
 
 
 def tested(
@@ -119,32 +126,34 @@ def tested(
         means: the original's means of features, (p,).
         depend: how the rows depend on each other.
     """
-    apart, variance, alive = _differences(candidates, psi, design, log_r, np.append(means, 1.0), depend)
-    z = np.where(alive, np.abs(apart) / np.sqrt(np.maximum(variance, 1e-300)), 0.0)
+    apart, variance, carriers = _differences(candidates, psi, design, log_r, np.append(means, 1.0), depend)
+    z = np.where(carriers > _SEEN, np.abs(apart) / np.sqrt(np.maximum(variance, 1e-300)), 0.0)
     a, (pairs, hinges) = len(candidates.pairs), _here(candidates, psi)
     z[:a][pairs], z[a:][hinges] = 0.0, 0.0
     threshold = NormalDist().inv_cdf(1.0 - 0.5 * _LEVEL / max(len(z), 1))
-    strong = np.flatnonzero(z[:a] > threshold)
+    weak = int(((z > threshold) & (carriers <= _SUPPORT)).sum())
+    able = np.where(carriers > _SUPPORT, z, 0.0)
+    strong = np.flatnonzero(able[:a] > threshold)
     strong = strong[np.argsort(-z[strong], kind="stable")]
     bent, taken = [], set()
-    for k in (a + np.argsort(-z[a:], kind="stable")).tolist():  # knots of a column are too alike to take two at once
+    for k in (a + np.argsort(-able[a:], kind="stable")).tolist():  # knots of a column are too alike to take two at once
         column = int(candidates.columns[k - a])
-        if z[k] > threshold and column not in taken:
+        if able[k] > threshold and column not in taken:
             taken.add(column)
             bent.append(k - a)
     squares = np.square(z[:a][z[:a] > 0.0])
     rows = max(min(candidates.rows, depend.effective(len(log_r))), 1.0)
     excess = max(float(squares.sum()) - len(squares), 0.0)
     spread = math.sqrt(2.0 * len(squares) + 4.0 * excess) / rows
-    return Found(candidates.pairs[strong], np.array(bent, dtype=np.int64), excess / rows, spread)
+    return Found(candidates.pairs[strong], np.array(bent, dtype=np.int64), excess / rows, spread, weak)
 
 
 def _differences(
     candidates: Candidates, psi: LogLinear, design: LogLinearDesign, log_r: Floats, means: Floats, depend: Dependence
-) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+) -> tuple[Floats, Floats, Floats]:
     """Return, for each candidate, how far the weighted window is from the original, and the variance of that, (k,).
 
-    The last is whether features leave enough of it, and enough rows carry it.
+    The last is how many independent rows carry it; 0 where features leave too little of it.
     """
     n, rows = len(log_r), design.single
     weights = np.exp(np.minimum(log_r, 350.0))
@@ -167,8 +176,9 @@ def _differences(
         own = long_run(Dense(merged), ones, Dense(merged), ones, depend.lag).diagonal()
     fourth = np.square(np.square(pulled)).sum(0, dtype=np.float64)
     carriers = np.square(np.square(pulled).sum(0, dtype=np.float64)) / np.maximum(fourth, 1e-300)
-    alive = (spread > _LEFT * whole) & (whole > 1e-12) & (carriers > _SUPPORT * depend.worth * depend.time)
-    return apart, own / n**2 + spread / max(candidates.rows, 1.0), alive & (own > 0.0)
+    alive = (spread > _LEFT * whole) & (whole > 1e-12) & (own > 0.0)
+    carriers = np.where(alive, carriers / (depend.worth * depend.time), 0.0)
+    return apart, own / n**2 + spread / max(candidates.rows, 1.0), carriers
 
 
 def _here(candidates: Candidates, psi: LogLinear) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:

@@ -176,8 +176,10 @@ class _Check:
             _need(sums["m"] in (0, functions), f"{key}.sums has {sums['m']} means of {functions} functions")
             kinds = sums["products"] + sums["hinges"]
             _need(sums["candidates"] == kinds, f"{key}.sums has {sums['candidates']} means of {kinds} candidates")
-            _need(sums["level"] == d * (kinds > 0), f"{key}.sums has {sums['level']} means of {d} columns")
-            _need(used == p, f"{key} uses {used} of {p} features, and has sums of all")
+            # an original of one column, or of constant ones, has means of columns, and nothing that may join
+            level = (d,) if kinds else (0, d)
+            _need(sums["level"] in level, f"{key}.sums has {sums['level']} means of {d} columns")
+            _need(used == p - room[4], f"{key} uses {used + room[4]} of {p} features, and has sums of all")
         return p
 
     def features(self, key: str, room: Sequence[int], sizes: Sizes) -> None:

@@ -17,16 +17,21 @@ from driftline.recursion._state import Anchor
 __all__ = ["Joined", "joined", "most_joined"]
 
 _ROUNDS = 4  # rounds of adding features in one step
+_KEPT = 0.55  # share of the window's effective rows that a tilt leaves, at least: beyond, it rests on the tails
 _ROWS_PER_FEATURE = 20.0  # effective rows of the window: later windows of its size are then not too few for sums
 
 
 class Joined(NamedTuple):
-    """An anchor after features have joined, what they are in words, and what is hidden, see :class:`Found`."""
+    """An anchor after features have joined, what they are in words, and what is hidden, see :class:`Found`.
+
+    ``left`` is the number of candidates that have moved and did not join: the ratio lacks their drift.
+    """
 
     anchor: Anchor
-    note: str
-    hidden: float
-    spread: float
+    note: str = ""
+    hidden: float = 0.0
+    spread: float = 0.0
+    left: int = 0
 
 
 def most_joined(columns: int) -> int:
@@ -38,24 +43,40 @@ def joined(anchor: Anchor, candidates: Candidates, depend: Dependence, settings:
     """Let features join that a window's rows, which are at hand, call for: as many rounds as it takes.
 
     The ratio is tilted until the weighted window has the original's means of them, so they hold all drift since the
-    original. The step itself was fitted without them.
+    original. The step itself was fitted without them. A tilt that goes too far is not made: nothing joins then, and
+    nothing wrong is built upon.
     """
-    errors, notes, found = anchor.uncertainty, list[str](), None
+    errors, notes, before = anchor.uncertainty, list[str](), anchor
     if errors is None or not candidates.rows or errors.slack < inference.LEAST_SLACK:
-        return Joined(anchor, "", 0.0, 0.0)
+        return Joined(anchor)
+    found = _tested(anchor, candidates, depend)
     for _ in range(_ROUNDS):
-        psi, errors = anchor.psi, anchor.uncertainty
-        assert isinstance(psi, LogLinear)
-        assert errors is not None
-        found = tested(candidates, psi, anchor.own_design(), anchor.on_window(), errors.mean, depend)
-        found = _fitting(found, anchor, candidates, depend)
-        wider = _wider(anchor, candidates, found, settings) if found.any else None
-        if wider is None:
+        fitting = _fitting(found, anchor, candidates, depend)
+        wider = _wider(anchor, candidates, fitting, settings) if fitting.any else None
+        if wider is None or _too_far(before, wider):
             break
-        notes.append(f"added {len(found.pairs)} products, {len(found.hinges)} hinges")
+        notes.append(f"added {len(fitting.pairs)} products, {len(fitting.hinges)} hinges")
         anchor = wider
-    assert found is not None
-    return Joined(anchor, "; ".join(notes), found.hidden, found.spread)
+        found = _tested(anchor, candidates, depend)
+    return Joined(anchor, "; ".join(notes), found.hidden, found.spread, found.left)
+
+
+def _tested(anchor: Anchor, candidates: Candidates, depend: Dependence) -> Found:
+    """Say which candidates the ratio of an anchor does not hold."""
+    psi, errors = anchor.psi, anchor.uncertainty
+    assert isinstance(psi, LogLinear)
+    assert errors is not None
+    return tested(candidates, psi, anchor.own_design(), anchor.on_window(), errors.mean, depend)
+
+
+def _too_far(before: Anchor, after: Anchor) -> bool:
+    """Say whether tilts rest on so few rows of the window that they are not to be trusted.
+
+    Where a correlation of 0 jumps to more than about 0.5, the ratio has no variance: the tails of the new window do not
+    hold the original's mean, and a tilt that reaches it anyway is far too large.
+    """
+    left, whole = (inference.effective_sample_size(anchor.on_window()) for anchor in (after, before))
+    return left < _KEPT * whole
 
 
 def _fitting(found: Found, anchor: Anchor, candidates: Candidates, depend: Dependence) -> Found:

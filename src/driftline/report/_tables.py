@@ -82,7 +82,7 @@ def _cells(record: Record, names: Sequence[str]) -> list[Markup]:
     cells = [
         (f"{record.rows:,}", {}),
         (far, {}),
-        (esc(precise(step)) if step else "", {}),
+        (esc(f"{qualifier(step)}{precise(step)}") if step else "", {}),
         (tag("span", esc(state), class_=f"signal {state}"), {"title": record.reason or None}),
         (esc(percent(worth)) if worth is not None and math.isfinite(worth) else "", {}),
         (moved, {}),

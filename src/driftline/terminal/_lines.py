@@ -24,6 +24,7 @@ __all__ = [
     "moves_of",
     "reading",
     "said",
+    "short",
     "sparkline",
     "when",
     "word",
@@ -81,8 +82,18 @@ def reading(estimate: Estimate | None) -> str:
     """
     if estimate is None:
         return "–"
-    sign = {"at least ": "≥ ", "about ": "~ "}.get(qualifier(estimate), "")
-    return f"{sign}{precise(estimate)} [{', '.join(bounds(estimate)) or 'no interval'}]"
+    return f"{short(estimate)} [{', '.join(bounds(estimate)) or 'no interval'}]"
+
+
+def short(estimate: Estimate | None) -> str:
+    """Write a value alone, with a sign where its interval is open above.
+
+    >>> short(Estimate(0.136, 0.01, 0.112, 0.162, 0.95)), short(Estimate(0.136, 0.01, 0.112, float("inf"), 0.95))
+    ('0.136', '≥ 0.136')
+    """
+    if estimate is None:
+        return "–"
+    return {"at least ": "≥ ", "about ": "~ "}.get(qualifier(estimate), "") + precise(estimate)
 
 
 def when(record: Record) -> str:

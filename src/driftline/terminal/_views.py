@@ -18,7 +18,19 @@ from rich.text import Text
 from driftline._wording import clean, counted, number, precise, whole
 from driftline.alarms import Signal
 from driftline.monitor import Record, Status
-from driftline.terminal._lines import Heading, Remarks, marks, moved, moves_of, reading, said, sparkline, when, word
+from driftline.terminal._lines import (
+    Heading,
+    Remarks,
+    marks,
+    moved,
+    moves_of,
+    reading,
+    said,
+    short,
+    sparkline,
+    when,
+    word,
+)
 
 if TYPE_CHECKING:
     from driftline.monitor import Monitor
@@ -110,7 +122,7 @@ class Lines(View):
         if self.several:
             parts.insert(1, f"from {clean(record.original)}")
         if record.status == Status.MEASURED:
-            parts += [f"drift {reading(record.drift)}", f"step {precise(record.step) if record.step else '–'}"]
+            parts += [f"drift {reading(record.drift)}", f"step {short(record.step)}"]
         parts.append(word(record))
         parts += filter(None, [marks(record), moved(record)])
         self._say("  ".join(parts))
@@ -216,7 +228,7 @@ class Screen(View):
             _Column("drift [interval]", lambda r: reading(r.drift) if r.status == Status.MEASURED else "–"),
             _Column("signal", lambda r: f"{word(r)} ?" if marks(r).startswith("?") else word(r), right=False),
             _Column(began, when),
-            _Column("step", lambda r: precise(r.step) if r.step else "–"),
+            _Column("step", lambda r: short(r.step)),
             _Column("eff. rows", lambda r: whole(r.effective_sample_size)),
             _Column("rows", lambda r: f"{r.rows:,}"),
             _Column("seconds", lambda r: f"{r.seconds:.2f}"),
