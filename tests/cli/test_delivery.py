@@ -117,6 +117,8 @@ def test_text_cannot_call_people_in_slack():
     text = letter(columns=moved).text
     assert "<" not in text
     assert "&lt;!channel&gt; &amp; &lt;http://evil|x&gt;" in text
+    plain = delivery._variables(letter(columns=moved))["DRIFTLINE_TEXT"]  # a command is not Slack
+    assert plain.endswith("moved: <!channel> & <http://evil|x>")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -304,3 +305,60 @@ def test_report_with_watch(copy, said):
     assert run(["watch", "people.csv", "--window", "300", "--report", "page.html"]) == 0
     assert "report: page.html" in said()[0]
     assert "<html" in Path("page.html").read_text()[:300]
+
+
+def by_day(sizes, seed=1):
+    """Return rows of days with so many rows each, and one row of the day after."""
+    rng = np.random.default_rng(seed)
+    days = [
+        pd.Timestamp("2025-01-01") + pd.Timedelta(days=d, seconds=i)
+        for d, n in enumerate([*sizes, 1])
+        for i in range(n)
+    ]
+    return pd.DataFrame({"ts": days, "x": rng.normal(size=len(days)), "y": rng.normal(size=len(days))})
+
+
+@pytest.mark.parametrize(("small", "plain", "careful"), [(0, 0, 0), (1, 0, 0), (2, 2, 1), (30, 2, 1)])
+def test_days_that_were_not_measured_are_not_fine(tmp_path, monkeypatch, said, small, plain, careful):
+    monkeypatch.chdir(tmp_path)
+    by_day([400, 400, 400, *[5] * small]).to_csv("a.csv", index=False)
+    command = ["watch", "a.csv", "--time-column", "ts", "--every", "1d"]
+    assert run([*command, "--tracker", "a.driftline"]) == plain
+    err = said()[1]
+    assert (f"the last {small} windows ({5 * small} rows) were not measured" in err) == (small > 1)
+    assert ("choose a longer --every" in err) == (small > 1)
+    assert run([*command, "--tracker", "a.driftline"]) == plain  # it stands
+    assert run([*command, "--tracker", "a.driftline", "--fail-on", "alarm"]) == plain
+    assert run([*command, "--tracker", "a.driftline", "--fail-on", "warning"]) == careful
+    assert run([*command, "--tracker", "b.driftline", "--fail-on", "warning", "--json"]) == careful
+
+
+@pytest.mark.parametrize("small", [1, 29])
+def test_days_that_are_all_too_short_ask_for_longer_ones(tmp_path, monkeypatch, said, small):
+    monkeypatch.chdir(tmp_path)
+    by_day([400, *[5] * small]).to_csv("a.csv", index=False)
+    assert run(["watch", "a.csv", "--time-column", "ts", "--every", "1d", "--tracker", "a.driftline"]) == 2
+    out, err = said()
+    assert "choose a longer --every or fewer --columns" in err
+    assert "shorter" not in out + err
+    assert "The first verdict comes with the next complete window" not in out
+
+
+@pytest.mark.parametrize("keep", ["rows", "sums"])
+def test_rows_of_standard_input_that_fill_no_window_are_lost_and_that_is_said(copy, said, monkeypatch, keep):
+    lines = (copy / "people.csv").read_text().splitlines(keepends=True)
+
+    def piped(text, *options):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()))))
+        code = run(["watch", "-", "--tracker", "in.driftline", *options])
+        return code, said()[0]
+
+    code, out = piped("".join(lines[:751]), "--window", "300", "--keep", keep)
+    assert code == 0
+    assert (
+        "150 rows of standard input are in no window, and lost with this call: send all rows again with --replay" in out
+    )
+    assert "wait for their window" not in out
+    code, out = piped("".join(lines[:901]), "--replay")
+    assert "window 2" in out
+    assert "lost with this call" not in out

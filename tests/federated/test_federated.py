@@ -206,6 +206,40 @@ def test_or_it_is_dropped_and_the_step_is_that_of_the_others(how):
     assert "site_missing" not in [doubt.code for doubt in again.estimator.step_divergence().doubts]
 
 
+def site_doubts(run):
+    return [doubt for doubt in run.estimator.step_divergence().doubts if doubt.code == "site_missing"]
+
+
+@pytest.mark.filterwarnings("ignore::driftline.UntrustedEstimateWarning")
+@pytest.mark.parametrize("at_once", [False, True])
+def test_sites_that_leave_and_join_are_named(at_once):
+    stream = windows(count=5)
+
+    def some(x, *names):
+        found = [site for site in four(x) if site.name in names]
+        return (lambda question: {site.name: site.answer(question) for site in found}) if at_once else found
+
+    every = sorted(site.name for site in four(stream[0]))
+    others = [name for name in every if name != "south"]
+    run = Coordinator(columns=stream[0].shape[1], model="quadratic").begin(some(stream[0], *every))
+    assert site_doubts(run.step(some(stream[1], *every))) == []  # the same sites
+    (doubt,) = site_doubts(run.step(some(stream[2], *others)))
+    assert doubt.concerns == ("south",)
+    assert "site(s) 'south' were there in the window before, and are absent from this one" in doubt.sentence
+    assert site_doubts(run.step(some(stream[3], *others))) == []
+    (doubt,) = site_doubts(run.step(some(stream[4], *every)))
+    assert "site(s) 'south' are new in this window" in doubt.sentence
+
+
+@pytest.mark.filterwarnings("ignore::driftline.UntrustedEstimateWarning")
+def test_where_no_column_varies_at_any_site_nothing_is_measured():
+    same = [Site(np.ones((800, 2)), name) for name in ("north", "south")]
+    run = Coordinator(columns=2, model="quadratic").begin(same)
+    found = run.step([Site(np.ones((800, 2)), name) for name in ("north", "south")]).estimator.divergence()
+    assert "nothing_varies" in [doubt.code for doubt in found.doubts]
+    assert not np.isfinite(found.std_error)
+
+
 def test_the_share_of_a_site_that_says_nothing_at_all_is_that_of_the_window_before():
     stream = windows(count=3)
     run = traced(stream[:2])

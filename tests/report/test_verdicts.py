@@ -133,6 +133,52 @@ def test_windows_skipped_at_the_end_are_mentioned(runs):
     assert "this is as of the week of 13 May 1996 (window 1), 1 later window had too few rows or none" in found.sentence
 
 
+def small(runs, *windows, **changes):
+    return [runs.skipped(w, rows=5, causes=(Cause.TOO_FEW_ROWS, Cause.SIGNAL_STANDS), **changes) for w in windows]
+
+
+def test_windows_that_were_not_measured_are_not_fine(runs):
+    quiet = [runs.original(), runs.record(1, 0.003)]
+    assert judged(runs.run(quiet))[1].outcome == "normal"
+    empty = judged(runs.run([*quiet, runs.skipped(2), runs.skipped(3)]))[1]
+    assert (empty.outcome, empty.trust) == ("normal", "good")  # nothing came that could have been measured
+
+    history, one = judged(runs.run([*quiet, *small(runs, 2)]))
+    assert (one.outcome, one.trust) == ("unsure", "care")
+    assert one.trust_sentence.startswith("The last window was not measured: 5 rows are too few; the estimate is as of")
+    assert [step.title for step in actions(history, one, "r", {})] == ["Wait for the next window"]
+
+    history, found = judged(runs.run([*quiet, *small(runs, *range(2, 32))]))
+    assert (found.outcome, found.trust, found.label) == ("blind", "poor", "Undecided")
+    assert found.short == "Undecided: the last 30 windows (150 rows) were not measured: too few rows in each"
+    assert found.sentence.startswith(
+        "Undecided: the last 30 windows (150 rows) were not measured: too few rows in each"
+    )
+    assert "as of the week of 13 May 1996 (window 1), and says nothing of what came since" in found.sentence
+    assert "Nothing casts doubt" not in found.sentence + found.trust_sentence
+    (step,) = actions(history, found, "r", {})
+    assert step.title == "Take longer windows"
+    assert "an --every longer than 1w" in step.text
+
+    again = judged(runs.run([*quiet, *small(runs, 2, 3), runs.record(4, 0.003)]))[1]
+    assert (again.outcome, again.trust) == ("normal", "good")  # a window that is measured ends it
+
+
+def test_an_alarm_stands_while_windows_are_not_measured(runs):
+    records = [runs.original(), runs.record(1, 0.3), *small(runs, 2, 3, signal=Signal.ALARM)]
+    history, found = judged(runs.run(records))
+    assert (found.outcome, found.trust) == ("alarm", "poor")
+    assert "the last 2 windows (10 rows) were not measured" in found.sentence
+    assert actions(history, found, "r", {})[-1].title == "Take longer windows"
+
+
+def test_when_no_window_could_be_measured_waiting_does_not_help(runs):
+    history, found = judged(runs.run([runs.original(), *small(runs, *range(1, 30))]))
+    assert (found.outcome, found.trust) == ("blind", "poor")
+    assert "the last 29 windows (145 rows) were not measured" in found.trust_sentence
+    assert [step.title for step in actions(history, found, "r", {})] == ["Take longer windows"]
+
+
 def test_one_doubted_step_stays_in_doubt(runs):
     sentence = "the fit did not converge (stopped after 50 steps)"
     doubt = Doubt(DoubtCode.NOT_CONVERGED, sentence)

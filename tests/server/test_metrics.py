@@ -6,12 +6,15 @@ import re
 import shutil
 import socket
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from driftline import Signal
+from driftline.inference import Doubt, DoubtCode
 from tests.server import made
 from tests.server.conftest import until
 
@@ -68,6 +71,42 @@ def test_what_was_withheld_is_not_a_number_and_never_normal(serving, tmp_path):
     assert of("drift", "bare") == 0.04
     assert math.isnan(of("drift", "new"))
     assert of("windows_total", "new") == 1
+
+
+def test_windows_that_were_not_measured_are_undecided_and_counted(serving, tmp_path):
+    quiet = [made.began(), made.record(1, 0.02)]
+    small = [replace(made.record(w, 0.02), status="skipped", rows=5, divergences={}, step=None) for w in range(2, 32)]
+    for name, many in (("none", 0), ("one", 1), ("all", 30)):
+        made.write(tmp_path / f"{name}.driftline", [*quiet, *small[:many]])
+    client = serving([tmp_path / f"{name}.driftline" for name in ("none", "one", "all")])
+    found = samples(client.get("/metrics").text)
+    of = lambda name, stream: found[f"driftline_{name}", stream, "original"]  # noqa: E731
+    assert [of("windows_unmeasured", s) for s in ("none", "one", "all")] == [0, 1, 30]
+    assert [of("undecided", s) for s in ("none", "one", "all")] == [0, 0, 1]
+    assert [of("unsure", s) for s in ("none", "one", "all")] == [0, 1, 0]
+    assert (of("signal", "none"), of("signal", "one")) == (0, 0)
+    assert math.isnan(of("signal", "all"))
+    streams = {stream["name"]: stream for stream in client.get("/api/streams").json()}
+    assert {name: each["outcome"] for name, each in streams.items()} == {
+        "none": "normal",
+        "one": "unsure",
+        "all": "blind",
+    }
+    assert streams["all"]["originals"][0]["windows_unmeasured"] == 30
+    assert "the last 30 windows (150 rows) were not measured" in streams["all"]["originals"][0]["sentence"]
+    page = client.get(f"/streams/{streams['all']['key']}").text
+    assert "Undecided" in page
+    assert "Nothing casts doubt" not in page
+
+
+def test_a_warning_in_doubt_is_unsure(serving, tmp_path):
+    doubt = Doubt(DoubtCode.DEPENDENT_ROWS, "rows depend on each other")
+    warned = made.record(1, 0.02, signal=Signal.WARNING)
+    made.write(tmp_path / "plain.driftline", [made.began(), warned])
+    made.write(tmp_path / "doubted.driftline", [made.began(), replace(warned, doubts=(doubt,))])
+    found = samples(serving([tmp_path / "plain.driftline", tmp_path / "doubted.driftline"]).get("/metrics").text)
+    assert [found["driftline_signal", name, "original"] for name in ("plain", "doubted")] == [1, 1]
+    assert [found["driftline_unsure", name, "original"] for name in ("plain", "doubted")] == [0, 1]
 
 
 def promtool(*arguments, **options):

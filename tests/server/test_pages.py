@@ -137,6 +137,16 @@ def test_wrong_questions_are_refused(serving, query):
     assert client.get(f"/api/streams/{keys(client)['quiet']}/records?limit=5000").status_code == 422
 
 
+@pytest.mark.parametrize("last", ["0", "-5", "1e20", "10000000", "many"])
+def test_a_page_says_that_it_cannot_show_so_many_windows(serving, last):
+    client = serving()
+    path, wrong = f"/streams/{keys(client)['quiet']}", "last is not a number of windows: write 1 to 999,999"
+    assert wrong in client.get(f"{path}?last={last}").text
+    assert wrong in client.get(f"/?last={last}").text
+    for fine in ("", "last=", "last=3", "last=999999"):
+        assert wrong not in client.get(f"{path}?{fine}").text
+
+
 def test_nothing_from_data_becomes_markup(serving):
     """Names of a file, a column, a source and a cause hold a script element."""
     client = serving()

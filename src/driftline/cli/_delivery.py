@@ -70,16 +70,20 @@ class Letter:
         return f"{self.record.signal} in window {self.record.window}"
 
     @property
-    def text(self) -> str:
-        """What it says, in a line; characters by which Slack makes links and calls people are escaped."""
+    def plain(self) -> str:
+        """What it says, in a line."""
         record = self.record
         from_other = "" if record.original == "original" else f" from {record.original}"
         at = f", {record.start[:10]}" if record.start else ""
         drift = f": drift{from_other} {reading(record.drift)}" if record.drift is not None else ""
         moved = ", ".join(m.column for m in record.columns[:3])
         said = f"{record.signal.upper()} {self.stream} (window {record.window}{at}){drift}; {record.reason}"
-        said = clean(f"{said}; moved: {moved}" if moved else said)
-        return said.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        return clean(f"{said}; moved: {moved}" if moved else said)
+
+    @property
+    def text(self) -> str:
+        """The same for Slack: characters by which it makes links and calls people are escaped."""
+        return self.plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
     def to_json(self) -> str:
         """Return the letter as one JSON object: ``text`` for people and Slack, the Record for machines."""
@@ -169,7 +173,7 @@ def _variables(letter: Letter) -> dict[str, str]:
         "DRIFTLINE_DRIFT": value,
         "DRIFTLINE_STREAM": clean(letter.stream),
         "DRIFTLINE_TRACKER": clean(letter.tracker or ""),
-        "DRIFTLINE_TEXT": letter.text,
+        "DRIFTLINE_TEXT": letter.plain,
     }
 
 

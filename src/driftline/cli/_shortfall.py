@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from driftline._wording import counted
 from driftline.inference import DoubtCode
-from driftline.monitor import Coverage, Record, Settings, Status
+from driftline.monitor import LOST, Coverage, Record, Settings, Status, unmeasured
 
 __all__ = ["nothing_measured", "shortfall"]
 
@@ -29,6 +29,9 @@ def shortfall(
     if coverage.blind:
         yield _blind(coverage)
         yield _remedy(coverage, settings)
+    elif _is_lost(records):
+        yield _lost(unmeasured(records))
+        yield _larger(settings)
     elif not any(record.status == Status.MEASURED for record in records):
         if new or not records or coverage.waiting:
             yield _nothing_compared(coverage, settings, records)
@@ -67,11 +70,28 @@ def _blind(coverage: Coverage) -> str:
     return f"{counted(coverage.lost, 'row')} of this call {_were(coverage.lost)} left out ({lost}), {kept}"
 
 
+def _is_lost(records: Sequence[Record]) -> bool:
+    """Say whether the run ends with windows that were not measured: one may be a holiday if others were."""
+    missed = len(unmeasured(records))
+    return missed >= LOST or (missed > 0 and not any(record.status == Status.MEASURED for record in records))
+
+
+def _lost(missed: Sequence[Record]) -> str:
+    rows = counted(sum(record.rows for record in missed), "row")
+    windows = "window" if len(missed) == 1 else f"{len(missed):,} windows"
+    since = f"nothing is known since window {missed[0].window:,}"
+    return f"the last {windows} ({rows}) {_were(len(missed))} not measured, so that {since}"
+
+
+def _larger(settings: Settings) -> str:
+    longer = "a longer --every" if settings.window is None else "a larger --window"
+    return f"choose {longer} or fewer --columns: the notes of the windows say how many rows are needed"
+
+
 def _remedy(coverage: Coverage, settings: Settings) -> str:
     left = coverage.left_out
     if coverage.skipped >= left.total:
-        longer = "a longer --every" if settings.window is None else "a larger --window"
-        return f"choose {longer} or fewer --columns: the notes of the windows say how many rows are needed"
+        return _larger(settings)
     if left.untimed > left.late + left.wild:
         return f"look at {settings.time_column!r}: its times cannot be read"
     return (

@@ -16,9 +16,9 @@ from driftline._wording import counted
 from driftline.cli._begin import beginning
 from driftline.cli._delivery import delivering
 from driftline.cli._errors import BAD_INPUT, check_original, code_of, complain
-from driftline.cli._options import Plan, is_pipe
+from driftline.cli._options import FailOn, Plan, is_pipe
 from driftline.cli._shortfall import shortfall
-from driftline.monitor import FIRST, Monitor, Record
+from driftline.monitor import FIRST, LOST, Monitor, Record, Status, unmeasured
 from driftline.report import Findings, History, Verdict, actions, findings, write_report
 from driftline.sources import Source, open_source
 from driftline.tables import TableError
@@ -70,7 +70,8 @@ def watch(plan: Plan, console: Console) -> int:
         for line in missed:
             complain(line)
         signals = [r.signal for r in new or _standing(records) if plan.original in (None, r.original)]
-        return 1 if plan.fail_on.met(signals) else BAD_INPUT if missed else 0
+        lost = plan.fail_on == FailOn.WARNING and len(unmeasured(records)) >= LOST
+        return 1 if lost or plan.fail_on.met(signals) else BAD_INPUT if missed else 0
 
 
 class _Reading:
@@ -85,10 +86,12 @@ class _Reading:
         self.ended = False
 
     def __iter__(self) -> Iterator[Record]:
-        plan, met = self._plan, False
+        plan, met, missed = self._plan, False, unmeasured(self._monitor.records)
         for record in self._monitor.watch(self._source, flush=plan.flush):
             yield record
+            missed = unmeasured([*missed, record])
             met = met or (plan.original in (None, record.original) and plan.fail_on.met([record.signal]))
+            met = met or (plan.fail_on == FailOn.WARNING and record.status == Status.SKIPPED and len(missed) >= LOST)
             if plan.follow and met and record.original == self._monitor.originals[-1].name:
                 return
         self.ended = True
@@ -165,7 +168,11 @@ def _last_words(
             yield f"{other}; no later window has been complete yet"
     if ended and monitor.coverage.remark:
         yield monitor.coverage.remark
-    if ended and monitor.waiting:
+    if ended and monitor.waiting and _comes_once(plan):
+        rows = f"{counted(monitor.waiting, 'row')} of standard input {'is' if monitor.waiting == 1 else 'are'}"
+        again = "send all rows again with --replay" if plan.tracker is not None else "send all rows at once"
+        yield f"{rows} in no window, and lost with this call: {again}, watch a file, or count them with --flush"
+    elif ended and monitor.waiting:
         wait = "waits for its" if monitor.waiting == 1 else "wait for their"
         yield f"{counted(monitor.waiting, 'row')} {wait} window to be complete (--flush counts them at once)"
     if plan.json:

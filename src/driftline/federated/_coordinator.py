@@ -13,7 +13,16 @@ from driftline.estimators import ContinualDensityRatio, dump_estimator, parse_es
 from driftline.federated._exchange import Exchange, Round, SiteError, Transport
 from driftline.federated._site import Site
 from driftline.inference import Doubt, DoubtCode
-from driftline.recursion import Info, State, StepSettings, parameters_of, start_pooled, step_pooled
+from driftline.recursion import (
+    Answer,
+    Info,
+    Question,
+    State,
+    StepSettings,
+    parameters_of,
+    start_pooled,
+    step_pooled,
+)
 
 __all__ = ["Coordinator"]
 
@@ -78,6 +87,7 @@ class Coordinator:
         )
         self._state: State | None = None
         self._shares: dict[str, float] = {}
+        self._answered: frozenset[str] = frozenset()  # sites of the window before; in memory alone, empty if not known
 
     @classmethod
     def of(cls, estimator: ContinualDensityRatio, *, on_failure: str = "stop", timeout: float | None = None) -> Self:
@@ -111,6 +121,7 @@ class Coordinator:
         ask = Exchange(_ways(sites), self._width, self._names, self.timeout)
         track = self._made(ask, lambda: start_pooled(ask, self._width, self._settings, 0))
         self._state, self.info = State({_NAME: track}, 0), None
+        self._answered = frozenset(ask.rows)
         return self
 
     def step(self, sites: Iterable[Site] | Mapping[str, Transport] | Round) -> Self:
@@ -119,10 +130,12 @@ class Coordinator:
         track, t = state.tracks[_NAME], state.t + 1
         before = [doubt for doubt in track.doubts if doubt.code == DoubtCode.SITE_MISSING and doubt.concerns]
         while True:
-            ask, further = Exchange(ways, self._width, self._names, self.timeout), missing or _later(before)
+            ask, further = Exchange(ways, self._width, self._names, self.timeout), list[Doubt]()
+            told = partial(self._told, ask, further, missing, before)
+
             try:
                 names = () if callable(ways) else sorted(ways)
-                now, info = self._made(ask, partial(step_pooled, track, ask, self._settings, t, further, names))
+                now, info = self._made(ask, partial(step_pooled, track, told, self._settings, t, further, names))
             except SiteError as error:
                 if self.on_failure == "stop" or callable(ways) or len(ways) == 1:
                     raise
@@ -131,7 +144,16 @@ class Coordinator:
                 continue
             warn_of(info.doubts)  # before the state changes: warnings may be raised as errors
             self._state, self.info = State({_NAME: now}, t), Info(t, {_NAME: info})
+            self._answered = frozenset(ask.rows)
             return self
+
+    def _told(
+        self, ask: Exchange, further: list[Doubt], missing: list[Doubt], before: list[Doubt], question: Question
+    ) -> Answer:
+        """Ask, and set the further doubts of the step: only then it is known who has answered."""
+        answer = ask(question)
+        further[:] = [*missing, *_changed(self._answered, frozenset(ask.rows), missing, before)]
+        return answer
 
     @limited_threads()
     @quiet_overflow()
@@ -177,10 +199,29 @@ def _missing(error: SiteError) -> Doubt:
     return Doubt(DoubtCode.SITE_MISSING, sentence, (error.site,))
 
 
-def _later(before: list[Doubt]) -> list[Doubt]:
-    """Return the doubt of a step from a window in which sites were missing, if any were."""
-    if not before:
+def _changed(
+    last: frozenset[str], now: frozenset[str], missing: Sequence[Doubt], before: Sequence[Doubt]
+) -> list[Doubt]:
+    """Return the doubt of a step between windows of other sites; none if they are the same, or failed just now.
+
+    Arguments:
+        last, now: sites of the window before, none if they are not known, and of this one.
+        missing: doubts of sites that failed in this window.
+        before: doubts of sites that were missing in the window before.
+    """
+    failed, lacked = ({name for doubt in found for name in doubt.concerns} for found in (missing, before))
+    gone, back = sorted(last - now - failed), sorted(lacked & now)
+    new = sorted(now - last - lacked) if last else []
+    parts = [
+        (gone, "were there in the window before, and are absent from this one"),
+        (back, "were missing in the window before, and are back"),
+        (new, "are new in this window"),
+    ]
+    said = [f"site(s) {', '.join(map(repr, names))} {how}" for names, how in parts if names]
+    if not said:
         return []
-    names = ", ".join(repr(name) for doubt in before for name in doubt.concerns)
-    sentence = f"site(s) {names} were missing in the window before, and are back: the step between reads that as drift"
-    return [Doubt(DoubtCode.SITE_MISSING, sentence)]
+    sentence = (
+        f"{'; '.join(said)}: where they differ from the others, the step between reads that as drift; compare windows "
+        "of the same sites"
+    )
+    return [Doubt(DoubtCode.SITE_MISSING, sentence, tuple(gone))]

@@ -36,6 +36,8 @@ from ._scores import Scores as Scores
 from ._settings import DATETIME_PARTS as DATETIME_PARTS
 from ._settings import MODELS as MODELS
 from ._settings import Settings as Settings
+from ._skips import LOST as LOST
+from ._skips import unmeasured as unmeasured
 from ._sqlite import EmptyTrackerError as EmptyTrackerError
 from ._sqlite import TrackerError as TrackerError
 from ._tracker import Further as Further

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from driftline.monitor._record_parts import Status
 from driftline.monitor._records import Record
 
-__all__ = ["after_skips", "skipped_in_a_row", "while_skipped"]
+__all__ = ["LOST", "after_skips", "skipped_in_a_row", "unmeasured", "while_skipped"]
+
+LOST = 2  # windows in a row with rows that were not measured: one may be a holiday, after more nothing is known of now
 
 
 def skipped_in_a_row(records: Iterable[Record]) -> int:
@@ -19,6 +21,20 @@ def skipped_in_a_row(records: Iterable[Record]) -> int:
         elif record.status == Status.MEASURED or record.window == 0:
             skipped.clear()
     return len(skipped)
+
+
+def unmeasured(records: Iterable[Record]) -> tuple[Record, ...]:
+    """Return the windows at the end of a run that had rows of which nothing was measured, a Record each.
+
+    Windows without rows are not among them: there was nothing to measure.
+    """
+    found: dict[int, Record] = {}
+    for record in records:
+        if record.status == Status.MEASURED or record.window == 0:
+            found.clear()
+        elif record.status == Status.SKIPPED and record.rows:
+            found[record.window] = record
+    return tuple(found.values())
 
 
 def while_skipped(before: int) -> list[str]:

@@ -125,7 +125,8 @@ def check_question(question: Question, columns: int) -> None:
 
 def sizes_of(question: Question, columns: int) -> dict[str, int]:
     """Return the sizes that the shapes of an answer are made of."""
-    sizes = {"D": columns, "s": len(question.given.get("heaps", np.zeros((1, 0))))}
+    heaps = question.given.get("heaps", np.zeros((1, 0)))
+    sizes = {"D": columns, "s": len(heaps), "counts": 0}  # no counts where no column varies
     if question.basis is not None:
         sizes |= {"p": question.basis.features.size, "q": question.basis.features.size + 1}
     if "edges" in question.given:

@@ -12,7 +12,7 @@ from driftline._wording import counted, joined, named, number, percent
 from driftline.alarms import Cause
 from driftline.monitor import Record, Without
 from driftline.report._histories import History
-from driftline.report._remedies import Action, adds, file_of, larger, new_values, remedy
+from driftline.report._remedies import Action, adds, file_of, larger, measurable, new_values, remedy
 from driftline.report._trust import Trust
 from driftline.report._verdicts import Outcome, Verdict
 
@@ -21,6 +21,7 @@ __all__ = ["Action", "Worth", "actions", "worth"]
 _FEW = 0.1  # least share of effective rows to retrain with weights
 _LEAST = 100.0  # least number of effective rows to do so
 _MISSED = 0.4  # most that the weights' mean may differ from 1: beyond it, they miss too much of the original
+_IDLE = ("Wait", "Nothing")  # titles of steps that are none
 _BY_CHANCE = {Cause.ABOVE_WARNING, Cause.STEP_ABOVE_WARNING, Cause.STREAK, Cause.INTERVAL_REACHES}
 
 
@@ -44,11 +45,22 @@ def worth(record: Record) -> Worth:
 
 def actions(history: History, found: Verdict, path: str, now: Mapping[str, Any]) -> list[Action]:
     """Return the steps to take, the first step first."""
+    steps = _steps(history, found, path, now)
+    if not history.unmeasured:
+        return steps
+    missed = measurable(history)
+    if found.outcome in (Outcome.ALARM, Outcome.WARNING):
+        return [*steps, missed]
+    return [missed, *(step for step in steps if step.title not in _IDLE)]
+
+
+def _steps(history: History, found: Verdict, path: str, now: Mapping[str, Any]) -> list[Action]:
     last = history.last
     if last is None:
         return [Action("Wait", "The first verdict comes with the next complete window.")]
     tested = bool(last.columns or last.pairs) or last.unexplained is not None
-    steps = [] if found.trust == Trust.GOOD else [remedy(history, found, path)]
+    doubted = bool(found.doubts) if history.unmeasured else found.trust != Trust.GOOD
+    steps = [remedy(history, found, path)] if doubted else []
     certain = new_values(last) if Cause.NEW_VALUES in last.causes else None
     if certain is not None:
         steps.insert(0, certain)

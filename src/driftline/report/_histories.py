@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from driftline._wording import MONTHS, day, moment
-from driftline.alarms import Signal
+from driftline._wording import MONTHS, counted, day, moment
+from driftline.alarms import Cause, Signal
 from driftline.inference import WITHHOLDING, Doubt, DoubtCode
-from driftline.monitor import Original, Record, Run, Settings, Status
+from driftline.monitor import Original, Record, Run, Settings, Status, unmeasured
 
-__all__ = ["History", "ReportError", "doubts", "histories", "is_abrupt", "window_name"]
+__all__ = ["History", "ReportError", "doubts", "histories", "is_abrupt", "not_measured", "window_name"]
 
 _WEIGHTS = 0.03  # least share of the effective rows expected; heavy tails cost some of them, but not that many
 
@@ -50,6 +50,11 @@ class History:
         return next((r for r in reversed(self.records) if r.status == Status.MEASURED and r.drift is not None), None)
 
     @property
+    def unmeasured(self) -> tuple[Record, ...]:
+        """Last windows, if they had rows of which nothing was measured: nothing is known of these."""
+        return unmeasured(self.records)
+
+    @property
     def kind(self) -> str:
         """Divergence that the alarm looks at."""
         last = self.last
@@ -74,6 +79,20 @@ class History:
         """Window that brought the signal that stands now."""
         runs = self.runs(self.signal)
         return runs[-1][0] if runs else None
+
+
+def not_measured(history: History) -> str:
+    """Say how many of the last windows were not measured, and why; empty if the last one with rows was."""
+    found = history.unmeasured
+    if not found:
+        return ""
+    failed = Cause.FIT_FAILED in found[-1].causes
+    rows = counted(sum(record.rows for record in found), "row")
+    if len(found) == 1:
+        why = "its fit failed" if failed else f"{rows} {'is' if found[0].rows == 1 else 'are'} too few"
+        return f"the last window was not measured: {why}"
+    why = "the fit failed" if failed else "too few rows in each"
+    return f"the last {len(found):,} windows ({rows}) were not measured: {why}"
 
 
 def is_abrupt(record: Record) -> bool:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from driftline._wording import joined, named
+from driftline.alarms import Cause
 from driftline.inference import Doubt, DoubtCode
 from driftline.monitor import Record, Status
-from driftline.report._histories import History, is_abrupt, window_name
+from driftline.report._histories import History, is_abrupt, not_measured, window_name
 from driftline.report._trust import brief
 from driftline.report._verdicts import Verdict
 
-__all__ = ["Action", "adds", "file_of", "larger", "new_values", "remedy"]
+__all__ = ["Action", "adds", "file_of", "larger", "measurable", "new_values", "remedy"]
 
 _WEAK = (DoubtCode.WEAK_STEP, DoubtCode.LITTLE_OVERLAP, DoubtCode.STEP_MEAN_OFF, DoubtCode.NOT_CONVERGED)
 _ROWS = (DoubtCode.FEW_ROWS, DoubtCode.NOISE_UNKNOWN, DoubtCode.FEW_FOR_WEIGHTS)
@@ -58,6 +59,25 @@ def larger(history: History, why: str) -> Action:
     if settings.every is not None:
         how = f"Another run with an --every longer than {settings.every}"
     return Action("Take larger windows", f"{why}{how} makes it surer; fewer columns (--columns, --drop) do so, too.")
+
+
+def measurable(history: History) -> Action:
+    """Advise windows that can be measured, where the last ones could not be."""
+    last = history.unmeasured[-1]
+    missed = not_measured(history)
+    why = f"{missed[0].upper()}{missed[1:]}."
+    if Cause.FIT_FAILED in last.causes:
+        text = "What is written to the columns may be broken: the notes of these windows say what failed."
+        return Action("Look at the last windows", f"{why} {text}")
+    need = next((note.partition(": the next window")[0] for note in last.notes if "needed" in note), "")
+    need = f" In the last one, {need}." if need else ""
+    if len(history.unmeasured) == 1:
+        text = "One such window may be a holiday: the next one is compared with the one before it."
+        return Action("Wait for the next window", f"{why}{need} {text}")
+    how = "a larger --window" if history.settings.every is None else f"an --every longer than {history.settings.every}"
+    text = f"Another run with {how}, or with fewer columns (--columns, --drop), can measure them."
+    title = "Take larger windows" if history.settings.every is None else "Take longer windows"
+    return Action(title, f"{why}{need} {text}")
 
 
 def _after_a_weak_step(history: History, doubt: Doubt, path: str, why: str) -> Action:

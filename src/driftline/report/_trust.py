@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from driftline._wording import counted, joined, named, number, percent
 from driftline.inference import Doubt, DoubtCode
-from driftline.monitor import Record
-from driftline.report._histories import History, doubts, window_name
+from driftline.monitor import LOST, Record
+from driftline.report._histories import History, doubts, not_measured, window_name
 
 __all__ = ["Rating", "Trust", "brief", "new_values", "rated"]
 
@@ -51,7 +51,17 @@ class Rating:
 
 
 def rated(history: History, last: Record) -> Rating:
-    """Rate the last estimate of the drift by its own doubts, and by those of the steps before it."""
+    """Rate the last estimate of the drift: by windows after it, its own doubts, and those of the steps before it."""
+    own = _rated(history, last)
+    if not (missed := not_measured(history)):
+        return own
+    grade = Trust.POOR if own.trust == Trust.POOR or len(history.unmeasured) >= LOST else Trust.CARE
+    says = f"{missed[0].upper()}{missed[1:]}; the estimate is as of {window_name(last, history.settings)}"
+    known = "" if own.trust == Trust.GOOD else f" {own.sentence}"
+    return Rating(grade, f"{says}, and says nothing of what came since.{known}", own.doubts)
+
+
+def _rated(history: History, last: Record) -> Rating:
     found = doubts(last)
     poor = [d for d in found if d.code not in (*_BOUNDS, *_CARE, DoubtCode.CONSTANT_MOVED)]
     bound = sorted((d for d in found if d.code in _BOUNDS), key=lambda d: list(_BOUNDS).index(d.code))

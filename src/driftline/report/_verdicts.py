@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -21,8 +21,8 @@ from driftline._wording import (
 )
 from driftline.alarms import Cause, Signal
 from driftline.inference import Doubt, DoubtCode, Estimate
-from driftline.monitor import FIRST, Moved, Original, Record, Run, Settings, Status, beside, beyond
-from driftline.report._histories import History, histories, window_name
+from driftline.monitor import FIRST, LOST, Moved, Original, Record, Run, Settings, Status, beside, beyond
+from driftline.report._histories import History, histories, not_measured, window_name
 from driftline.report._trust import Trust, new_values, rated
 
 __all__ = [
@@ -48,7 +48,7 @@ class Outcome(StrEnum):
     """Outcome of a run so far."""
 
     WAITING = "waiting"  # nothing measured yet
-    BLIND = "blind"  # nothing could be decided
+    BLIND = "blind"  # nothing could be decided, or the last windows were not measured
     NORMAL = "normal"
     UNSURE = "unsure"  # no alarm, but the estimate is in doubt or too rough to rule drift out
     WARNING = "warning"
@@ -100,15 +100,25 @@ def verdict(history: History) -> Verdict:
     parts, rough = carriers(last), _rough(history, last)
     blind = not math.isfinite(last.drift.std_error) and history.signal == Signal.NORMAL
     empty = any(doubt.code == DoubtCode.NOTHING_VARIES for doubt in last.doubts) and history.signal != Signal.ALARM
-    outcome = Outcome.BLIND if blind or empty else Outcome(history.signal)
+    lost = len(history.unmeasured) >= LOST and history.signal == Signal.NORMAL
+    outcome = Outcome.BLIND if blind or empty or lost else Outcome(history.signal)
     if outcome == Outcome.NORMAL and (trust != Trust.GOOD or rough):
         outcome = Outcome.UNSURE
+    if lost:
+        return _lost(history, last, rough, Verdict(outcome, _LABELS[outcome], "", "", trust, why, parts, rating.doubts))
     opening, since = _opening(history, outcome)
     doubt = " (not to be trusted)" if trust == Trust.POOR else " (unsure)" if outcome == Outcome.UNSURE else ""
     short = _short(history, last, opening, parts) + doubt
     far = f"{opening}{since}: {_how_far(history, last, rough)}"
     sentence = _sentence(history, last, far, why, parts)
     return Verdict(outcome, _LABELS[outcome], short, sentence, trust, why, parts, rating.doubts)
+
+
+def _lost(history: History, last: Record, rough: bool, found: Verdict) -> Verdict:
+    """Say first that the last windows were not measured, and what was known before them after that."""
+    why = found.trust_sentence
+    sentence = f"{found.label}: {why[0].lower()}{why[1:]} As of then, {_how_far(history, last, rough)}."
+    return replace(found, short=f"{found.label}: {not_measured(history)}", sentence=sentence)
 
 
 def compared(record: Record, settings: Settings) -> tuple[History, Verdict]:
@@ -186,9 +196,10 @@ def _waiting(history: History) -> Verdict:
             f"Tracing began with {window_name(records[0], history.settings)} of {counted(records[0].rows, 'row')}; "
             "no later window is complete yet, so there is nothing to compare."
         )
-    label = _LABELS[Outcome.WAITING]
-    why = "There is no estimate to judge yet."
-    return Verdict(Outcome.WAITING, label, f"{label}: {short}", text, Trust.GOOD, why)
+    lost = len(history.unmeasured) >= LOST
+    outcome, trust = (Outcome.BLIND, Trust.POOR) if lost else (Outcome.WAITING, Trust.GOOD)
+    why = f"There is no estimate: {not_measured(history)}." if lost else "There is no estimate to judge yet."
+    return Verdict(outcome, _LABELS[outcome], f"{_LABELS[outcome]}: {short}", text, trust, why)
 
 
 def _all(skipped: int) -> str:
@@ -288,7 +299,7 @@ def _sentence(history: History, last: Record, far: str, trust: str, carried: tup
     if Cause.NEW_VALUES not in last.causes or not math.isnan(last.diagnostics.get("without_new_values", math.nan)):
         parts += filter(None, [new_values(last)])
     after = [r for r in history.records if r.window > last.window]
-    if after:
+    if after and not history.unmeasured:  # else the trust says so
         known = window_name(last, history.settings)
         parts.append(f"this is as of {known}, {counted(len(after), 'later window')} had too few rows or none")
     return f"{'; '.join(parts)}; {trust[0].lower()}{trust[1:]}"

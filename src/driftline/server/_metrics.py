@@ -37,10 +37,16 @@ def _limit(name: str) -> Value:
 
 
 def _signal(stream: Stream, course: Course, point: Point) -> float:
-    """Return 0, 1 or 2; nan if nothing was decided, so that it is never taken for normal."""
+    """Return 0, 1 or 2; nan if nothing was decided (of the last windows), so that it is never taken for normal."""
     if course.verdict.outcome in _UNDECIDED and point.signal == SIGNALS[0]:
         return math.nan
     return float(SIGNALS.index(course.points[-1].signal))
+
+
+def _unsure(stream: Stream, course: Course, point: Point) -> float:
+    """Return 1 for what is in doubt and no alarm: a warning may be, too."""
+    outcome, doubted = course.verdict.outcome, course.verdict.trust != "good"
+    return float(outcome == Outcome.UNSURE or (outcome == Outcome.WARNING and doubted))
 
 
 _GAUGES: dict[str, tuple[str, Value]] = {
@@ -51,12 +57,16 @@ _GAUGES: dict[str, tuple[str, Value]] = {
     "step": ("KL(current||window before) of the last measured window.", lambda s, c, p: p.step),
     "signal": ("Signal that stands: 0 normal, 1 warning, 2 alarm; NaN if nothing was decided.", _signal),
     "undecided": (
-        "1 if nothing was measured or decided yet, so that no alarm means nothing.",
+        "1 if nothing was measured or decided, or the last windows were not, so that no alarm means nothing.",
         lambda s, c, p: float(c.verdict.outcome in _UNDECIDED),
     ),
     "unsure": (
-        "1 if there is no alarm, but the estimate is in doubt or too rough to rule drift out.",
-        lambda s, c, p: float(c.verdict.outcome == Outcome.UNSURE),
+        "1 if there is no alarm, but the estimate is in doubt or too rough to rule drift out; 0 if undecided.",
+        _unsure,
+    ),
+    "windows_unmeasured": (
+        "Windows in a row, up to the last, that had rows of which nothing was measured.",
+        lambda s, c, p: float(c.unmeasured),
     ),
     "doubts": ("Number of doubts about the drift of the last measured window.", lambda s, c, p: float(p.doubts)),
     "tolerance": (

@@ -60,6 +60,7 @@ class OriginalModel(BaseModel):
     rows: int
     rows_left_out: int
     windows_skipped: int
+    windows_unmeasured: int = Field(description="last windows in a row that had rows of which nothing was measured")
     last: LastModel | None = Field(description="null if nothing was measured in the span")
 
 
@@ -141,6 +142,7 @@ def _original(course: Course, span: Span) -> OriginalModel:
         rows=course.rows,
         rows_left_out=course.late_rows,
         windows_skipped=course.skipped,
+        windows_unmeasured=course.unmeasured,
         last=_last(list(span.of(course.points))),
     )
 

@@ -22,6 +22,7 @@ from driftline.server._streams import Stream, within
 __all__ = ["board", "pages"]
 
 pages = APIRouter(include_in_schema=False)
+_DIGITS = 6  # of the most windows that a form may ask for
 _FOR_A_YEAR = "public, max-age=31536000, immutable"
 
 
@@ -36,11 +37,15 @@ TheBoard = Annotated[Board, Depends(board)]
 
 def selected(since: str = "", until: str = "", last: str = "") -> Span:
     """Return the span that a form asks for; empty fields are no limit, what cannot be read is said."""
-    number = int(last) or None if last.isascii() and last.isdigit() and len(last) < 7 else None
+    asked = last.strip()
+    number = int(asked) or None if asked.isascii() and asked.isdigit() and len(asked) <= _DIGITS else None
+    wrong = [] if number or not asked else [f"last is not a number of windows: write 1 to {10**_DIGITS - 1:,}"]
     try:
-        return span_of(since.strip(), until.strip(), number)
+        found = span_of(since.strip(), until.strip(), number)
     except SpanError as error:
-        return replace(span_of(None, None, number), problem=f"{error}. Until then all is shown.")
+        wrong.append(str(error))
+        found = span_of(None, None, number)
+    return replace(found, problem=f"{'; '.join(wrong)}. Until then all is shown.") if wrong else found
 
 
 TheSpan = Annotated[Span, Depends(selected)]

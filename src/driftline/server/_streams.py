@@ -17,7 +17,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from driftline._wording import clean
-from driftline.monitor import EmptyTrackerError, Original, Place, Record, Run, Settings, Status, TrackerError, read_on
+from driftline.monitor import (
+    EmptyTrackerError,
+    Original,
+    Place,
+    Record,
+    Run,
+    Settings,
+    Status,
+    TrackerError,
+    read_on,
+    unmeasured,
+)
 from driftline.report import History, Outcome, Verdict, verdict
 from driftline.server._points import Point, Span, overlaps, point_of
 
@@ -50,7 +61,7 @@ class Course:
         window: window that it joined with.
         kind: divergence that the alarm looks at.
         points: all of its windows.
-        recent: last measured Records, and the last of all.
+        recent: last measured Records, and all since.
         verdict: verdict on these, as the report words it.
         rows, late_rows, skipped_rows, skipped: rows in all, rows left out, rows in windows that were not measured, and
             the number of these windows.
@@ -68,9 +79,14 @@ class Course:
     skipped: int
 
     @property
+    def unmeasured(self) -> int:
+        """Number of windows since the last measured one that had rows of which nothing was measured."""
+        return len(unmeasured(self.recent))
+
+    @property
     def last(self) -> Record | None:
         """Last Record with an estimate."""
-        return next((r for r in reversed(self.recent) if r.status == Status.MEASURED and r.drift is not None), None)
+        return next((r for r in reversed(self.recent) if _is_measured(r)), None)
 
 
 @dataclass(frozen=True)
@@ -114,8 +130,8 @@ def course_of(original: Original, before: Course | None, new: Sequence[Record], 
     """Return an original with what its new Records say."""
     points = (() if before is None else before.points) + tuple(map(point_of, new))
     whole = (*(() if before is None else before.recent), *new)
-    measured = [r for r in whole if r.status == Status.MEASURED and r.drift is not None][-_RECENT:]
-    recent = (*measured, *(r for r in whole[-1:] if r not in measured[-1:]))
+    measured = [r for r in whole if _is_measured(r)][-_RECENT:]
+    recent = (*measured, *_since(whole))
     history = History(original, recent, run.settings, alone=len(run.originals) == 1)
     skipped = [r.rows for r in new if r.status == Status.SKIPPED]
     return Course(
@@ -130,6 +146,16 @@ def course_of(original: Original, before: Course | None, new: Sequence[Record], 
         skipped_rows=sum(skipped) + (0 if before is None else before.skipped_rows),
         skipped=len(skipped) + (0 if before is None else before.skipped),
     )
+
+
+def _since(records: Sequence[Record]) -> tuple[Record, ...]:
+    """Return the Records after the last measured one."""
+    at = next((i for i in range(len(records), 0, -1) if _is_measured(records[i - 1])), 0)
+    return tuple(records[at:])
+
+
+def _is_measured(record: Record) -> bool:
+    return record.status == Status.MEASURED and record.drift is not None
 
 
 def read_stream(stream: Stream, committed: float, version: int) -> Stream:
