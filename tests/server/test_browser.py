@@ -3,8 +3,11 @@
 import shutil
 from importlib.util import find_spec
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from driftline import Monitor
 from tests.server import made
 from tests.server.conftest import until
 
@@ -93,6 +96,45 @@ def test_search_is_kept_as_windows_come(serving, folder, visit):
     page.locator(".stream[data-name=quiet]").get_by_text("window 12").wait_for()
     assert shown.count() == 1
     assert page.input_value("#find") == "QUI"
+    assert said == []
+
+
+def test_a_run_is_read_as_it_is_written(serving, folder, visit):
+    rng, names = np.random.default_rng(0), ["amount", "age", "alike", "beta", "gamma", "delta"]
+
+    def frames(count, shift=0.0):
+        for _ in range(count):
+            rows = rng.normal(size=(400, len(names)))
+            yield pd.DataFrame(rows + shift * (np.arange(len(names)) == 0), columns=names)
+
+    with Monitor(folder / "real.driftline", window=400, model="linear") as monitor:
+        assert len(list(monitor.watch(frames(8)))) == 8
+        client, (open_page, said) = serving(), visit
+        key = next(s["key"] for s in client.get("/api/streams").json() if s["name"] == "real")
+        page = open_page(f"{client.server.url}streams/{key}")
+        linked(page)
+        page.get_by_label("Search columns").fill("A")
+        page.get_by_label("Order of columns").select_option("name")
+        chart = page.locator(".wide svg.chart").first
+        chart.scroll_into_view_if_needed()
+        plot, box = chart.locator("svg.plot"), chart.bounding_box()
+        wide = float(plot.get_attribute("viewBox").split()[2])
+        page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.5 * box["height"])
+        page.mouse.down()
+        page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + 0.5 * box["height"], steps=5)
+        page.mouse.up()
+        assert float(plot.get_attribute("viewBox").split()[2]) < 0.7 * wide  # dragging zooms
+        assert len(list(monitor.watch(frames(1, shift=2.0)))) == 1
+        page.locator("h1", has_text="Alarm since").wait_for()
+    assert page.get_by_label("Search columns").input_value() == "A"
+    assert page.get_by_label("Order of columns").input_value() == "name"
+    shown = page.locator(".column:not([hidden]) summary bdi").all_inner_texts()
+    assert shown[0] == "amount"  # it moved; the others follow by name
+    assert shown[1:] == sorted(name for name in names[1:] if "a" in name)
+    moved = page.locator(".column", has=page.get_by_text("amount", exact=True)).first
+    if moved.get_attribute("open") is None:
+        moved.locator("summary").click()
+    assert moved.locator("svg.chart").is_visible()  # its history
     assert said == []
 
 
