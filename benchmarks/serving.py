@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -19,13 +20,17 @@ from benchmarks.results import Result
 from driftline import Monitor
 from driftline.monitor import Record, Run, Tracker
 from driftline.monitor._tracker import Progress
-from driftline.server import Address, Background
+
+if TYPE_CHECKING:
+    from driftline.server import Background
 
 STREAMS, WINDOWS, ASKED = 50, 1000, 15
 
 
 def run(seeds: int) -> Iterator[Result]:
     """Measure a server over files that hold what a real run has written, many times; one seed."""
+    from driftline.server import Address, Background  # needs the extra [serve]
+
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write(folder)

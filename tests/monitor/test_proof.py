@@ -68,7 +68,7 @@ def test_a_file_without_rows_is_accounted_for_to_the_last_byte(good):
     assert shown["settings"]["keep"] == "sums"
 
 
-@pytest.mark.parametrize("model", ["quadratic", "auto", "mlp"])
+@pytest.mark.parametrize("model", ["quadratic", "auto", pytest.param("mlp", marks=pytest.mark.networks)])
 def test_rows_are_named_whatever_the_settings_say(model, good, tmp_path):
     path = made(tmp_path / "rows", "rows", model)
     problems = inspect(path).proof.problems
