@@ -37,6 +37,24 @@ def test_standard_errors_are_the_spread_of_replicates():
     assert pointwise.mean() > 0.88
 
 
+def test_standard_errors_of_a_column_that_shrinks_are_the_spread_of_replicates():
+    """Far from the original its means lie where no row is: errors there are no part of a reading's."""
+    rows, steps, factor = [], 7, 30.0
+    for seed in range(30):
+        rng = np.random.default_rng(20_000 + seed)
+        est = ContinualDensityRatio(model="quadratic", random_state=seed).fit(rng.normal(size=(1000, 2)))
+        for t in range(1, steps + 1):
+            est.partial_fit(rng.normal(size=(1000, 2)) * [factor ** (-t / steps), 1.0])
+        drift, apart = est.divergence("reverse_kl"), est.divergence("js")
+        rows.append((drift.value, drift.std_error, apart.value, apart.std_error))
+    found = np.array(rows)
+    for value, error in ((0, 1), (2, 3)):
+        ratio = found[:, value].std(ddof=1) / found[:, error].mean()
+        assert 0.6 < ratio < 1.4  # 30 replicates determine a spread to 13 %; 0.6 and 1.4 are three of these
+    truth = math.log(factor) - 0.5 * (1.0 - factor**-2)
+    assert (np.abs(found[:, 0] - truth) < 1.96 * found[:, 1]).mean() > 0.8  # 95 % less three times 4 %, and its bias
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "windows"), [("reverse_kl", 10), ("js", 10), ("hellinger", 10), ("pearson", 4)])
 def test_standard_errors_after_more_steps(kind, windows):

@@ -176,7 +176,7 @@ def read_divergence(
     quadratic = _second_order(log_r, kind, uncertainty, design, own_window, dependence)
     corrected = reading - quadratic.bias - float(gradient @ uncertainty.bias)
     now = design.pull(np.full(design.shape[0], 1.0 / design.shape[0]))
-    travelled = _travelled(kind, uncertainty, now)
+    travelled = _travelled(kind, uncertainty, now, gradient)
     return Reading(reading, most, variance, corrected, quadratic, travelled, quadratic.shared if shared else 0.0)
 
 
@@ -209,6 +209,7 @@ def smooth_estimate(
     quadratic: Quadratic,
     uncertainty: Uncertainty,
     now: Floats,
+    gradient: Floats,
     level: float,
 ) -> Estimate:
     """Return the estimate behind the reading of a divergence that has no kink.
@@ -218,8 +219,9 @@ def smooth_estimate(
         variance: variance of the reading by its influence values.
         quadratic: effects of the divergence's curvature.
         now: means of features and of a one in the window, (p+1,).
+        gradient: slope of the reading in (coefficients, constant), (p+1,).
     """
-    travelled = _travelled(kind, uncertainty, now)
+    travelled = _travelled(kind, uncertainty, now, gradient)
     less = corrected - quadratic.bias
     return _smooth(Reading(reading, largest(kind), variance, less, quadratic, travelled, quadratic.shared), level)
 
@@ -356,15 +358,18 @@ def noise_of(
     return _at_least(found, uncertainty.quiet, kind, rows)
 
 
-def _travelled(kind: str | Generator, uncertainty: Uncertainty, now: Floats) -> float:
+def _travelled(kind: str | Generator, uncertainty: Uncertainty, now: Floats, gradient: Floats) -> float:
     """Return the variance that windows between original and last leave even where the drift is back at 0.
 
     Where nothing moves, the errors of such a window cancel between its two roles. Where the stream went far away and
-    came back, they do not: the constants of its steps are off, whatever the drift is now.
+    came back, they do not: the constants of its steps are off, whatever the drift is now. This is read where the drift
+    would be 0, at the original's means, and is no more than what these windows leave in the reading of now. Far from
+    the original it would be: beside a column that has shrunk, the original's means lie where no row is.
     """
     flat = float(slope(np.zeros(1), kind)[0])
-    then = np.append(np.where(uncertainty.known, uncertainty.mean, now[:-1]), 1.0)  # where the drift would be 0
-    return flat * flat * max(float(then @ (uncertainty.covariance - uncertainty.first) @ then), 0.0)
+    between = uncertainty.covariance - uncertainty.first
+    then = np.append(np.where(uncertainty.known, uncertainty.mean, now[:-1]), 1.0)
+    return max(min(flat * flat * float(then @ between @ then), float(gradient @ between @ gradient)), 0.0)
 
 
 def _widened(estimate: Estimate, variance: float) -> Estimate:

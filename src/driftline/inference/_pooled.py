@@ -380,7 +380,7 @@ def divergence_pooled(
         return bounded(kinked(float(coef @ den.mean), reading, variance, smooth, level, bias), kind)
     quadratic = noise_of(kind, *_second_order(ratio, kind), uncertainty, covariance(uncertainty), den.rows)
     corrected = reading - float(gradient @ uncertainty.bias)
-    estimate = smooth_estimate(kind, corrected, reading, variance, quadratic, uncertainty, den.mean, level)
+    estimate = smooth_estimate(kind, corrected, reading, variance, quadratic, uncertainty, den.mean, gradient, level)
     if of_step and not np.isnan(estimate.noise):
         estimate = replace(estimate, shared=0.0)
     return bounded(estimate, kind)
