@@ -11,11 +11,31 @@ import pytest
 from driftline import Monitor
 
 HEAVY = ("torch", "scipy", "sklearn", "matplotlib")
-RUN = f"""
-import json, sys
+# One process starts, and each command runs in a copy of it, since a start costs most of a second. What the copies have
+# in common is nothing heavy, or the first answer would say so: what else a copy has, its command has loaded.
+SERVE = f"""
+import json, os, sys
 from driftline.cli import run
-code = run(sys.argv[1:])
-print(json.dumps([code, [module for module in {HEAVY} if module in sys.modules]]), file=sys.stderr)
+
+def heavy():
+    return [module for module in {HEAVY} if module in sys.modules]
+
+sys.stderr = open(os.devnull, "w")
+for common in ("--help", "inspect run.driftline --json", "original list run.driftline", "watch none.csv --window 100"):
+    run(common.split())
+answers = os.fdopen(int(sys.argv[1]), "w")
+print(json.dumps(heavy()), file=answers, flush=True)
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        arguments, told = json.loads(line)
+        os.dup2(os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+        sys.stderr = os.fdopen(2, "w")
+        print(json.dumps([run(arguments), heavy()]), file=answers, flush=True)
+        sys.stderr.flush()
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        print(json.dumps(None), file=answers, flush=True)
 """
 COMMANDS = (
     "watch",
@@ -47,13 +67,34 @@ def place(tmp_path_factory):
     return folder
 
 
-def loaded(arguments, folder):
-    """Return the exit code of a command in a process of its own, and the heavy modules that it loaded."""
-    command = [sys.executable, "-c", RUN, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**os.environ, "COLUMNS": "100"})
-    assert "Traceback" not in done.stderr, done.stderr
-    code, found = json.loads(done.stderr.splitlines()[-1])
-    return code, found
+@pytest.fixture(scope="module")
+def loaded(place):
+    """Function that returns a command's exit code, and the heavy modules that it loaded, in a process of its own."""
+    read, write = os.pipe()
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVE, str(write)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        cwd=place,
+        env={**os.environ, "COLUMNS": "100"},
+        pass_fds=[write],
+    )
+    os.close(write)
+    with os.fdopen(read) as answers, server:
+        assert json.loads(answers.readline()) == []  # what all commands begin with
+
+        def ask(arguments):
+            told = place / "stderr.txt"
+            print(json.dumps([arguments.split(), str(told)]), file=server.stdin, flush=True)
+            answer = json.loads(answers.readline())
+            said = told.read_text(encoding="utf-8")
+            assert answer is not None, said
+            assert "Traceback" not in said, said
+            return tuple(answer)
+
+        yield ask
+        server.stdin.close()
 
 
 @pytest.mark.parametrize(
@@ -70,8 +111,8 @@ def loaded(arguments, folder):
         *(f"{command} --help" for command in COMMANDS),
     ],
 )
-def test_reading_and_help_load_nothing_heavy(place, arguments):
-    assert loaded(arguments.split(), place) == (0, [])
+def test_reading_and_help_load_nothing_heavy(loaded, arguments):
+    assert loaded(arguments) == (0, [])
 
 
 @pytest.mark.parametrize(
@@ -112,9 +153,16 @@ def test_reading_and_help_load_nothing_heavy(place, arguments):
         "watch rows.csv --window 100 --on-alarm no-such-program",
     ],
 )
-def test_wrong_options_are_refused_before_anything_heavy_is_loaded(place, arguments):
-    assert loaded(arguments.split(), place) == (2, [])
+def test_wrong_options_are_refused_before_anything_heavy_is_loaded(loaded, arguments):
+    assert loaded(arguments) == (2, [])
 
 
-def test_a_heavy_module_would_be_noticed_and_watching_loads_only_one(place):
-    assert loaded(["watch", "rows.csv", "--window", "100"], place) == (0, ["scipy"])
+def test_a_heavy_module_would_be_noticed_and_watching_loads_only_one(loaded):
+    assert loaded("watch rows.csv --window 100") == (0, ["scipy"])
+
+
+def test_a_new_process_loads_nothing_heavy_either(place):
+    """As people start it, not in a copy of a process that has begun already."""
+    inspect = "from driftline.cli import run; code = run(['inspect', 'run.driftline'])"
+    check = f"import sys; sys.exit(code or any(module in sys.modules for module in {HEAVY}))"
+    subprocess.run([sys.executable, "-c", f"{inspect}; {check}"], cwd=place, check=True)

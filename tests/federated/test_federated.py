@@ -101,15 +101,17 @@ def test_a_wrong_sum_would_be_noticed_by_these_tests():
         assert_same(traced(stream, wrong).estimator, right, stream[-1])
 
 
-def test_intervals_hold_the_truth_and_floors_stay_below_it():
-    """Seeds 0 to 19, five steps; the truth is known in closed form."""
+# 15 of 20 or fewer have a chance of 3e-4, 5 of 8 or fewer one of 6e-3
+@pytest.mark.parametrize(("count", "least"), [(8, 6), pytest.param(20, 16, marks=pytest.mark.slow)])
+def test_intervals_hold_the_truth_and_floors_stay_below_it(count, least):
+    """Seeds from 0 on, five steps; the truth is known in closed form."""
     truth = 2 * (0.5 * (1.0 + 0.5**2 - 1.0))
     held = []
-    for seed in range(20):
+    for seed in range(count):
         found = traced(windows(seed, count=6, rows=1200, columns=2, spread=0.0), one).estimator.divergence()
         held.append(found.low <= truth <= found.high)
         assert 0.0 <= found.floor < truth
-    assert sum(held) >= 16  # 19 expected, 15 or fewer have a chance of 3e-4
+    assert sum(held) >= least
 
 
 def test_the_state_goes_on_in_one_place_and_back_at_the_sites(tmp_path):

@@ -98,6 +98,8 @@ def test_the_fit_finds_components_tails_and_shapes(freedom, seed):
     assert 0.0 < lost < 2.0 * found.parameters / (2 * 6000) + 0.002
 
 
+# each looks for clusters three times, which takes seconds: the others run with the slow tests
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_the_summary_takes_shapes_of_their_own_where_clusters_differ_and_none_where_they_are_alike(seed):
     rng = np.random.default_rng(seed)
     differ = first_summary(drawn(made(6.0), 5000, rng), seed=seed)
@@ -130,15 +132,17 @@ def test_no_component_is_a_row_with_the_fewest_rows(columns):
     assert float(found.spreads.min()) > 1e-3
 
 
-def test_clusters_stay_where_nothing_has_moved_and_move_with_the_rows():
-    truth, stayed = made(6.0), []
-    for seed in range(10):
+# one in forty moves by chance: two of 4 in one run of 280, four of 10 in one of 14,000
+@pytest.mark.parametrize(("count", "most"), [(4, 1), pytest.param(10, 3, marks=pytest.mark.slow)])
+def test_clusters_stay_where_nothing_has_moved_and_move_with_the_rows(count, most):
+    truth, left = made(6.0), 0
+    for seed in range(count):
         rng = np.random.default_rng(seed)
         found = fit_ellipsoids(drawn(truth, 3000, rng), describe_columns(drawn(truth, 3000, rng)), seed=seed)
-        stayed.append(moved_density(found, drawn(truth, 3000, rng)) is None)
+        left += moved_density(found, drawn(truth, 3000, rng)) is not None
         moved = moved_density(found, drawn(truth, 3000, rng, moved=0.5))
         assert moved is not None
         # by half a unit, the same for each component; the error of a mean of 500 rows of unit spread is 0.04
         assert np.abs((moved.means - found.means).mean(0) - 0.5).max() < 0.25
-    assert np.mean(stayed) >= 0.7  # one in forty moves by chance
+    assert left <= most
     assert moved_density(found, drawn(truth, 30, rng, moved=5.0)) is None  # too few rows to tell

@@ -148,11 +148,15 @@ def test_unequal_windows(rng):
     assert fourfold - first == pytest.approx(4.0 * (whole - first))
 
 
-@pytest.mark.parametrize(("n", "m"), [pytest.param(1500, 1500, marks=pytest.mark.slow), (3000, 1000)])
-def test_replicated_fits_spread_as_the_theory_says(n, m):
+@pytest.mark.parametrize(
+    ("n", "m", "count"),
+    [(3000, 1000, 100), *(pytest.param(*sizes, 200, marks=pytest.mark.slow) for sizes in ((3000, 1000), (1500, 1500)))],
+)
+def test_replicated_fits_spread_as_the_theory_says(n, m, count):
+    """A variance is known to 14 % with 100 fits, to 10 % with 200; the second window's part of it is more than half."""
     first = np.diag([1.0, 0.5])
     theory = first + n / m * (gaussian_mean_shift(0.5) - first)
-    spread, error = replicates(0.5, n, m, 200, seed=0)
+    spread, error = replicates(0.5, n, m, count, seed=0)
     assert (np.abs(spread - theory) / error)[CORNERS].max() < 3.5
 
 

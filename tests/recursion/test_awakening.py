@@ -116,7 +116,7 @@ def logs(rows, values):
     return np.log([np.mean(rows[:, 0] == value) for value in values])
 
 
-@pytest.mark.parametrize("model", ["quadratic", "auto"])
+@pytest.mark.parametrize(("model", "seed"), MODELS[len(SEEDS) :], indirect=["seed"])  # not the linear one
 @pytest.mark.parametrize("values", [(0.0, 1.0, 2.0), (-1.0, 1.0, 3.0)], ids=str)
 @pytest.mark.parametrize("between", [lambda est: est, reloaded], ids=["straight", "reloaded"])
 def test_a_third_value_is_taken_in(values, model, between, rng):

@@ -431,13 +431,16 @@ def test_a_product_joins_auto_with_all_of_its_drift_although_no_single_step_show
 
 
 def test_values_do_not_rise_with_the_number_of_quiet_steps():
-    """Seeds 0 to 2: a bias of a third of 1/rows at each step, as there is one about no mean, would be 7 deviations."""
+    """Seeds 0 to 2: a bias of a third of 1/rows at each step, as there is one about no mean, would be 4.7 deviations.
+
+    The mean of three has a standard error of 0.6: 2.5 is four of these from 0, and nearly four from that.
+    """
     found = []
     for seed in range(3):
         rng = np.random.default_rng(seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UntrustedEstimateWarning)
-            last = traced([rng.normal(size=(300, 2)) for _ in range(61)], lag=0).divergence()
+            last = traced([rng.normal(size=(300, 2)) for _ in range(41)], lag=0).divergence()
         found.append(last.value / last.noise_std)
     assert abs(np.mean(found)) < 2.5
 

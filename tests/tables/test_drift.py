@@ -34,6 +34,12 @@ def traced(windows, model="auto"):
     return encoder, est
 
 
+def quick_and_slow(few, many):
+    """Parametrize a test with so many seeds from 1000 on, and with more of them in the slow tests."""
+    seeds = [range(1000, 1000 + few), pytest.param(range(1000, 1000 + many), marks=pytest.mark.slow)]
+    return pytest.mark.parametrize("seeds", seeds, ids=lambda seeds: f"{len(seeds)} seeds")
+
+
 def drifts(make, seeds, **params):
     """Return reverse_kl of the last window for each seed; ``make(rng)`` yields windows."""
     return [traced(make(np.random.default_rng(s)), **params)[1].divergence("reverse_kl") for s in seeds]
@@ -48,17 +54,20 @@ def check_truth(found, truth, slack=0.0):
     assert held >= stats.binom.ppf(1e-3, len(found), 0.95)
 
 
-def test_estimates_without_drift_scatter_around_zero():
-    found = drifts(lambda rng: (mixed(rng, 1000) for _ in range(3)), range(1000, 1024))
+@quick_and_slow(10, 24)
+def test_estimates_without_drift_scatter_around_zero(seeds):
+    found = drifts(lambda rng: (mixed(rng, 1000) for _ in range(3)), seeds)
     ratios = np.array([e.value / e.noise_std for e in found])
-    # the noise has unit variance in these units, so the mean of 24 has a standard error of 0.2 at most
+    # the noise has unit variance in these units, so the mean of 10 has a standard error of 0.32, of 24 one of 0.2
     assert abs(ratios.mean()) < 4.0 / np.sqrt(len(ratios))
+    # a spread is known to 1 / sqrt(2 n): with 24, 0.4 is four of these below 1; with 10 it is 2.7
     assert 0.4 < ratios.std() < 1.6
     held = sum(e.low <= 0.0 for e in found)  # one side of a 95 % interval: 97.5 %
     assert held >= stats.binom.ppf(1e-3, len(found), 0.975)
 
 
-def test_a_category_that_grows_has_the_divergence_of_its_probabilities():
+@quick_and_slow(6, 12)
+def test_a_category_that_grows_has_the_divergence_of_its_probabilities(seeds):
     then, now = (0.55, 0.3, 0.12, 0.03), (0.4, 0.3, 0.22, 0.08)
     truth = float(np.sum(np.array(now) * np.log(np.array(now) / then)))
 
@@ -67,17 +76,18 @@ def test_a_category_that_grows_has_the_divergence_of_its_probabilities():
         yield mixed(rng, 2000, colours=np.add(then, now) / 2.0)
         yield mixed(rng, 2000, colours=now)
 
-    check_truth(drifts(windows, range(1000, 1012)), truth, slack=0.02 * truth)
+    check_truth(drifts(windows, seeds), truth, slack=0.02 * truth)
 
 
-def test_more_missing_values_have_the_divergence_of_their_shares():
+@quick_and_slow(6, 12)
+def test_more_missing_values_have_the_divergence_of_their_shares(seeds):
     truth = 0.25 * np.log(0.25 / 0.1) + 0.75 * np.log(0.75 / 0.9)
 
     def windows(rng):
         yield mixed(rng, 2000, missing=0.1)
         yield mixed(rng, 2000, missing=0.25)
 
-    check_truth(drifts(windows, range(1000, 1012)), truth, slack=0.02 * truth)
+    check_truth(drifts(windows, seeds), truth, slack=0.02 * truth)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3])

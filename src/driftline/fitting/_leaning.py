@@ -146,7 +146,8 @@ def _iterate(sample: Sample, fit: _Fit, *, iterations: int, free: bool) -> _Fit:
             break
         last = moments.log_likelihood
         fit = _maximised(sample, fit, moments)
-    moments = _moments(sample, fit)
+    else:
+        moments = _moments(sample, fit)
     return fit._replace(log_likelihood=moments.log_likelihood, least=float(moments.sizes.min()))
 
 
@@ -169,10 +170,10 @@ def _moments(sample: Sample, fit: _Fit, member: Floats | None = None) -> _Moment
     for at in chunks(n, rows_in_cache(sample.rows.shape[1])):
         rows = sample.rows[at].astype(np.float64)
         gamma, weights = _expect(rows, fit, sample.columns.group)
-        top = gamma.max(1)
+        top = _across(np.maximum, gamma)
         gamma -= top[:, None]
         np.exp(gamma, out=gamma)
-        norm = gamma.sum(1)
+        norm = _across(np.add, gamma)
         total += float(top.sum() + np.log(norm).sum())
         gamma /= norm[:, None]
         if member is not None:
@@ -185,6 +186,11 @@ def _moments(sample: Sample, fit: _Fit, member: Floats | None = None) -> _Moment
         for c in range(k):
             products[c] += (rows[:, :g] * gamma[:, c, None]).T @ rows[:, :g]
     return _Moments(sizes, counts, sums, products, flags, total / n - float(np.log(sample.scale).sum()))
+
+
+def _across(ufunc: np.ufunc, values: Floats) -> Floats:
+    """Return sums or maxima over the components of each row (n, K), (n,): NumPy is slow along rows so short."""
+    return np.asarray(ufunc.reduce(np.ascontiguousarray(values.T), 0))
 
 
 def _expect(rows: Floats, fit: _Fit, group: Integers) -> tuple[Floats, Floats]:
@@ -214,8 +220,9 @@ def _tails(sample: Sample, fit: _Fit) -> float:
 
     def likelihood(nu: float) -> float:
         terms = logs + student_constant(nu, g) + student_log(distance, nu, g)
-        top = terms.max(1)
-        return float((top + np.log(np.exp(terms - top[:, None]).sum(1))).sum())
+        top = _across(np.maximum, terms)
+        terms -= top[:, None]
+        return float((top + np.log(_across(np.add, np.exp(terms, out=terms)))).sum())
 
     return max(_FREEDOM, key=likelihood)
 
