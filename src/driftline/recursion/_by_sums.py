@@ -475,13 +475,14 @@ def _read(track: Track, further: Joined, depend: Dependence, *, large: bool, dra
     assert current.uncertainty is not None
     log_r = current.on_window()
     own = inference.own_part(current.psi.coef, current.uncertainty, current.own_design(), log_r, depend)
+    parts = inference.parts_of(current.psi.features, current.psi.coef, current.uncertainty, own)
     asked = moderated(current) if drawn else current
     assert isinstance(asked.psi, LogLinear)
     bare = track._replace(current=asked, doubts=(), weak=0, missed=0)
     carried_anyway = {doubt.code for doubt in carried(bare, of_ratio=True)}
     doubts = tuple(d for d in weights(bare, current.window[:1]).doubts if d.code not in carried_anyway)
     log_mean = float(log_mean_exp(asked.on_window()))
-    return Readings(estimates, log_mean, doubts, own, large, asked.psi.coef, asked.log_normalizer)
+    return Readings(estimates, log_mean, doubts, parts, large, asked.psi.coef, asked.log_normalizer)
 
 
 def _bare(anchor: Anchor, sums: Sums) -> Anchor:
@@ -489,7 +490,7 @@ def _bare(anchor: Anchor, sums: Sums) -> Anchor:
     assert anchor.uncertainty is not None
     return anchor._replace(
         window=np.zeros((0, anchor.window.shape[1])),
-        uncertainty=anchor.uncertainty._replace(score=np.zeros(0)),
+        uncertainty=inference.without_rows(anchor.uncertainty),
         sums=sums,
         design=None,
         known=None,
