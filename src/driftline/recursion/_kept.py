@@ -50,6 +50,8 @@ class Sums(NamedTuple):
         copies, time: numbers of rows that are worth one, as copies and as neighbours of each other.
         swell: by how much sums of features and of a one scatter more than those of independent rows, (p+1,).
         candidates: features that may still join, and the original's means of them.
+        hidden: nats that these may have moved by since the original without standing out, and the standard deviation of
+            that, (2,).
     """
 
     moments: WindowSums
@@ -67,6 +69,7 @@ class Sums(NamedTuple):
     time: float
     swell: Floats
     candidates: Candidates
+    hidden: Floats
 
     @property
     def worth(self) -> float:

@@ -74,6 +74,7 @@ SUMS = {
     "candidates.level": "f level",
     "candidates.mean": "f candidates",
     "candidates.rows": "f",
+    "hidden": "f 2",
 }
 READINGS = {
     "estimates": "f 2 kinds levels 11",

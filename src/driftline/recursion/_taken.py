@@ -187,7 +187,7 @@ def bare_sums(
     """Return the sums of a window that no auditor has seen; of rows that depend on each other, no more is known."""
     q = len(coef)
     nothing = np.zeros(0), np.zeros((0, q), dtype=np.float32)
-    return Sums(window, coef, c, kappa, *place, *nothing, dependent, 1.0, 1.0, np.ones(q), NOTHING)
+    return Sums(window, coef, c, kappa, *place, *nothing, dependent, 1.0, 1.0, np.ones(q), NOTHING, np.zeros(2))
 
 
 def _counted(partitions: Partitions | None, scores: Answer, depend: Dependence) -> Partitions | None:
