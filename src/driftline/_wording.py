@@ -101,9 +101,9 @@ def shown(estimate: Interval) -> Interval:
     """Return a distance as people read it: never below 0. What is kept is not changed.
 
     Noise is subtracted, so that without drift values scatter around 0. One below 0 reads 0, and its interval reaches as
-    far as that of a reading of 0: an upper end pushed down by luck would promise too much. Where the model gives a lower
-    bound, plain counts may give a greater one, the floor: the greater of the two is read. Either is wrong with half of
-    the chance that the level leaves, so both together with no more than that.
+    far as that of a reading of 0: an upper end pushed down by luck would promise too much. Where the model gives a
+    lower bound, plain counts may give a greater one, the floor: the greater of the two is read. Either is wrong with
+    half of the chance that the level leaves, so both together with no more than that.
 
     >>> from driftline.inference import Estimate
     >>> quiet = Estimate(-0.002, 0.0015, -0.002, 0.0, 0.95)

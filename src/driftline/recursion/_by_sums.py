@@ -169,7 +169,9 @@ def step_sums(track: Track, window: Floats, settings: StepSettings, t: int) -> t
     doubtful = any(doubt.code == DoubtCode.LARGE_STEP for doubt in info.doubts)
     now = now._replace(weak=track.weak or t * weak, large=track.large or t * doubtful)
     readings = _read(now, further, sums.hidden, depend, large=large, drawn=settings.model == "auto")
-    kept = _kept(taken.anchor, window, depend, fit, anchor, seen)._replace(hidden=np.array([further.hidden, further.spread]))
+    kept = _kept(taken.anchor, window, depend, fit, anchor, seen)._replace(
+        hidden=np.array([further.hidden, further.spread])
+    )
     bare = _bare(taken.anchor, kept)
     return now._replace(
         anchor=track.anchor if held else bare, current=bare, step_log_ratio=np.zeros(0), readings=readings

@@ -106,8 +106,8 @@ def _tiles(history: History, found: Verdict) -> Markup:
         tiles.append((percent(size / last.rows), f"of the rows are effective with the weights ({number(size, 0)})"))
     trust = _TRUST[found.trust]
     tiles.append((trust, f"can the {tiles[0][0]} be trusted?"))
-    shown = (tag("div", tag("b", esc(big)), tag("small", esc(small)), class_="tile") for big, small in tiles)
-    return tag("div", *shown, class_="tiles")
+    boxes = (tag("div", tag("b", esc(big)), tag("small", esc(small)), class_="tile") for big, small in tiles)
+    return tag("div", *boxes, class_="tiles")
 
 
 def _both(draw: Drawing, history: History, ident: str, noted: bool = False) -> Markup:
