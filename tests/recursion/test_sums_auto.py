@@ -91,7 +91,7 @@ def test_a_correlation_that_jumps_is_within_the_interval_or_doubted_now_and_late
 
 
 def test_a_step_allows_for_a_product_that_moved_and_did_not_stand_out():
-    """A correlation of 0.2 in 1,000 rows stands out in every third pair of windows, and is read in the others, too."""
+    """A correlation of 0.2 in 1,000 rows stands out in two of three steps, and is allowed for in the others, too."""
     truth, silent, held = -0.5 * math.log1p(-0.04), 0, 0
     for seed in range(60):
         rng = np.random.default_rng(8000 + seed)
