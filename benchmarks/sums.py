@@ -160,8 +160,30 @@ def sizes(_seeds: int) -> Iterator[Result]:
             est = ContinualDensityRatio(model=model, keep="sums", random_state=0).fit(stream.sample(0, rows, rng))
             for t in (1, 2):
                 est.partial_fit(stream.sample(t, rows, rng))
-            bar = 150.0 if columns == 8 and model != "quadratic-full" else None
+            bar = 150.0 if columns == 8 else None
             yield Result(f"sums-sizes, {model}, {columns} columns: kB", -1, len(est.to_bytes()) / 1000, bar)
+    for name, tables in _suggesting(8, 6_000).items():
+        est = ContinualDensityRatio(keep="sums", random_state=0)
+        for x in tables:
+            est.partial_fit(x)
+        yield Result(f"sums-sizes, auto, 8 columns, {name}: kB", -1, len(est.to_bytes()) / 1000, _BARS.get(name))
+
+
+_BARS = {"lognormal": 150.0, "four clusters": 150.0}
+
+
+def _suggesting(columns: int, rows: int) -> dict[str, list[Floats]]:
+    """Return windows whose first one suggests features to ``auto``, and windows in which all that may join does."""
+    rng = np.random.default_rng(FIRST)
+    centres = 4.0 * rng.normal(size=(4, columns))
+    lognormal = [np.exp(rng.normal(0.02 * t, 1.0, (rows, columns))) for t in range(3)]
+    clusters = [centres[rng.integers(0, 4, rows)] + rng.normal(0.02 * t, 1.0, (rows, columns)) for t in range(3)]
+    related = []
+    for t in range(6):
+        spread = 0.05 * t + (1.0 - 0.05 * t) * np.eye(columns)
+        related.append(rng.multivariate_normal(np.zeros(columns), spread, 2 * rows))
+    joined = {"16 joined": related, "lognormal, 16 joined": [np.exp(x) for x in related]}
+    return {"lognormal": lognormal, "four clusters": clusters, **joined}
 
 
 def trackers(_seeds: int) -> Iterator[Result]:

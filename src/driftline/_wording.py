@@ -101,13 +101,21 @@ def shown(estimate: Interval) -> Interval:
     """Return a distance as people read it: never below 0. What is kept is not changed.
 
     Noise is subtracted, so that without drift values scatter around 0. One below 0 reads 0, and its interval reaches as
-    far as that of a reading of 0: an upper end pushed down by luck would promise too much.
+    far as that of a reading of 0: an upper end pushed down by luck would promise too much. Where the model gives a
+    lower bound, plain counts may give a greater one, the floor: the greater of the two is read. Either is wrong with
+    half of the chance that the level leaves, so both together with no more than that.
 
     >>> from driftline.inference import Estimate
     >>> quiet = Estimate(-0.002, 0.0015, -0.002, 0.0, 0.95)
     >>> precise(quiet), bounds(quiet)
     ('0.0000', ('0', '0.0029'))
+    >>> bound = Estimate(-0.002, 0.0015, -0.004, float("inf"), 0.95, floor=0.41)
+    >>> qualifier(bound) + precise(bound), between(bound)
+    ('at least 0.4100', 'from 0.4100')
     """
+    floor = getattr(estimate, "floor", math.nan)
+    if is_bound(estimate) and floor > max(estimate.low, 0.0):
+        return Shown(max(estimate.value, floor), estimate.std_error, floor, estimate.high, estimate.level)
     if not (estimate.value < 0.0 or estimate.low < 0.0):
         return estimate
     low, high = max(estimate.low, 0.0), estimate.high

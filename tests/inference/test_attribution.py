@@ -6,6 +6,7 @@ import pytest
 
 from driftline import ContinualDensityRatio, DensityRatio, Training
 from driftline.fitting import fit_features
+from driftline.inference import Dependence, attribute, attributed, members, own_part, parts_of
 from driftline.inference._attribution import shares
 
 
@@ -123,3 +124,21 @@ def test_the_same_rows_twice_have_intervals_of_their_noise():
     rows = np.column_stack([rng.normal(size=(500, 2)), rng.random(500) < 0.3])
     found = DensityRatio(random_state=0).fit(rows, rows[rng.permutation(500)]).attribution()
     assert all(0.0 <= part.contribution.high < 0.05 for part in found)
+
+
+def test_parts_that_are_kept_by_column_give_the_contributions_of_columns_and_groups(rng):
+    est = ContinualDensityRatio(model="quadratic-full", random_state=0).fit(moving(rng, 1500, 0))
+    for t in (2, 4):
+        est.partial_fit(moving(rng, 1500, t))
+    now = est._state.tracks["original"].current
+    given = now.psi.coef, now.uncertainty, now.own_design(), now.on_window(), Dependence()
+    parts = parts_of(now.psi.features, *given[:2], own_part(*given))
+    assert {part.shape for part in parts} == {(4,), (4, 4)}
+    for groups in (None, members({"both": [0, 1], "most": [1, 2, 3]}, range(4))):
+        wanted = attribute(now.psi.features, *given, 0.95, groups)
+        found = attributed(parts, now.uncertainty.slack, 0.95, groups)
+        assert found.values == pytest.approx(wanted.values, rel=1e-12)
+        assert list(found.estimates) == list(wanted.estimates)
+        for i, estimate in wanted.estimates.items():
+            ends = found.estimates[i].low, found.estimates[i].high, found.estimates[i].std_error
+            assert ends == pytest.approx((estimate.low, estimate.high, estimate.std_error), rel=1e-9)

@@ -10,7 +10,7 @@ import pytest
 
 from driftline import ContinualDensityRatio, StateFileError, UntrustedEstimateWarning
 from driftline.inference import DIVERGENCES, Estimate
-from driftline.recursion import contents
+from driftline.recursion import _watched, contents
 from driftline.recursion._kept import LEVELS
 
 ROWS = 1500
@@ -215,6 +215,32 @@ def test_the_file_is_small_and_does_not_grow(model):
         sizes.add(len(est.to_bytes()))
     assert len(sizes) == 1
     assert sizes.pop() <= 150_000
+
+
+@pytest.mark.parametrize("kind", ["lognormal", "clusters", "quadratic-full"])
+def test_the_file_is_small_with_the_features_that_a_first_window_suggests(kind):
+    rng = np.random.default_rng(3)
+    centres = 4.0 * rng.normal(size=(4, 8))
+    draws = {
+        "lognormal": lambda t: np.exp(rng.normal(0.02 * t, 1.0, (3000, 8))),
+        "clusters": lambda t: centres[rng.integers(0, 4, 3000)] + rng.normal(0.02 * t, 1.0, (3000, 8)),
+        "quadratic-full": lambda t: rng.normal(0.02 * t, 1.0, (3000, 8)),
+    }
+    est = traced([draws[kind](t) for t in range(3)], model=kind if kind == "quadratic-full" else "auto")
+    assert est._state.tracks["original"].current.psi.features.size >= 40
+    assert len(est.to_bytes()) <= 150_000
+
+
+def test_the_auditor_hears_the_same_from_its_covariance_to_the_digits_of_a_file(monkeypatch):
+    heard, chance = [], _watched.chance
+    monkeypatch.setattr(_watched, "chance", lambda *of: heard.append(chance(*of)) or heard[-1])
+    stream = windows(seed=5, count=8)
+    for digits in (np.float32, np.float64, np.float16):
+        monkeypatch.setattr(_watched, "_as_kept", lambda v, digits=digits: v.astype(digits).astype(np.float64))
+        traced(stream)
+    kept, whole, coarse = np.log(np.reshape(heard, (3, -1)))
+    assert kept == pytest.approx(whole, abs=1e-4)
+    assert np.abs(coarse - whole).max() > 1e-4  # the test can fail
 
 
 def test_damaged_sums_are_refused():

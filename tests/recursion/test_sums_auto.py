@@ -8,9 +8,11 @@ import polars as pl
 import pytest
 
 from driftline import ContinualDensityRatio, Monitor, UntrustedEstimateWarning
+from driftline._wording import bounds, precise
 from driftline.alarms import Signal
 from driftline.inference import DoubtCode
 from driftline.monitor import inspect
+from driftline.recursion._by_sums import _between
 from driftline.terminal._lines import short
 
 ROWS = 1000
@@ -86,6 +88,39 @@ def test_a_correlation_that_jumps_is_within_the_interval_or_doubted_now_and_late
     assert step.high == math.inf
     assert step.low <= truth
     assert DoubtCode.MODEL_MISSES in codes(step)
+
+
+def test_a_step_allows_for_a_product_that_moved_and_did_not_stand_out():
+    """A correlation of 0.2 in 1,000 rows stands out in two of three steps, and is allowed for in the others, too."""
+    truth, silent, held = -0.5 * math.log1p(-0.04), 0, 0
+    for seed in range(60):
+        rng = np.random.default_rng(8000 + seed)
+        est = ContinualDensityRatio(keep="sums", random_state=0).fit(correlated(rng, 0.0, 1000))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UntrustedEstimateWarning)
+            step = est.partial_fit(correlated(rng, 0.2, 1000)).step_divergence()
+        silent += not step.doubts
+        held += step.low <= truth <= step.high
+    assert silent > 10
+    assert held >= 49  # of 60, if 0.92 of the intervals hold it: less three times its standard error
+
+
+def test_two_windows_may_hide_opposite_moves():
+    quiet, one, other = np.zeros(2), np.array([0.01, 0.004]), np.array([0.02, 0.003])
+    assert _between(quiet, one) == (0.01, 0.004)
+    assert _between(one, other) == pytest.approx((0.06, 0.01))
+
+
+def test_a_refused_jump_says_at_least_what_counts_show():
+    for seed in (17, 18, 19):
+        _, found = traced(seed, 0.9)
+        drift = found[0][0]
+        assert drift.floor > max(drift.value, 0.0)
+        assert drift.lower_bound
+        assert str(drift).startswith(f"at least {drift.floor:.4g} (95% interval from {drift.floor:.4g}, ")
+        assert float(precise(drift)) == pytest.approx(drift.floor, abs=1e-3)
+        assert bounds(drift)[0] == precise(drift)
+        assert short(drift) == f"≥ {precise(drift)}"
 
 
 def test_a_jump_that_the_window_holds_joins_and_is_measured():

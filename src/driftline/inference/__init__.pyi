@@ -1,10 +1,12 @@
 from ._attribution import Attribution as Attribution
 from ._attribution import Contributions as Contributions
 from ._attribution import Own as Own
+from ._attribution import Parts as Parts
 from ._attribution import attribute as attribute
 from ._attribution import attributed as attributed
 from ._attribution import members as members
 from ._attribution import own_part as own_part
+from ._attribution import parts_of as parts_of
 from ._dependence import Dependence as Dependence
 from ._dependence import choose_lag as choose_lag
 from ._dependence import correlation_time as correlation_time
@@ -95,6 +97,7 @@ from ._uncertainty import placed as placed
 from ._uncertainty import projection as projection
 from ._uncertainty import reframed as reframed
 from ._uncertainty import transported as transported
+from ._uncertainty import without_rows as without_rows
 from ._wide import Wide as Wide
 from ._wide import advance_wide as advance_wide
 from ._wide import placed_wide as placed_wide

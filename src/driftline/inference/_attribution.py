@@ -23,7 +23,18 @@ from driftline.inference._estimates import Estimate
 from driftline.inference._intervals import interval, is_noise_known, normal_interval
 from driftline.inference._uncertainty import LEAST_SLACK, Uncertainty, covariance, joined_later, mirrored
 
-__all__ = ["Attribution", "Contributions", "Own", "attribute", "attributed", "members", "own_part", "shares"]
+__all__ = [
+    "Attribution",
+    "Contributions",
+    "Own",
+    "Parts",
+    "attribute",
+    "attributed",
+    "members",
+    "own_part",
+    "parts_of",
+    "shares",
+]
 
 _THIN = 4000  # enough rows to estimate the covariances of feature means
 
@@ -55,6 +66,24 @@ class Own(NamedTuple):
     moved: Floats
     spread: Floats
     cross: Floats
+
+
+class Parts(NamedTuple):
+    """What is left of coefficients, means and their errors when features are summed up by columns, for D columns.
+
+    Attributes:
+        reading: contribution of each column with its noise, (D,).
+        linear: covariance of contributions by errors of coefficients or means alone, (D, D).
+        noise: mean of what products of errors add to contributions, (D,).
+        curved: covariance of these products, (D, D).
+        closed: the original's part in ``noise``, (D,).
+    """
+
+    reading: Floats
+    linear: Floats
+    noise: Floats
+    curved: Floats
+    closed: Floats
 
 
 def shares(features: Features) -> Floats:
@@ -90,7 +119,8 @@ def attribute(
         top: number of contributions, the largest ones, to estimate with their intervals; None for all.
     """
     own = own_part(coef, uncertainty, design, log_r, dependence)
-    return attributed(features, coef, uncertainty, own, level, groups, top)
+    share = shares(features) if groups is None else groups @ shares(features)
+    return _estimated(_parts(share, coef, uncertainty, own, _forms), float(uncertainty.slack), level, top)
 
 
 def own_part(coef: Floats, uncertainty: Uncertainty, design: Design, log_r: Floats, dependence: Dependence) -> Own:
@@ -111,33 +141,65 @@ def own_part(coef: Floats, uncertainty: Uncertainty, design: Design, log_r: Floa
     return Own(moved, mirrored(own_spread), own_cross[:-1, :-1])
 
 
+def parts_of(features: Features, coef: Floats, uncertainty: Uncertainty, own: Own) -> Parts:
+    """Return all that attribution to columns and to groups of them needs; arguments as in :func:`attribute`."""
+    found = _parts(shares(features), coef, uncertainty, own, lambda left, matrix, right: left @ matrix @ right.T)
+    linear, curved = (mirrored(0.5 * (form + form.T)) for form in (found.linear, found.curved))
+    return found._replace(linear=linear, curved=curved)
+
+
 def attributed(
-    features: Features,
+    parts: Parts, slack: float, level: float, groups: Floats | None = None, top: int | None = None
+) -> Contributions:
+    """Estimate the contributions of columns from what was kept of them; arguments as in :func:`attribute`.
+
+    ``slack`` is that of the uncertainty.
+    """
+    share = np.eye(len(parts.reading)) if groups is None else groups
+    sums = (share @ part for part in (parts.reading, parts.noise, parts.closed))
+    forms = (_forms(share, part, share) for part in (parts.linear, parts.curved))
+    (reading, noise, closed), (linear, curved) = sums, forms
+    return _estimated(Parts(reading, linear, noise, curved, closed), slack, level, top)
+
+
+def _forms(left: Floats, matrix: Floats, right: Floats) -> Floats:
+    """Return the form of each row on the left with the same one on the right, (k,)."""
+    return np.asarray(((left @ matrix) * right).sum(1))
+
+
+def _parts(
+    share: Floats,
     coef: Floats,
     uncertainty: Uncertainty,
     own: Own,
-    level: float,
-    groups: Floats | None = None,
-    top: int | None = None,
-) -> Contributions:
-    """Estimate the contributions of columns from what is known of the window; arguments as in :func:`attribute`."""
+    form: Callable[[Floats, Floats, Floats], Floats],
+) -> Parts:
+    """Return the parts of columns or groups with these shares in features, (k, p); ``form`` makes forms of two."""
     moved, spread_coef = own.moved, covariance(uncertainty)[:-1, :-1]
     spread_moved = uncertainty.origin_spread[:-1, :-1] + own.spread
     cross = uncertainty.origin[:-1, :-1] + own.cross
-    share = shares(features) if groups is None else groups @ shares(features)
     by_coef, by_moved = share * moved, share * coef
     linear = (
-        ((by_coef @ spread_coef) * by_coef).sum(1)
-        + ((by_moved @ spread_moved) * by_moved).sum(1)
-        + 2.0 * ((by_coef @ cross) * by_moved).sum(1)
+        form(by_coef, spread_coef, by_coef)
+        + form(by_moved, spread_moved, by_moved)
+        + 2.0 * form(by_coef, cross, by_moved)
     )
-    curved = ((share @ (cross * cross.T + spread_moved * spread_coef)) * share).sum(1)
-    noise = share @ cross.diagonal()
-    readings = by_moved @ moved - by_coef @ uncertainty.bias[:-1]
-    closed = share @ uncertainty.origin[:-1, :-1].diagonal() / np.maximum(noise, 1e-300)
-    parts = list(zip(*(part.tolist() for part in (readings, linear, noise, curved, closed)), strict=True))
-    if uncertainty.slack < LEAST_SLACK:
-        return _largest(readings, top, lambda i: normal_interval(parts[i][0], float("nan"), level))
+    return Parts(
+        reading=by_moved @ moved - by_coef @ uncertainty.bias[:-1],
+        linear=linear,
+        noise=share @ cross.diagonal(),
+        curved=form(share, cross * cross.T + spread_moved * spread_coef, share),
+        closed=share @ uncertainty.origin[:-1, :-1].diagonal(),
+    )
+
+
+def _estimated(found: Parts, slack: float, level: float, top: int | None) -> Contributions:
+    """Return the contributions with intervals, where there are any; forms are those of each with itself, (k,)."""
+    shared = found.closed / np.maximum(found.noise, 1e-300)
+    each = (found.reading, found.linear, found.noise, found.curved, shared)
+    parts = list(zip(*(part.tolist() for part in each), strict=True))
+    if slack < LEAST_SLACK:
+        return _largest(found.reading, top, lambda i: normal_interval(parts[i][0], float("nan"), level))
     values = np.array([a - c if is_noise_known(a, b, c, d) else a for a, b, c, d, _ in parts])
 
     def estimate(i: int) -> Estimate:

@@ -30,7 +30,8 @@ class Estimate:
             and held-out rows; of ``reverse_kl`` only, ``nan`` if unknown.
         doubts: reasons not to trust it; empty if there are none.
         lower_bound: whether it is known that the truth may be larger than the model can say; ``high`` is then the
-            largest value there is, infinite but for bounded divergences.
+            largest value there is, infinite but for bounded divergences. ``value`` and ``low`` are still the model's,
+            and the truth is at least as large as the greater of ``low`` and ``floor``, which is what texts say.
 
     >>> print(Estimate(1.25, 0.1, 1.054, 1.446, 0.95))
     1.25 ± 0.1 (95% interval 1.054 to 1.446)
@@ -38,6 +39,8 @@ class Estimate:
     1.25 ± 0.1 (95% interval 1.054 to 1.446; at least 0.62 whatever the model)
     >>> print(opened(Estimate(0.25, 0.1, 0.054, 0.446, 0.95), most=1.0))
     at least 0.25 ± 0.1 (95% interval from 0.054)
+    >>> print(opened(Estimate(-0.002, 0.0015, -0.004, 0.001, 0.95, floor=0.41)))
+    at least 0.41 (95% interval from 0.41, whatever the model, which reads -0.002 ± 0.0015)
     >>> print(unsettled(Estimate(8.4, 0.3, 7.8, 9.0, 0.95, floor=0.62)))
     about 8.4 (not measured in all steps; at least 0.62 whatever the model)
     >>> estimate = Estimate(1.25, 0.1, 1.054, 1.446, 0.95)
@@ -106,9 +109,13 @@ class Estimate:
         if qualifier(replace(self, high=math.inf) if self.lower_bound else self) == "about ":
             return f"about {self.value:.4g} (not measured in all steps{least})"
         level = f"{100 * self.level:.4g}%"
-        if self.lower_bound or not math.isfinite(self.high):  # Records keep no upper end of a lower bound
-            return f"at least {self.value:.4g} ± {self.std_error:.2g} ({level} interval from {self.low:.4g}{least})"
-        return f"{self.value:.4g} ± {self.std_error:.2g} ({level} interval {self.low:.4g} to {self.high:.4g}{least})"
+        reading = f"{self.value:.4g} ± {self.std_error:.2g}"
+        if not self.lower_bound and math.isfinite(self.high):  # Records keep no upper end of a lower bound
+            return f"{reading} ({level} interval {self.low:.4g} to {self.high:.4g}{least})"
+        low = f"{level} interval from {self.floor if self.floor > max(self.low, 0.0) else self.low:.4g}"
+        if self.floor > max(self.value, 0.0):
+            return f"at least {self.floor:.4g} ({low}, whatever the model, which reads {reading})"
+        return f"at least {reading} ({low}{least})"
 
 
 def _number(other: object) -> float | None:

@@ -29,6 +29,7 @@ __all__ = [
     "projection",
     "reframed",
     "transported",
+    "without_rows",
 ]
 
 UNSUPPORTED = 0.0  # slack of a step one of whose windows has too few effective rows for error bars
@@ -63,7 +64,8 @@ class Uncertainty(NamedTuple):
     inverse_hessian has been divided; where rows depend on each other too much for error bars, it says so instead
     (``UNSUPPORTED``, or ``UNSUPPORTED_ORIGINAL`` from then on). ``quiet`` is what is known of readings without drift
     from counts alone. Shapes for p features: score (n,), both biases (p+1,),
-    mean and known (p,), all others (p+1, p+1).
+    mean and known (p,), all others (p+1, p+1); where rows are not kept, ``score`` and ``meat_num`` are empty once the
+    last step has been read.
     """
 
     covariance: Floats
@@ -191,6 +193,11 @@ def projection(now: Floats, before: Floats) -> Floats:
     gram = now.T @ now
     gram[np.diag_indices_from(gram)] += 1e-6 * float(gram.diagonal().mean()) + 1e-12
     return np.asarray(np.linalg.solve(gram, now.T @ before), dtype=np.float64)
+
+
+def without_rows(uncertainty: Uncertainty) -> Uncertainty:
+    """Return what later steps and new rows need once the last step has been read."""
+    return uncertainty._replace(score=np.zeros(0), meat_num=np.zeros((0, 0)))
 
 
 def optimism(uncertainty: Uncertainty) -> float:

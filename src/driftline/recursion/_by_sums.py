@@ -8,6 +8,7 @@ takes the numerator's scores from sums, and the floor counts rows.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -167,8 +168,10 @@ def step_sums(track: Track, window: Floats, settings: StepSettings, t: int) -> t
     weak = any(doubt.code in WEAK for doubt in carried(now, of_step=True))
     doubtful = any(doubt.code == DoubtCode.LARGE_STEP for doubt in info.doubts)
     now = now._replace(weak=track.weak or t * weak, large=track.large or t * doubtful)
-    readings = _read(now, further, depend, large=large, drawn=settings.model == "auto")
-    kept = _kept(taken.anchor, window, depend, fit, anchor, seen)
+    readings = _read(now, further, sums.hidden, depend, large=large, drawn=settings.model == "auto")
+    kept = _kept(taken.anchor, window, depend, fit, anchor, seen)._replace(
+        hidden=np.array([further.hidden, further.spread])
+    )
     bare = _bare(taken.anchor, kept)
     return now._replace(
         anchor=track.anchor if held else bare, current=bare, step_log_ratio=np.zeros(0), readings=readings
@@ -301,6 +304,7 @@ def _summed(
         time=depend.time,
         swell=inference.swelling(design, depend),
         candidates=candidates,
+        hidden=np.zeros(2),
     )
 
 
@@ -460,14 +464,29 @@ def _with_left(info: OriginalInfo, left: int) -> OriginalInfo:
     return info._replace(doubts=(*info.doubts, Doubt(DoubtCode.MODEL_MISSES, sentence)))
 
 
-def _read(track: Track, further: Joined, depend: Dependence, *, large: bool, drawn: bool) -> Readings:
-    """Read all that may be asked of the window later; ``drawn`` says whether log-ratios are drawn towards zero."""
+def _between(then: Floats, now: Floats) -> tuple[float, float]:
+    """Return the nats that features outside the model may have moved by in a step, and their standard deviation.
+
+    ``then`` and ``now`` are the same since the original, of both windows. Means that have moved by a and by b since the
+    original are apart by a + b at most, and (a + b)² is at most 2 a² + 2 b².
+    """
+    nats, spread = float(then[0] + now[0]), math.hypot(float(then[1]), float(now[1]))
+    return (2.0 * nats, 2.0 * spread) if then[1] > 0.0 else (nats, spread)
+
+
+def _read(track: Track, further: Joined, then: Floats, depend: Dependence, *, large: bool, drawn: bool) -> Readings:
+    """Read all that may be asked of the window later.
+
+    Arguments:
+        then: what was hidden in the numerator, see :class:`Sums`.
+        drawn: whether log-ratios are drawn towards zero.
+    """
     current, estimates, known = track.current, {}, Known()
+    now = np.array([further.hidden, further.spread])
     for of_step, kind, level in reading_keys():
         found = divergence(track, kind, level, of_step=of_step, known=known)
-        if not of_step:
-            found = inference.overlooked(found, kind, further.hidden, further.spread)
-        elif further.note or further.left:
+        found = inference.overlooked(found, kind, *(_between(then, now) if of_step else now.tolist()))
+        if of_step and (further.note or further.left):
             without = Doubt(DoubtCode.MODEL_MISSES, _WITHOUT if further.note else _LEFT)
             found = inference.opened(doubted(found, (without,)), largest(kind))
         estimates[of_step, kind, level] = inference.withheld(found) if large else found  # the floor holds all the same
@@ -475,13 +494,14 @@ def _read(track: Track, further: Joined, depend: Dependence, *, large: bool, dra
     assert current.uncertainty is not None
     log_r = current.on_window()
     own = inference.own_part(current.psi.coef, current.uncertainty, current.own_design(), log_r, depend)
+    parts = inference.parts_of(current.psi.features, current.psi.coef, current.uncertainty, own)
     asked = moderated(current) if drawn else current
     assert isinstance(asked.psi, LogLinear)
     bare = track._replace(current=asked, doubts=(), weak=0, missed=0)
     carried_anyway = {doubt.code for doubt in carried(bare, of_ratio=True)}
     doubts = tuple(d for d in weights(bare, current.window[:1]).doubts if d.code not in carried_anyway)
     log_mean = float(log_mean_exp(asked.on_window()))
-    return Readings(estimates, log_mean, doubts, own, large, asked.psi.coef, asked.log_normalizer)
+    return Readings(estimates, log_mean, doubts, parts, large, asked.psi.coef, asked.log_normalizer)
 
 
 def _bare(anchor: Anchor, sums: Sums) -> Anchor:
@@ -489,7 +509,7 @@ def _bare(anchor: Anchor, sums: Sums) -> Anchor:
     assert anchor.uncertainty is not None
     return anchor._replace(
         window=np.zeros((0, anchor.window.shape[1])),
-        uncertainty=anchor.uncertainty._replace(score=np.zeros(0)),
+        uncertainty=inference.without_rows(anchor.uncertainty),
         sums=sums,
         design=None,
         known=None,

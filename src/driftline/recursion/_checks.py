@@ -19,6 +19,7 @@ from driftline.recursion._kept import LEVELS
 from driftline.recursion._shapes import (
     ANCHOR,
     AUDITOR,
+    AUDITOR_OF_SUMS,
     COLUMNS,
     DENSITIES,
     EVIDENCE,
@@ -34,6 +35,7 @@ from driftline.recursion._shapes import (
     TRACK,
     TREES,
     UNCERTAINTY,
+    UNCERTAINTY_OF_SUMS,
     WIDE,
 )
 
@@ -88,10 +90,9 @@ class _Check:
             terms = 2 * found["columns"] + found["products"]
             _need(found["terms"] == terms, f"{key}.partitions.contrast.coef has {found['terms']} entries, not {terms}")
         if entry["readings"]:
-            found = self.table(f"{key}.readings", READINGS, {"kinds": len(DIVERGENCES), "levels": len(LEVELS)})
-            p = found["p"]
-            _need(p == sizes.get("p"), f"{key}.readings has {p} features")
-            _need(found["half"] == p * (p + 1) // 2, f"{key}.readings has {found['half']} covariances of {p} features")
+            d, kinds = sizes["d"], {"kinds": len(DIVERGENCES), "levels": len(LEVELS)}
+            found = self.table(f"{key}.readings", READINGS, kinds | {"d": d, "half": d * (d + 1) // 2})
+            _need(found["p"] == sizes.get("p"), f"{key}.readings has {found['p']} features")
         return sizes["d"]
 
     def anchor(self, key: str, entry: Any, modules: Sequence[Any]) -> Sizes:
@@ -148,7 +149,7 @@ class _Check:
         _need(count == room[4], f"{key} has room for {room[4]} learned features, and holds {count}")
         wider = sizes | {"p": p, "q": p + 1, "half": (p + 1) * (p + 2) // 2}
         if entry["uncertainty"]:
-            self.table(f"{key}.uncertainty", UNCERTAINTY, wider)
+            self.table(f"{key}.uncertainty", UNCERTAINTY_OF_SUMS if entry["sums"] else UNCERTAINTY, wider)
         if entry["evidence"]:
             found = self.table(f"{key}.evidence", EVIDENCE, {"d": d})
             curves = len(monomials(d))
@@ -156,7 +157,7 @@ class _Check:
             pairs = len(lessers(d))
             _need(found["lessers"] == pairs, f"{key}.evidence has {found['lessers']} of {pairs} pairs' lessers")
         if entry["auditor"]:
-            found = self.table(f"{key}.auditor", AUDITOR, {"d": d})
+            found = self.table(f"{key}.auditor", AUDITOR_OF_SUMS if entry["sums"] else AUDITOR, {"d": d})
             functions = found["units"] + found["corners"] + found["centres"] - 1
             half = functions * (functions + 1) // 2
             _need(found["half"] == half, f"{key}.auditor has {found['half']} of {half} covariances")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from driftline._inputs import Floats
 from driftline.fitting import WindowSums
-from driftline.inference import DIVERGENCES, Doubt, Estimate, Own
+from driftline.inference import DIVERGENCES, Doubt, Estimate, Parts
 from driftline.recursion._candidates import Candidates
 
 __all__ = ["LEVELS", "NUMBERS", "Readings", "Sums", "moved_sums", "reading_keys"]
@@ -50,6 +50,8 @@ class Sums(NamedTuple):
         copies, time: numbers of rows that are worth one, as copies and as neighbours of each other.
         swell: by how much sums of features and of a one scatter more than those of independent rows, (p+1,).
         candidates: features that may still join, and the original's means of them.
+        hidden: nats that these may have moved by since the original without standing out, and the standard deviation of
+            that, (2,).
     """
 
     moments: WindowSums
@@ -67,6 +69,7 @@ class Sums(NamedTuple):
     time: float
     swell: Floats
     candidates: Candidates
+    hidden: Floats
 
     @property
     def worth(self) -> float:
@@ -81,7 +84,7 @@ class Readings(NamedTuple):
         estimates: divergences by (whether of the last step alone, kind, level).
         log_mean: logarithm of the mean of original/current.
         doubts: those of the weights.
-        own: what attribution needs of the window.
+        parts: what attribution needs.
         large: whether the last step was too large to be measured.
         coef, log_normalizer: coefficients (p,) and constant that log-ratios are read from, drawn towards zero where
             that is what the model does.
@@ -90,7 +93,7 @@ class Readings(NamedTuple):
     estimates: dict[tuple[bool, str, float], Estimate]
     log_mean: float
     doubts: tuple[Doubt, ...]
-    own: Own
+    parts: Parts
     large: bool
     coef: Floats
     log_normalizer: float

@@ -15,6 +15,7 @@ __all__ = [
     "BY_FEATURE",
     "FORMAT",
     "PLACES",
+    "READ",
     "SYMMETRIC",
     "VECTORS",
     "VERSION",
@@ -30,6 +31,7 @@ __all__ = [
 VERSION = 12
 FORMAT = "driftline-state"
 SYMMETRIC = ("covariance", "inverse_hessian", "meat", "meat_num", "first", "origin_spread")  # one half is kept
+READ = ("meat_num",)  # not kept where rows are not
 VECTORS = ("bias", "step_bias")
 BY_FEATURE = ("mean", "known")  # without an entry for the constant
 PLACES = ("mean", "scale", "shift", "rate")

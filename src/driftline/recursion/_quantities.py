@@ -345,7 +345,7 @@ def attribution(
     names = columns if groups is None else list(groups)
     belong = None if groups is None else members(groups, columns)
     if track.readings is not None and current.sums is not None:
-        found = attributed(psi.features, psi.coef, uncertainty, track.readings.own, level, belong, top)
+        found = attributed(track.readings.parts, float(uncertainty.slack), level, belong, top)
         return _parts(track, found, names, doubts)
     log_r, design = current.on_window(), _own_design(current)
     assert design is not None

@@ -29,7 +29,7 @@ from driftline.fitting import (
     Trees,
     WindowSums,
 )
-from driftline.inference import Doubt, DoubtCode, Estimate, Forward, Gain, Own, Quiet, Uncertainty, Wide
+from driftline.inference import Doubt, DoubtCode, Estimate, Forward, Gain, Parts, Quiet, Uncertainty, Wide
 from driftline.recursion._auditor import Auditor
 from driftline.recursion._candidates import Candidates
 from driftline.recursion._checks import check_arrays
@@ -108,9 +108,9 @@ def _restore(arrays: Mapping[str, Array], meta: Mapping[str, Any], factory: Modu
         partitions = _read_partitions(f"{key}.partitions", arrays) if entry["partitions"] else None
         step = arrays[f"{key}.step_log_ratio"]
         weak, missed, large = arrays[f"{key}.weak"].tolist()
-        doubts = _read_doubts(arrays[f"{key}.doubts"])
+        doubts, *further = _read_doubts(arrays[f"{key}.doubts"], of_readings=entry["readings"])
         moved, hidden, fresh = arrays[f"{key}.moved"].tolist()
-        readings = _read_readings(f"{key}.readings", arrays) if entry["readings"] else None
+        readings = _read_readings(f"{key}.readings", arrays, further) if entry["readings"] else None
         track = Track(entry["tau"], anchor, current, step, held, gain, partitions, weak, missed, doubts)
         track = track._replace(moved=int(moved), hidden=hidden, fresh=bool(fresh))
         tracks[name] = track._replace(readings=readings, large=large)
@@ -194,9 +194,12 @@ def _rebuild(kind: Mapping[str, Any], n_inputs: int, n_outputs: int, factory: Mo
 
 
 def _restore_uncertainty(arrays: Mapping[str, Array], at: Integers, size: int, key: str) -> Uncertainty:
-    parts: dict[str, Any] = {part: arrays[f"{key}.uncertainty.{part}"] for part in Uncertainty._fields}
+    kept = {part: arrays.get(f"{key}.uncertainty.{part}") for part in Uncertainty._fields}
+    parts: dict[str, Any] = {part: np.zeros((0, 0)) if value is None else value for part, value in kept.items()}
     lower = np.tril_indices(size)
     for part in SYMMETRIC:
+        if kept[part] is None:  # the check has shown that it is one of those that may be missing
+            continue
         full = np.zeros((size, size))
         full[lower] = parts[part]
         full.T[lower] = parts[part]
@@ -227,13 +230,14 @@ def _read_learned(kind: str, key: str, arrays: Mapping[str, Array]) -> Learned:
     return Learned(found, arrays[f"{key}.shift"], arrays[f"{key}.rate"])
 
 
-def _read_doubts(text: Array) -> tuple[Doubt, ...]:
-    """Read doubts."""
-    return _doubts_of(json.loads(text.tobytes()))
-
-
-def _doubts_of(found: Any) -> tuple[Doubt, ...]:
-    return tuple(Doubt(DoubtCode(code), sentence, tuple(concerns)) for code, sentence, concerns in found)
+def _read_doubts(text: Array, *, of_readings: bool) -> list[tuple[Doubt, ...]]:
+    """Read the doubts of a track and, if there are any readings, those of its weights and of each reading."""
+    written, lists = json.loads(text.tobytes())
+    known = [Doubt(DoubtCode(code), sentence, tuple(concerns)) for code, sentence, concerns in written]
+    wanted = 2 + len(reading_keys()) if of_readings else 1
+    if len(lists) != wanted:
+        raise ValueError(f"it has {len(lists)} lists of doubts instead of {wanted}")
+    return [tuple(known[i] for i in places) for places in lists]
 
 
 def _read_sums(key: str, arrays: Mapping[str, Array]) -> Sums:
@@ -246,20 +250,18 @@ def _read_sums(key: str, arrays: Mapping[str, Array]) -> Sums:
     return Sums(**found._asdict() | numbers | parts)
 
 
-def _read_readings(key: str, arrays: Mapping[str, Array]) -> Readings:
-    """Read what was read while rows were at hand."""
-    written, lists = json.loads(arrays[f"{key}.doubts"].tobytes())
-    known = _doubts_of(written)
-    *of, weights = [tuple(known[i] for i in places) for places in lists]
+def _read_readings(key: str, arrays: Mapping[str, Array], doubts_of: list[tuple[Doubt, ...]]) -> Readings:
+    """Read what was read while rows were at hand; its doubts are those of the weights and of each reading."""
+    weights, *of = doubts_of
     numbers, estimates = arrays[f"{key}.estimates"].reshape(-1, len(NUMBERS)).tolist(), {}
     for part, values, doubts in zip(reading_keys(), numbers, of, strict=True):
         fields: dict[str, Any] = dict(zip(NUMBERS, values, strict=True))
         estimates[part] = Estimate(**fields | {"lower_bound": bool(fields["lower_bound"]), "doubts": doubts})
-    own = _read(Own, f"{key}.own", arrays)
-    own = own._replace(spread=_whole(own.spread))
+    parts = _read(Parts, f"{key}.parts", arrays)
+    parts = parts._replace(linear=_whole(parts.linear), curved=_whole(parts.curved))
     log_mean, normalizer = float(arrays[f"{key}.log_mean"]), float(arrays[f"{key}.log_normalizer"])
     large, coef = bool(arrays[f"{key}.large"]), arrays[f"{key}.coef"]
-    return Readings(estimates, log_mean, weights, own, large, coef, normalizer)
+    return Readings(estimates, log_mean, weights, parts, large, coef, normalizer)
 
 
 def _read_auditor(key: str, arrays: Mapping[str, Array]) -> Auditor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 __all__ = [
     "ANCHOR",
     "AUDITOR",
+    "AUDITOR_OF_SUMS",
     "COLUMNS",
     "DENSITIES",
     "EVIDENCE",
@@ -25,6 +26,7 @@ __all__ = [
     "TRACK",
     "TREES",
     "UNCERTAINTY",
+    "UNCERTAINTY_OF_SUMS",
     "WIDE",
 ]
 
@@ -72,17 +74,16 @@ SUMS = {
     "candidates.level": "f level",
     "candidates.mean": "f candidates",
     "candidates.rows": "f",
+    "hidden": "f 2",
 }
 READINGS = {
     "estimates": "f 2 kinds levels 11",
-    "doubts": "t text",
     "log_mean": "f",
     "large": "b",
     "coef": "f p",
     "log_normalizer": "f",
-    "own.moved": "f p",
-    "own.spread": "f half",
-    "own.cross": "f p p",
+    **dict.fromkeys(("parts.reading", "parts.noise", "parts.closed"), "f d"),
+    **dict.fromkeys(("parts.linear", "parts.curved"), "f half"),
 }
 SCORES = {"columns": "i m <d", "knots": "f m 33", "values": "f m 33", "slopes": "f m 2"}
 FEATURES = {
@@ -105,6 +106,7 @@ UNCERTAINTY = {
     "slack": "f",
     "quiet": "f 4",
 }
+UNCERTAINTY_OF_SUMS = {part: shape for part, shape in UNCERTAINTY.items() if part != "meat_num"}
 NETWORK_UNCERTAINTY = {  # whole matrices; the original's means may be known in fewer features than there are now
     **dict.fromkeys(_HALVES[:-1], "f q q"),
     "origin_spread": "f u u",
@@ -142,6 +144,7 @@ AUDITOR = {
     "shared": "b",
     **dict.fromkeys(("steps", "since", "gaps"), "i"),
 }
+AUDITOR_OF_SUMS = AUDITOR | {"variance": "s half"}
 WIDE = {
     **dict.fromkeys(("coef", "origin"), "f p"),
     **dict.fromkeys(("level", "noise_first", "noise_last", "between", "variance", "crowd"), "f"),

@@ -11,12 +11,13 @@ import numpy as np
 
 from driftline.files import Array, pack
 from driftline.fitting import Integers, LogLinear, Map, Tangents
-from driftline.inference import DIVERGENCES, Doubt, Uncertainty
+from driftline.inference import DIVERGENCES, Uncertainty
 from driftline.recursion._kept import LEVELS, NUMBERS, Readings, reading_keys
 from driftline.recursion._layout import (
     BY_FEATURE,
     FORMAT,
     PLACES,
+    READ,
     SYMMETRIC,
     VECTORS,
     VERSION,
@@ -25,7 +26,7 @@ from driftline.recursion._layout import (
     room_of,
     slots,
 )
-from driftline.recursion._state import Anchor, State
+from driftline.recursion._state import Anchor, State, Track
 
 __all__ = ["dump"]
 
@@ -54,7 +55,7 @@ def _flatten(state: State, padded: bool) -> tuple[dict[str, Array], dict[str, An
         arrays[f"{key}.gain"] = np.array(track.gain, dtype=np.float64)
         arrays[f"{key}.weak"] = np.array([track.weak, track.missed, track.large])
         arrays[f"{key}.moved"] = np.array([track.moved, track.hidden, track.fresh], dtype=np.float64)
-        arrays[f"{key}.doubts"] = _text(track.doubts)
+        arrays[f"{key}.doubts"] = _flatten_doubts(track)
         if track.partitions is not None:
             _write(track.partitions, f"{key}.partitions", arrays)
         if track.readings is not None:
@@ -123,7 +124,8 @@ def _flatten_log_linear(
         _write(anchor.evidence, f"{key}.evidence", arrays)
     if anchor.auditor is not None:
         _write(anchor.auditor, f"{key}.auditor", arrays)
-        arrays[f"{key}.auditor.variance"] = _half(anchor.auditor.variance)
+        variance = _half(anchor.auditor.variance)
+        arrays[f"{key}.auditor.variance"] = variance if anchor.sums is None else variance.astype(np.float32)
     for name, wide in (("wide", anchor.wide), ("wide_step", anchor.wide_step)):
         if wide is not None:
             coef, origin = (_scatter(value, at, size) for value in (wide.coef, wide.origin))
@@ -161,6 +163,8 @@ def _flatten_uncertainty(uncertainty: Uncertainty, at: Integers, size: int, key:
     """Write the parts, each entry of a feature in its slot; of symmetric matrices one half."""
     lower = np.tril_indices(size)
     for part, value in uncertainty._asdict().items():
+        if part in READ and not value.size:
+            continue
         if part in SYMMETRIC:
             value = _scatter(value, at, size)[lower]
         elif part in (*VECTORS, "origin"):
@@ -171,28 +175,29 @@ def _flatten_uncertainty(uncertainty: Uncertainty, at: Integers, size: int, key:
 
 
 def _flatten_readings(readings: Readings, key: str, arrays: dict[str, Array]) -> None:
-    """Write estimates as numbers, and all their doubts as a text, each of them once; the last ones are the weights'."""
+    """Write estimates as numbers."""
     every = [readings.estimates[part] for part in reading_keys()]
     shape = (2, len(DIVERGENCES), len(LEVELS), len(NUMBERS))
     numbers = [[float(getattr(estimate, name)) for name in NUMBERS] for estimate in every]
     arrays[f"{key}.estimates"] = np.array(numbers).reshape(shape)
-    lists = [*(estimate.doubts for estimate in every), readings.doubts]
-    known = list(dict.fromkeys(doubt for doubts in lists for doubt in doubts))
-    written = [[doubt.code, doubt.sentence, doubt.concerns] for doubt in known]
-    arrays[f"{key}.doubts"] = _json([written, [[known.index(doubt) for doubt in doubts] for doubts in lists]])
     arrays[f"{key}.log_mean"], arrays[f"{key}.large"] = np.array(readings.log_mean), np.array(readings.large)
     arrays[f"{key}.coef"], arrays[f"{key}.log_normalizer"] = readings.coef, np.array(readings.log_normalizer)
-    _write(readings.own, f"{key}.own", arrays)
-    arrays[f"{key}.own.spread"] = _half(readings.own.spread)
+    _write(readings.parts, f"{key}.parts", arrays)
+    for part in ("linear", "curved"):
+        arrays[f"{key}.parts.{part}"] = _half(getattr(readings.parts, part))
 
 
-def _text(doubts: tuple[Doubt, ...]) -> Array:
-    """Return doubts as bytes of JSON: of the same size whatever they say, unless they say very much."""
-    return _json([[doubt.code, doubt.sentence, doubt.concerns] for doubt in doubts])
+def _flatten_doubts(track: Track) -> Array:
+    """Return all doubts as bytes of JSON: of the same size whatever they say, unless they say very much.
 
-
-def _json(value: Any) -> Array:
-    text = json.dumps(value).encode()
+    Each is written once, followed by the places of those of the track, of its weights and of all that was read.
+    """
+    lists, readings = [track.doubts], track.readings
+    if readings is not None:
+        lists += [readings.doubts, *(readings.estimates[part].doubts for part in reading_keys())]
+    known = list(dict.fromkeys(doubt for doubts in lists for doubt in doubts))
+    written = [[doubt.code, doubt.sentence, doubt.concerns] for doubt in known]
+    text = json.dumps([written, [[known.index(doubt) for doubt in doubts] for doubts in lists]]).encode()
     return np.frombuffer(text.ljust(math.ceil(len(text) / _TEXT) * _TEXT), dtype=np.int8)
 
 

@@ -126,7 +126,7 @@ def arrived(
     large = any(doubt.code == DoubtCode.LARGE_STEP for doubt in info.doubts)
     now = now._replace(weak=taken.track.weak or t * weak, large=taken.track.large or t * large)
     readings = _read(ask, taken, now, scores, begun, large=info.step_divergence > LARGE)
-    bare = current._replace(rows=None)
+    bare = current._replace(uncertainty=inference.without_rows(uncertainty), rows=None)
     return now._replace(current=bare, step_log_ratio=np.zeros(0), readings=readings), info, scores
 
 
@@ -187,7 +187,7 @@ def bare_sums(
     """Return the sums of a window that no auditor has seen; of rows that depend on each other, no more is known."""
     q = len(coef)
     nothing = np.zeros(0), np.zeros((0, q), dtype=np.float32)
-    return Sums(window, coef, c, kappa, *place, *nothing, dependent, 1.0, 1.0, np.ones(q), NOTHING)
+    return Sums(window, coef, c, kappa, *place, *nothing, dependent, 1.0, 1.0, np.ones(q), NOTHING, np.zeros(2))
 
 
 def _counted(partitions: Partitions | None, scores: Answer, depend: Dependence) -> Partitions | None:
@@ -326,11 +326,13 @@ def _read(
         floor = (now.gain.floor(level) if of_step else floor_on(now.partitions, level)) if kind == "reverse_kl" else 0.0
         found = settled(now, found, kind, of_step, floor)
         estimates[of_step, kind, level] = inference.withheld(found) if large else found
+    assert isinstance(current.psi, LogLinear)
     own = inference.own_pooled(current.uncertainty, _scored(scores), begun.share, taken.den)
+    parts = inference.parts_of(current.psi.features, current.psi.coef, current.uncertainty, own)
     advice = "the original has moved too far away for reweighting"
     doubts = on_few(behind, scores.rows, DoubtCode.FEW_FOR_WEIGHTS, "the weights rest on", advice)
     log_mean = float(scores["log_v"]) - math.log(taken.den.rows)
-    return Readings(estimates, log_mean, doubts, own, large, taken.total[:-1], -float(taken.total[-1]))
+    return Readings(estimates, log_mean, doubts, parts, large, taken.total[:-1], -float(taken.total[-1]))
 
 
 def _calm(coef: Floats, spread: Floats, den: WindowSums) -> float:

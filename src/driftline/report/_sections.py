@@ -17,6 +17,7 @@ from driftline._wording import (
     precise,
     qualifier,
     shift,
+    shown,
     unit,
 )
 from driftline.monitor import Status
@@ -91,7 +92,7 @@ def _tiles(history: History, found: Verdict) -> Markup:
     if last is None or last.drift is None:
         return ""
     drift, kind, size = last.drift, history.kind, last.effective_sample_size
-    span, moved = between(drift), shift(drift.value, kind)
+    span, moved = between(drift), shift(shown(drift).value, kind)
     interval = f"{level(drift)} interval {span}" if span else "no interval"
     least = qualifier(drift)
     tiles = [(f"{least}{precise(drift)}{unit(kind)}", f"{measure(kind)}, {interval}")]
@@ -105,8 +106,8 @@ def _tiles(history: History, found: Verdict) -> Markup:
         tiles.append((percent(size / last.rows), f"of the rows are effective with the weights ({number(size, 0)})"))
     trust = _TRUST[found.trust]
     tiles.append((trust, f"can the {tiles[0][0]} be trusted?"))
-    shown = (tag("div", tag("b", esc(big)), tag("small", esc(small)), class_="tile") for big, small in tiles)
-    return tag("div", *shown, class_="tiles")
+    boxes = (tag("div", tag("b", esc(big)), tag("small", esc(small)), class_="tile") for big, small in tiles)
+    return tag("div", *boxes, class_="tiles")
 
 
 def _both(draw: Drawing, history: History, ident: str, noted: bool = False) -> Markup:

@@ -17,6 +17,7 @@ from driftline._wording import (
     precise,
     qualifier,
     shift,
+    shown,
     unit,
 )
 from driftline.alarms import Cause, Signal
@@ -155,7 +156,7 @@ def level(estimate: Estimate) -> str:
 
 def distance(estimate: Estimate, kind: str) -> str:
     """Describe a divergence in plain words; empty if there are none for it."""
-    moved = shift(estimate.value, kind)
+    moved = shift(shown(estimate).value, kind)
     if math.isnan(moved):
         return ""
     if moved >= _APART:
@@ -263,7 +264,7 @@ def _how_far(history: History, last: Record, rough: bool) -> str:
             return "nothing was measured"
         hint = "has no interval, and is a hint at most"
         return f"the reading of {precise(drift)}{unit(kind)} from {whence(history)} {hint}"
-    if least and drift.value <= 0.0:
+    if least and shown(drift).value <= 0.0:
         return f"the data is further from {whence(history)} than the model can say"
     if not least and math.isfinite(drift.low) and drift.low <= 0.0 and drift.value <= max(bound, 0.0):
         if rough:
