@@ -50,7 +50,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     **{case.name: partial(wide.run, case) for case in wide.CASES},
     **{case.name: partial(sums.run, case) for case in sums.CASES},
     "sums-coverage": sums.coverage,
-    "sums-auto-coverage": partial(sums.coverage, replicates=120, model="auto", name="sums-auto-coverage"),
+    "sums-auto-coverage": partial(sums.coverage, model="auto", name="sums-auto-coverage"),
     "sums-auto-coverage-joining": partial(
         sums.coverage, replicates=120, model="auto", stream=CorrelationStream(dim=4), name="sums-auto-coverage-joining"
     ),
