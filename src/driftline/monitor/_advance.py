@@ -38,7 +38,6 @@ __all__ = [
     "RunState",
     "add_original",
     "advance",
-    "before_the_first",
     "begin",
     "digest",
     "fail",
@@ -247,12 +246,12 @@ def _with_notes(common: Mapping[str, Any], found: Judgement) -> dict[str, Any]:
 
 
 def fail(
-    state: RunState | None, window: Window, error: Exception, notes: Sequence[str] = ()
+    state: RunState | None, window: Window, error: Exception, notes: Sequence[str] = (), before: int = 0
 ) -> tuple[RunState | None, list[Record]]:
     """Pass over a window that cannot be measured: its Records carry the error as a doubt, and the signals stand.
 
-    Before a run has begun there is no signal that could stand. Its first window is then still to come: the Record has
-    its number, and a warning, since nothing is known.
+    Before a run has begun (``state`` is None, ``before`` windows have come) there is no signal that could stand: it is
+    a warning, since nothing is known.
     """
     began, why = time.perf_counter(), str(error) or type(error).__name__
     few = isinstance(error, TooFewRowsError | FewForSumsError)
@@ -264,7 +263,7 @@ def fail(
         return after, [replace(record, doubts=(doubt,)) for record in _skipped(state, window, cause, remarks, began)]
     record = _record(
         window,
-        0,
+        before,
         FIRST,
         Status.SKIPPED,
         notes=remarks,
@@ -275,15 +274,6 @@ def fail(
         doubts=(doubt,),
     )
     return None, [record]
-
-
-def before_the_first(many: int, rows: int) -> list[str]:
-    """Return a remark for the first Record on windows that were passed over before it; ``rows`` is the first's size."""
-    if many == 0:
-        return []
-    if many == 1:
-        return [f"a window of {counted(rows, 'row')} before this one was left out: too few"]
-    return [f"{many} windows before this one were left out: too few rows"]
 
 
 def _skipped(state: RunState, window: Window, cause: Cause, notes: Sequence[str], began: float) -> list[Record]:

@@ -16,7 +16,7 @@ from driftline._wording import counted
 from driftline.alarms import Signal
 from driftline.estimators import warn_of
 from driftline.inference import Doubt
-from driftline.monitor._advance import RunState, add_original, advance, before_the_first, begin, remarks_on
+from driftline.monitor._advance import RunState, add_original, advance, begin, remarks_on
 from driftline.monitor._coverage import Coverage
 from driftline.monitor._frames import frame_of
 from driftline.monitor._given import begin_from, check_same, given_rows
@@ -290,8 +290,7 @@ class Monitor:
         remarks = self._remarks
         if self._state is None:
             try:
-                passed = before_the_first(len(self._passed_over), sum(self._passed_over[:1]))
-                state, record = begin(window, self.settings, [*passed, *remarks])
+                state, record = begin(window, self.settings, [*self._before_the_first(), *remarks])
             except TooFewRowsError as error:
                 if self.settings.window is not None:  # the next one would be as short
                     raise
@@ -312,6 +311,15 @@ class Monitor:
         self.too_few, self._passed_over = error, (*self._passed_over, window.table.num_rows)
         self._remarks += remarks_on(window)
         return []
+
+    def _before_the_first(self) -> list[str]:
+        """Return remarks for the first Record: one for all windows that were passed over before it."""
+        many = len(self._passed_over)
+        if many == 0:
+            return []
+        if many == 1:
+            return [f"a window of {counted(self._passed_over[0], 'row')} before this one was left out: too few"]
+        return [f"{many} windows before this one were left out: too few rows"]
 
     def add_original(self, name: str, frame: Any = None) -> Record:
         """Add an original: the rows of a frame, or those of the current window; drift is measured from it too.

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from driftline._wording import counted
 from driftline.files import StateFileError, pack, unpack
-from driftline.monitor._advance import RunState, advance, before_the_first, begin, fail
+from driftline.monitor._advance import RunState, advance, begin, fail
 from driftline.monitor._freezing import freeze, thaw
 from driftline.monitor._given import begin_from
 from driftline.monitor._records import Record
@@ -25,7 +25,7 @@ __all__ = ["Plan", "Trace", "begin_trace", "next_due", "read_trace", "take", "to
 
 VERSION = 1
 _FORMAT = "driftline-trace"
-_NUMBERS = ("passed", "passed_rows", "last_window", "seen", "timer")
+_NUMBERS = ("passed", "last_window", "seen", "timer")
 _TEXTS = ("unsaid", "refused", "signal")
 _OF_PENDING = ("newest", "next_window", "total")
 
@@ -59,7 +59,6 @@ class Trace:
         run: the run, frozen; None before the first window.
         pending: rows of open windows, and where the last closed one ended.
         passed: number of windows before the first that could not be measured.
-        passed_rows: number of rows in the first of these.
         unsaid: Record of the original, if it is a table of its own, until rows of the stream come.
         refused: reason why the original cannot be used; then nothing is measured.
         last_window: index of the last window; None before the first.
@@ -72,7 +71,6 @@ class Trace:
     run: bytes | None = None
     pending: Pending = Pending()
     passed: int = 0
-    passed_rows: int = 0
     unsaid: str = ""
     refused: str = ""
     last_window: int | None = None
@@ -164,17 +162,19 @@ def _next(
         if run is not None:
             run, records = advance(run, watched, notes)
             return trace, run, records
-        before = before_the_first(trace.passed, trace.passed_rows)
-        run, record = begin(watched, plan.settings, [*before, *notes])
+        run, record = _begun(*begin(watched, plan.settings, notes), trace.passed)
         return trace, run, [record]
     except MemoryError:
         raise  # another try may have more of it
     except Exception as error:  # a bad window must not end its stream, nor the others
-        if run is None and isinstance(error, TooFewRowsError):
-            first = trace.passed_rows if trace.passed else window.table.num_rows
-            trace = replace(trace, passed=trace.passed + 1, passed_rows=first)
-        after, records = fail(run, watched, error, notes)
-        return trace, after, records
+        after, records = fail(run, watched, error, notes, trace.passed)
+        return replace(trace, passed=trace.passed + (run is None)), after, records
+
+
+def _begun(run: RunState, record: Record, before: int) -> tuple[RunState, Record]:
+    """Count the windows before the first that could be measured, so that no two have one number."""
+    originals = tuple(replace(original, window=before) for original in run.originals)
+    return replace(run, windows=before + 1, originals=originals), replace(record, window=before)
 
 
 def _watched(window: Window, plan: Plan) -> Window:
@@ -203,10 +203,10 @@ def too_short(trace: Trace, plan: Plan) -> Record | None:
     """Return a Record for a stream that has ended without a single window; None if it had one."""
     if trace.last_window is not None or not (trace.pending.waiting or trace.pending.left_out):
         return None
-    pending, window = _without_rows(trace.pending)
+    _, window = _without_rows(trace.pending)
     wanted = f" of {plan.settings.window:,}" if plan.settings.window is not None else ""
     few = f"{counted(window.table.num_rows, 'row')} are too few for a first window{wanted}"
-    return fail(None, _watched(window, plan), TooFewRowsError(few))[1][0]
+    return fail(None, _watched(window, plan), TooFewRowsError(few), before=trace.passed)[1][0]
 
 
 def next_due(trace: Trace, plan: Plan) -> int | None:
