@@ -1,41 +1,13 @@
 """On Spark in local mode: the numbers of one process, whatever the partitions."""
 
-import os
-import shutil
-import sys
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from driftline import ContinualDensityRatio, Monitor, Record, UntrustedEstimateWarning
-from driftline.federated import Coordinator, Site, SiteError
-from driftline.spark import Sites, score, watch
+from driftline import ContinualDensityRatio, Monitor, Record
+from driftline.spark import score, watch
 
 NAMES = ["a", "b"]
-
-
-@pytest.fixture(scope="module")
-def spark():
-    pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'driftline[spark]'")
-    if shutil.which("java") is None:
-        pytest.skip("Java is not installed: Spark needs Java 17")
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run in this environment
-    builder = SparkSession.builder.master("local[2]").appName("driftline").config("spark.ui.enabled", "false")
-    for name, value in {
-        "spark.sql.shuffle.partitions": "4",
-        "spark.driver.memory": "1g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-    }.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
 
 
 def windows(seed=0, count=3, rows=3000):
@@ -84,36 +56,6 @@ def test_a_tracker_scores_mixed_columns_and_leaves_others_alone(spark, tmp_path)
     np.testing.assert_allclose(found["weight"], wanted.weights, rtol=1e-12)
     with pytest.raises(ValueError, match="original 'other' is unknown"):
         score(spark.createDataFrame(table), tmp_path / "run.driftline", "other")
-
-
-def test_partitions_are_sites(spark):
-    """A step whose rows lie in partitions equals that of all rows at one site to 1e-8."""
-    stream = windows(rows=4000)
-    run, one = Coordinator(NAMES), Coordinator(NAMES)
-    for t, window in enumerate(stream):
-        sites = Sites(spark.createDataFrame(frame(window)).repartition(3), NAMES)
-        for each, given in ((run, sites), (one, [Site(frame(window), "all")])):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UntrustedEstimateWarning)
-                (each.step if t else each.begin)(given)
-        sites.close()
-    a, b = run.estimator.divergence(), one.estimator.divergence()
-    for name in ("value", "std_error", "low", "high", "floor"):
-        assert getattr(a, name) == pytest.approx(getattr(b, name), rel=1e-8, abs=1e-8)
-    np.testing.assert_allclose(
-        run.estimator.log_ratio(stream[-1]), one.estimator.log_ratio(stream[-1]), rtol=1e-8, atol=1e-8
-    )
-    with pytest.raises(ValueError, match=r"lacks the column\(s\) \['c'\]"):
-        Sites(spark.createDataFrame(frame(stream[0])), ["a", "c"])
-
-
-def test_partitions_with_few_rows_are_an_error_that_says_so(spark):
-    sites = Sites(spark.createDataFrame(frame(windows(rows=60)[0])).repartition(3), NAMES)
-    before = Coordinator(NAMES)
-    with pytest.raises(SiteError, match=r"partition 0000.* sums of fewer rows would reveal them"):
-        before.begin(sites)
-    with pytest.raises(ValueError, match="call begin"):
-        _ = before.estimator
 
 
 def test_every_key_is_watched_as_by_a_monitor_of_its_own(spark):

@@ -19,6 +19,7 @@ from driftline.recursion import (
     Question,
     State,
     StepSettings,
+    least_rows,
     parameters_of,
     start_pooled,
     step_pooled,
@@ -103,6 +104,26 @@ class Coordinator:
         found = cls(stored.columns or width, **kept, on_failure=on_failure, timeout=timeout)
         found._state = stored.state
         return found
+
+    @property
+    def begun(self) -> bool:
+        """Whether an original is traced."""
+        return self._state is not None
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        return self._width
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the columns, if they are known."""
+        return self._names
+
+    @property
+    def least_rows(self) -> int:
+        """Number of rows that a site needs, at least, for its sums not to reveal them."""
+        return least_rows(parameters_of(str(self._settings.model), self._width), self._width)
 
     @property
     def estimator(self) -> ContinualDensityRatio:

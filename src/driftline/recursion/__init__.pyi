@@ -30,6 +30,7 @@ from ._questions import Question as Question
 from ._questions import RowsWithheldError as RowsWithheldError
 from ._questions import answer as answer
 from ._questions import check_question as check_question
+from ._questions import least_rows as least_rows
 from ._questions import sizes_of as sizes_of
 from ._reading import moderated as moderated
 from ._restoring import parse as parse

@@ -14,7 +14,7 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.inference import KINDS
 
-__all__ = ["ANSWERS", "CELLS", "Answer", "Field", "check_answer", "join", "numbers"]
+__all__ = ["ANSWERS", "CELLS", "Answer", "Field", "check_answer", "distinct", "join", "numbers"]
 
 CELLS = 121
 """Cells of a column that place a frame, and the quantiles of an original."""
@@ -27,7 +27,7 @@ class Field(NamedTuple):
 
     Shapes name D columns, p features, q = p + 1, s candidates. Ways to join are "add"; "mean", weighted by rows; "u"
     and "v", means weighted by e^u and e^v, whose sums have the logarithms ``log_u`` and ``log_v``; "log", sums known by
-    their logarithms; "any"; "stack", one below the other; "most", the one whose first entry is larger.
+    their logarithms; "any"; "stack", one below the other, each value of a column once; "most", the one whose first entry is larger.
     """
 
     shape: str
@@ -161,13 +161,26 @@ def join(one: Answer, other: Answer) -> Answer:
         elif field.way == "any":
             out[name] = np.maximum(a, b)
         elif field.way == "stack":
-            out[name] = np.concatenate([a, b])
+            out[name] = distinct(np.concatenate([a, b]))
         else:
             out[name] = a if a[0] >= b[0] else b
     if one.kind == "moments":  # about the common mean
         gap = other.sums["mean"] - one.sums["mean"]
         out["square"] = out["square"] + gap * gap * (one.rows * other.rows / rows)
     return Answer(one.kind, rows, out)
+
+
+def distinct(values: Floats) -> Floats:
+    """Return the different numbers in each column of (places, D), in order; (s, D), nan where there are fewer.
+
+    >>> distinct(np.array([[2.0, np.nan], [1.0, np.nan], [2.0, np.nan]])).tolist()
+    [[1.0, nan], [2.0, nan]]
+    """
+    kept = [np.unique(column[np.isfinite(column)]) for column in values.T]
+    out = np.full((max(1, *(len(found) for found in kept)), values.shape[1]), np.nan)
+    for j, found in enumerate(kept):
+        out[: len(found), j] = found
+    return out
 
 
 def check_answer(answer: Answer, sizes: Mapping[str, int]) -> None:
@@ -182,7 +195,10 @@ def check_answer(answer: Answer, sizes: Mapping[str, int]) -> None:
     if set(answer.sums) != set(wanted):
         raise ValueError(f"it holds {sorted(answer.sums)} instead of {sorted(wanted)}")
     for name, field in wanted.items():
-        value, shape = answer.sums[name], _shape(field.shape, sizes)
+        value, own = answer.sums[name], sizes
+        if field.way == "stack" and value.ndim:  # as many as places have, of which it may be the joined answer
+            own = {**sizes, "s": max(len(value), 1)}
+        shape = _shape(field.shape, own)
         if value.dtype != np.float64 or value.shape != shape:
             raise ValueError(f"{name} is {value.dtype} of shape {value.shape}, not float64 of shape {shape}")
         allowed = np.isnan(value) if name == "heap" else np.zeros(shape, dtype=bool)

@@ -22,7 +22,7 @@ from driftline.fitting import (
     plain_standardizer,
 )
 from driftline.inference import Doubt
-from driftline.recursion._answers import Answer
+from driftline.recursion._answers import Answer, distinct
 from driftline.recursion._by_sums import two_valued
 from driftline.recursion._diagnostics import OriginalInfo
 from driftline.recursion._frames import RARE, STRAY, TAIL, frame_of, moved_anchor
@@ -77,7 +77,7 @@ def start_pooled(ask: Ask, columns: int, settings: StepSettings, tau: int) -> Tr
     spread = np.where(spread == 1.0, np.nextafter(1.0, 2.0), spread)
     standardizer = plain_standardizer(mean, np.where(spread <= 1e-12 * np.abs(mean), 1.0, spread))
     basis = Basis(standardizer, _raw_features(columns, str(settings.model)))
-    candidates = _candidates(moments["heap"])
+    candidates = distinct(moments["heap"])
     scales = ask(Question("scales", size, basis, {"heaps": candidates}, settings.lag))
     basis = basis._replace(features=_scaled(basis.features, rows, scales["total"], scales["square"]))
     gram = ask(Question("sums", size, basis, {}, settings.lag))["gram"]
@@ -137,7 +137,7 @@ def step_pooled(
 
     fit = fit_sums(sums.moments, slope, den.rows, settings.ridge * ridge)
     taken = Taken(track, anchor, fit, slope(fit.coef, fit.c), den, settings, size)
-    candidates = _candidates(seen["heap"])
+    candidates = distinct(seen["heap"])
     events = few_of(off[psi.features.linear], rows)
     now, info, scores = arrived(
         ask, taken, t, bool(seen["dependent"]), seen["changed"], candidates, events, further, places
@@ -167,15 +167,6 @@ def _scaled(features: Features, rows: float, total: Floats, square: Floats) -> F
     center = total / rows
     spread = np.sqrt(np.maximum(square / rows - center * center, 0.0))
     return features._replace(center=center, scale=np.where(spread <= 1e-7 * (1.0 + np.abs(center)), 1.0, spread))
-
-
-def _candidates(found: Floats) -> Floats:
-    """Return the different values in each column of (places, D) that may be the most common one; (s, D), nan if few."""
-    kept = [np.unique(column[np.isfinite(column)]) for column in found.T]
-    out = np.full((max(1, *(len(values) for values in kept)), found.shape[1]), np.nan)
-    for j, values in enumerate(kept):
-        out[: len(values), j] = values
-    return out
 
 
 def _heap(candidates: Floats, same: Floats, rows: int) -> tuple[Floats, Floats]:

@@ -22,7 +22,7 @@ from driftline.fitting import (
     sums_of_window,
 )
 from driftline.inference import curves_of, scored, shrinking, terms_of
-from driftline.recursion._answers import CELLS, Answer, numbers
+from driftline.recursion._answers import ANSWERS, CELLS, Answer, numbers
 from driftline.recursion._by_sums import depends_of
 from driftline.recursion._contrast import Contrast
 from driftline.recursion._log_linear import check_extremes
@@ -39,6 +39,7 @@ __all__ = [
     "answer",
     "bare_partitions",
     "check_question",
+    "least_rows",
     "sizes_of",
 ]
 
@@ -156,6 +157,17 @@ def _check(question: Question, x: Floats) -> None:
             f"it has {n} rows of {x.shape[1]} columns, and {asked} sums of them are asked for, which would reveal rows "
             f"unless there are {math.ceil(_ROOM * asked / x.shape[1])}: {remedy}"
         )
+
+
+def least_rows(parameters: int, columns: int) -> int:
+    """Return the number of rows that a place needs, at least, for all questions of a step to be answered.
+
+    >>> least_rows(9, 4)
+    478
+    """
+    sizes = {"D": columns, "s": 1, "counts": 0, "p": parameters - 1, "q": parameters}
+    most = max(numbers(kind, sizes) for kind in ANSWERS)
+    return max(_EACH * parameters, math.ceil(_ROOM * most / columns))
 
 
 def _basis(question: Question, x: Floats) -> Basis:

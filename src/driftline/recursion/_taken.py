@@ -297,7 +297,7 @@ def _doubts(
         doubts.extend(mean_off(mean, error, _effective(scores["log_u"], scores["twice_u"])))
     largest, row, column, distance, place = scores["outlier"].tolist()
     if m >= 50 and largest > 0.1 * float(scores["size"]):
-        where = f"row {int(row)}" + (f" of {places[int(place)]!r}" if places else "")
+        where = f"row {int(row)} of {places[int(place)]!r}" if places else "a row"
         doubts.append(carries(where, int(column), largest / float(scores["size"]), distance, names))
     doubts.extend(missing(current))
     doubts.extend(constants_moved(np.flatnonzero(changed > max(1, m // 1000)).tolist(), names))
