@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from driftline import ContinualDensityRatio, UntrustedEstimateWarning
-from driftline.federated import Coordinator, Site, SiteError
+from driftline import UntrustedEstimateWarning
+from driftline.federated import Coordinator, Site
 from driftline.inference import DIVERGENCES
 from driftline.spark import step
 

@@ -48,18 +48,19 @@ def step(
         run = Coordinator.of(run)
     table = _Table(_numbers(df, _names(run, columns)), run.least_rows)
     try:
-        return (run.step if run.begun else run.begin)(table)
+        return run.step(table) if run.begun else run.begin(table)
     finally:
         table.close()
 
 
 def _names(run: Coordinator, columns: Sequence[str] | None) -> list[str]:
     """Return the columns of a table that a coordinator is about."""
-    if columns is None and run.names is None:
+    known = None if run.names is None else list(run.names)
+    names = known if columns is None else list(columns)
+    if names is None:
         raise ValueError(f"columns= must name the {run.columns} columns of the table, in the coordinator's order")
-    names = list(run.names if columns is None else columns or ())
-    if len(names) != run.columns or (run.names is not None and names != list(run.names)):
-        raise ValueError(f"columns={names} are not those of the coordinator: {list(run.names or ()) or run.columns}")
+    if len(names) != run.columns or (known is not None and names != known):
+        raise ValueError(f"columns={names} are not those of the coordinator: {known or run.columns}")
     return names
 
 
