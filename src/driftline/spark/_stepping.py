@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from driftline.estimators import ContinualDensityRatio
 from driftline.federated import Coordinator, Site, relay
+from driftline.spark._columns import check_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,11 +21,14 @@ __all__ = ["step"]
 _FAN = 32  # answers that are joined at once, and that come to the driver at most
 _SITE = "table"
 _ANSWERED = "number bigint, site string, answer binary, reason string"
-_NUMERIC = ("byte", "short", "integer", "long", "float", "double", "decimal", "boolean")
 
 
 def step(
-    df: DataFrame, run: Coordinator | ContinualDensityRatio, *, columns: Sequence[str] | None = None
+    df: DataFrame,
+    run: Coordinator | ContinualDensityRatio,
+    *,
+    columns: Sequence[str] | None = None,
+    original: bool = False,
 ) -> Coordinator:
     """Advance to a window that is a Spark table, of any size; begin with it if nothing is traced yet.
 
@@ -38,6 +42,7 @@ def step(
         df: rows of the window; further columns are ignored.
         run: a coordinator, which is changed and returned, or an estimator with ``keep="sums"`` to go on from.
         columns: columns of the table in the coordinator's order, if it does not know their names.
+        original: whether to begin with the table anyway: with ``model="auto"``, in the features of what was traced.
     """
     if df.isStreaming:
         raise ValueError(
@@ -48,7 +53,7 @@ def step(
         run = Coordinator.of(run)
     table = _Table(_numbers(df, _names(run, columns)), run.least_rows)
     try:
-        return run.step(table) if run.begun else run.begin(table)
+        return run.step(table) if run.begun and not original else run.begin(table)
     finally:
         table.close()
 
@@ -68,13 +73,7 @@ def _numbers(df: DataFrame, names: Sequence[str]) -> DataFrame:
     """Return these columns of a table as doubles."""
     from pyspark.sql.functions import col
 
-    lacking = [name for name in names if name not in df.columns]
-    if lacking:
-        raise ValueError(f"the table lacks the column(s) {lacking}")
-    others = [name for name in names if not df.schema[name].dataType.typeName().startswith(_NUMERIC)]
-    if others:
-        kinds = [df.schema[name].dataType.simpleString() for name in others]
-        raise ValueError(f"the column(s) {others} are {kinds}, not numbers: encode them first, or leave them out")
+    check_numbers(df, names)
     return df.select(*(col(_quoted(name)).cast("double").alias(name) for name in names))
 
 
