@@ -49,11 +49,10 @@ def step(
             "step is for tables that are not streams: take it for each batch of one, "
             "stream.writeStream.foreachBatch(lambda batch, number: step(batch, run))"
         )
-    if isinstance(run, ContinualDensityRatio):
-        run = Coordinator.of(run)
-    table = _Table(_numbers(df, _names(run, columns)), run.least_rows)
+    going = run if isinstance(run, Coordinator) else Coordinator.of(run)
+    table = _Table(_numbers(df, _names(going, columns)), going.least_rows)
     try:
-        return run.step(table) if run.begun and not original else run.begin(table)
+        return going.step(table) if going.begun and not original else going.begin(table)
     finally:
         table.close()
 
