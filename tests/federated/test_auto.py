@@ -10,7 +10,7 @@ from driftline.estimators import parse_estimator
 from driftline.federated import Coordinator, Site, SiteError
 from driftline.inference import DIVERGENCES
 
-CUTS = [1100, 2600, 5000]  # four unequal sites of 8,000 rows
+CUTS = [1100, 2300, 3900]  # four unequal sites of 6,000 rows
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def _quiet():
         yield
 
 
-def windows(kind, seed=0, count=3, rows=8000):
+def windows(kind, seed=0, count=3, rows=6000):
     rng, found = np.random.default_rng(seed), []
     for t in range(count):
         x = rng.normal(0.15 * t, 1.0 + 0.02 * t, (rows, 3))
@@ -73,15 +73,21 @@ def assert_same(one, other, rows):
                 [getattr(a, name) for name in names], [getattr(b, name) for name in names], rtol=1e-8, atol=1e-8
             )
             assert [doubt.code for doubt in a.doubts] == [doubt.code for doubt in b.doubts]
-    for a, b in zip(one.log_ratio(rows, return_std=True), other.log_ratio(rows, return_std=True), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-8)
+    (a, std_a), (b, std_b) = (est.log_ratio(rows, return_std=True) for est in (one, other))
+    np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(std_a, std_b, rtol=1e-5)  # read in single precision
     np.testing.assert_allclose(one.weights(rows), other.weights(rows), rtol=1e-8)
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"), [("skewed", "normal scores"), ("clusters", "features of clusters"), ("moving", "3 squares")]
+    ("kind", "words", "begin"),
+    [
+        ("skewed", "normal scores", False),
+        ("clusters", "features of clusters", True),
+        ("moving", "3 squares", False),
+        ("moving", "3 squares", True),
+    ],
 )
-@pytest.mark.parametrize("begin", [False, True])
 def test_four_unequal_sites_are_all_rows_at_one(kind, words, begin):
     """Also where a sample's dictionary is all that is there before, and the original begins at the sites."""
     stream = windows(kind)
@@ -111,7 +117,7 @@ def test_they_are_the_numbers_of_the_estimator_in_one_place(kind):
 def test_log_ratios_are_drawn_towards_zero():
     """Where nothing moves they are nearer to it than those that were fitted, as in one place."""
     rng = np.random.default_rng(3)
-    stream = [rng.normal(size=(8000, 6)) for _ in range(2)]
+    stream = [rng.normal(size=(6000, 6)) for _ in range(2)]
     run = traced(stream, four)
     readings = run._state.tracks["original"].readings
     fitted = run._state.tracks["original"].current.psi.coef
@@ -148,7 +154,7 @@ def test_a_step_in_one_place_lets_them_join_and_sites_go_on_with_them():
 
 def test_an_original_far_away_leaves_few_rows_behind_and_the_step_is_taken_all_the_same():
     rng = np.random.default_rng(4)
-    stream = [rng.normal(0.7 * t, 1.0, (8000, 3)) for t in range(7)]
+    stream = [rng.normal(0.7 * t, 1.0, (6000, 3)) for t in range(7)]
     found = traced(stream, four).estimator
     assert found.divergence().value == pytest.approx(3 * 0.5 * (0.7 * 6) ** 2, rel=0.1)
     with warnings.catch_warnings(record=True) as said:

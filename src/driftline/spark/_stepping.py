@@ -49,7 +49,7 @@ def step(
             "step is for tables that are not streams: take it for each batch of one, "
             "stream.writeStream.foreachBatch(lambda batch, number: step(batch, run))"
         )
-    going = run if isinstance(run, Coordinator) else Coordinator.of(run)
+    going: Coordinator = run if isinstance(run, Coordinator) else Coordinator.of(run)
     table = _Table(_numbers(df, _names(going, columns)), going.least_rows)
     try:
         return going.step(table) if going.begun and not original else going.begin(table)
