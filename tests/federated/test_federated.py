@@ -388,7 +388,7 @@ def test_nobody_has_looked_at_what_the_model_misses_and_that_is_said():
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"model": "auto"}, "model='auto' is not for rows in several places"),
+        ({"model": "mlp"}, "model='mlp' is not for rows in several places"),
         ({"model": "quadratic-full", "columns": 20}, "has 231 parameters"),
         ({"on_failure": "ignore"}, "choose 'stop' or 'drop'"),
         ({"lag": 3}, "choose 'auto' or 0"),

@@ -1,13 +1,18 @@
 """Messages: each part of them is checked, and nothing is believed that does not fit."""
 
+import warnings
+
 import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from driftline.federated import Coordinator, MessageError, Site, SiteError, merge
+from driftline import ContinualDensityRatio, UntrustedEstimateWarning
+from driftline.federated import VERSION, Coordinator, MessageError, Site, SiteError, merge
 from driftline.federated._messages import read_answer, read_question, write_answer, write_question
 from driftline.files import pack, unpack
 from driftline.recursion import ANSWERS, Answer, RowsWithheldError, answer, join
+
+LEARNING = ("levels", "look", "rest", "near", "level")  # kinds that only auto asks
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +30,19 @@ def exchanged():
 
         return {"all": way}
 
-    run = Coordinator(2, "quadratic").begin(ways(rng.normal(size=(2000, 2))))
-    run.step(ways(rng.normal(1.3, 1.0, (2000, 2))))
-    return found
+    rows = rng.normal(size=(2000, 2))
+    rows[:700] += 7.0  # clusters, which auto has features of
+    rows[:, 1] = np.exp(0.2 * rows[:, 1])  # and a column far from normal
+    rng.shuffle(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustedEstimateWarning)
+        fixed = ContinualDensityRatio(model="auto", keep="sums", random_state=0).fit(rows)
+        Coordinator.of(fixed).begin(ways(rows)).step(ways(rows + 0.1))
+        run = Coordinator(2, "quadratic").begin(ways(rng.normal(size=(2000, 2))))
+        learning = {kind: found[kind] for kind in LEARNING}
+        assert read_question(learning["look"][0]).question.basis.features.others
+        run.step(ways(rng.normal(1.3, 1.0, (2000, 2))))
+    return {**found, **learning}
 
 
 def test_every_kind_of_message_is_sent_and_documented(exchanged):
@@ -57,7 +72,7 @@ def test_messages_are_plain_arrays_under_a_plain_header(exchanged, kind):
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_answers_that_do_not_fit_are_refused(exchanged, kind):
     question, sent = exchanged[kind]
-    arrays, meta = unpack(sent, "driftline-answer", 1, "x")
+    arrays, meta = unpack(sent, "driftline-answer", VERSION, "x")
     other = next(exchanged[name] for name in ANSWERS if name != kind)[0]
     name = next(iter(arrays))
     wrong = {
@@ -68,7 +83,7 @@ def test_answers_that_do_not_fit_are_refused(exchanged, kind):
         "kind": ({}, {"kind": "nonsense"}),
         "rows": ({}, {"rows": 0}),
         "no number of rows": ({}, {"rows": "many"}),
-        "version": ({}, {"version": 2}),
+        "version": ({}, {"version": VERSION + 1}),
         "format": ({}, {"format": "other"}),
         "shape": ({name: np.zeros((3, 1, 4))}, {}),
         "not finite": ({name: np.full_like(arrays[name], np.inf)}, {}),
@@ -105,7 +120,7 @@ def test_answers_that_do_not_fit_are_refused(exchanged, kind):
 )
 def test_sums_that_contradict_each_other_are_noticed(exchanged, kind, name, change, words):
     question, sent = exchanged[kind]
-    arrays, meta = unpack(sent, "driftline-answer", 1, "x")
+    arrays, meta = unpack(sent, "driftline-answer", VERSION, "x")
     with pytest.raises(MessageError, match=words):
         read_answer(pack({**arrays, name: change(arrays[name])}, meta), question, "all")
 
@@ -120,7 +135,7 @@ def test_gradients_that_differ_between_rounds_are_noticed():
             sent = site.answer(question)
             if not wrong or read_question(question).question.kind != "scores":
                 return sent
-            arrays, meta = unpack(sent, "driftline-answer", 1, "x")
+            arrays, meta = unpack(sent, "driftline-answer", VERSION, "x")
             return pack({**arrays, "plain": 1.01 * arrays["plain"]}, meta)
 
         return {"all": way}
@@ -135,7 +150,7 @@ def test_gradients_that_differ_between_rounds_are_noticed():
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_questions_that_do_not_fit_are_refused(exchanged, kind):
     question, _ = exchanged[kind]
-    arrays, meta = unpack(question, "driftline-question", 1, "x")
+    arrays, meta = unpack(question, "driftline-question", VERSION, "x")
     headers = [
         {"kind": "nonsense"},
         {"round": 0},

@@ -1,14 +1,11 @@
 """On Spark in local mode: the numbers of one process, whatever the partitions."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from driftline import ContinualDensityRatio, Monitor, UntrustedEstimateWarning
-from driftline.federated import Coordinator, Site, SiteError
-from driftline.spark import Sites, score
+from driftline import ContinualDensityRatio, Monitor
+from driftline.spark import score
 
 NAMES = ["a", "b"]
 
@@ -59,33 +56,3 @@ def test_a_tracker_scores_mixed_columns_and_leaves_others_alone(spark, tmp_path)
     np.testing.assert_allclose(found["weight"], wanted.weights, rtol=1e-12)
     with pytest.raises(ValueError, match="original 'other' is unknown"):
         score(spark.createDataFrame(table), tmp_path / "run.driftline", "other")
-
-
-def test_partitions_are_sites(spark):
-    """A step whose rows lie in partitions equals that of all rows at one site to 1e-8."""
-    stream = windows(rows=4000)
-    run, one = Coordinator(NAMES), Coordinator(NAMES)
-    for t, window in enumerate(stream):
-        sites = Sites(spark.createDataFrame(frame(window)).repartition(3), NAMES)
-        for each, given in ((run, sites), (one, [Site(frame(window), "all")])):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UntrustedEstimateWarning)
-                (each.step if t else each.begin)(given)
-        sites.close()
-    a, b = run.estimator.divergence(), one.estimator.divergence()
-    for name in ("value", "std_error", "low", "high", "floor"):
-        assert getattr(a, name) == pytest.approx(getattr(b, name), rel=1e-8, abs=1e-8)
-    np.testing.assert_allclose(
-        run.estimator.log_ratio(stream[-1]), one.estimator.log_ratio(stream[-1]), rtol=1e-8, atol=1e-8
-    )
-    with pytest.raises(ValueError, match=r"lacks the column\(s\) \['c'\]"):
-        Sites(spark.createDataFrame(frame(stream[0])), ["a", "c"])
-
-
-def test_partitions_with_few_rows_are_an_error_that_says_so(spark):
-    sites = Sites(spark.createDataFrame(frame(windows(rows=60)[0])).repartition(3), NAMES)
-    before = Coordinator(NAMES)
-    with pytest.raises(SiteError, match=r"partition 0000.* sums of fewer rows would reveal them"):
-        before.begin(sites)
-    with pytest.raises(ValueError, match="call begin"):
-        _ = before.estimator

@@ -12,6 +12,7 @@ from driftline._threads import limited_threads
 from driftline.estimators import ContinualDensityRatio, dump_estimator, parse_estimator, warn_of
 from driftline.federated._exchange import Exchange, Round, SiteError, Transport
 from driftline.federated._site import Site
+from driftline.fitting import LogLinear
 from driftline.inference import Doubt, DoubtCode
 from driftline.recursion import (
     Answer,
@@ -19,7 +20,11 @@ from driftline.recursion import (
     Question,
     State,
     StepSettings,
+    Track,
+    begin_anew,
+    least_rows,
     parameters_of,
+    pooled_size,
     start_pooled,
     step_pooled,
 )
@@ -38,7 +43,8 @@ class Coordinator:
 
     Arguments:
         columns: names of the columns, or their number.
-        model: "linear", "quadratic" or "quadratic-full", with 100 parameters at most.
+        model: "linear", "quadratic" or "quadratic-full", with 100 parameters at most; "auto" learns from rows, so its
+            dictionary is fixed beforehand: go on from an estimator, :meth:`of`.
         ridge, lag: as in :class:`~driftline.ContinualDensityRatio`; ``lag`` is "auto" or 0.
         on_failure: what happens if a site fails: "stop" raises :class:`SiteError` and leaves the state as it was;
             "drop" takes the step again without the site, and says so in a doubt (``site_missing``).
@@ -76,7 +82,8 @@ class Coordinator:
             raise ValueError(f"ridge={ridge!r} must be a number of at least 0")
         if timeout is not None and not timeout > 0:
             raise ValueError(f"timeout={timeout!r} must be a number of seconds above 0")
-        parameters_of(model, width)
+        if model != "auto":
+            parameters_of(model, width)
         self.on_failure, self.timeout = on_failure, timeout
         self.rounds = 0
         self.info: Info | None = None
@@ -91,7 +98,11 @@ class Coordinator:
 
     @classmethod
     def of(cls, estimator: ContinualDensityRatio, *, on_failure: str = "stop", timeout: float | None = None) -> Self:
-        """Go on from an estimator with ``keep="sums"`` and one original."""
+        """Go on from an estimator with ``keep="sums"`` and one original.
+
+        With ``model="auto"``, features stay those that it has. Its original may have been a sample, to fix them on:
+        :meth:`begin` then begins with all rows of the original, in these features.
+        """
         stored = parse_estimator(estimator.to_bytes(), "ContinualDensityRatio", "the estimator")
         params, [(name, track)] = stored.params, stored.state.tracks.items()
         if params["keep"] != "sums" or name != _NAME:
@@ -101,8 +112,36 @@ class Coordinator:
         width = track.current.window.shape[1]
         kept = {name: params[name] for name in ("model", "ridge", "lag")}
         found = cls(stored.columns or width, **kept, on_failure=on_failure, timeout=timeout)
+        pooled_size(track.current, found._settings)
         found._state = stored.state
         return found
+
+    @property
+    def begun(self) -> bool:
+        """Whether an original is traced."""
+        return self._state is not None
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        return self._width
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the columns, if they are known."""
+        return self._names
+
+    @property
+    def least_rows(self) -> int:
+        """Number of rows that a site needs, at least, for its sums not to reveal them."""
+        if self._settings.model != "auto":
+            return least_rows(parameters_of(str(self._settings.model), self._width), self._width)
+        current = self._fixed().current
+        assert isinstance(current.psi, LogLinear)
+        assert current.sums is not None
+        features = current.psi.features
+        learned = sum(other.size for other in features.others)
+        return least_rows(features.size + 1, self._width, learned, len(current.sums.candidates.mean))
 
     @property
     def estimator(self) -> ContinualDensityRatio:
@@ -117,9 +156,15 @@ class Coordinator:
         question to those of all answers by site, with text where there is none.
 
         A site that fails stops it, whatever ``on_failure`` is: without the site it would be another original.
+
+        With ``model="auto"``, the dictionary is that of the estimator that the coordinator goes on from.
         """
+        given = self._fixed() if self._settings.model == "auto" else None
         ask = Exchange(_ways(sites), self._width, self._names, self.timeout)
-        track = self._made(ask, lambda: start_pooled(ask, self._width, self._settings, 0))
+        if given is None:
+            track = self._made(ask, lambda: start_pooled(ask, self._width, self._settings, 0))
+        else:
+            track = self._made(ask, lambda: begin_anew(ask, given, self._settings, 0))
         self._state, self.info = State({_NAME: track}, 0), None
         self._answered = frozenset(ask.rows)
         return self
@@ -166,6 +211,16 @@ class Coordinator:
             raise SiteError(error.site, share, error.reason) from None
         self.rounds, self._shares = ask.rounds, {site: ask.share(site) for site in ask.rows}
         return found
+
+    def _fixed(self) -> Track:
+        """Return the track whose features a model that learns from rows has."""
+        if self._state is None:
+            raise ValueError(
+                "model='auto' learns its features from rows, and these stay at the sites: fit ContinualDensityRatio("
+                "model='auto', keep='sums') on a first window, or on a sample of it, in one place, and go on with "
+                "Coordinator.of(estimator)"
+            )
+        return self._state.tracks[_NAME]
 
     def _begun(self) -> State:
         if self._state is None:

@@ -16,7 +16,19 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.files import Array, StateFileError, pack, unpack
 from driftline.fitting import Features, Standardizer
-from driftline.recursion import ANSWERS, Answer, Basis, Question, check_answer, check_question, join, sizes_of
+from driftline.recursion import (
+    ANSWERS,
+    Answer,
+    Basis,
+    Question,
+    check_answer,
+    check_learned,
+    check_question,
+    join,
+    learned_arrays,
+    learned_of,
+    sizes_of,
+)
 
 __all__ = [
     "VERSION",
@@ -26,11 +38,12 @@ __all__ = [
     "merge",
     "read_answer",
     "read_question",
+    "relay",
     "write_answer",
     "write_question",
 ]
 
-VERSION = 1
+VERSION = 2
 """Version of the messages; those of another one are refused."""
 _QUESTION, _ANSWER = "driftline-question", "driftline-answer"
 _STANDARDIZER = ("mean", "scale", "shift", "rate")
@@ -64,10 +77,9 @@ def _flat(basis: Basis | None) -> dict[str, Array]:
     """Return the arrays of a basis by name."""
     if basis is None:
         return {}
-    if basis.features.others or basis.standardizer.scores is not None:
-        raise MessageError("features that were learned from rows cannot be sent to sites")
     arrays = {f"standardizer.{name}": getattr(basis.standardizer, name) for name in _STANDARDIZER}
     arrays |= {f"features.{name}": getattr(basis.features, name) for name in _FEATURES}
+    arrays |= learned_arrays(basis.standardizer, basis.features)[0]
     return arrays | {"features.curved": np.array(basis.features.curved)}
 
 
@@ -84,6 +96,7 @@ def write_question(question: Question, number: int, columns: int, names: tuple[s
         "columns": columns,
         "names": None if names is None else list(names),
         "model": fingerprint(question.basis),
+        "learned": [] if question.basis is None else learned_arrays(*question.basis)[1],
     }
     return pack({**_flat(question.basis), **given}, meta)
 
@@ -101,7 +114,7 @@ def read_question(data: bytes) -> Asked:
         raise MessageError(f"the question does not name its {columns} columns")
     if any(np.isnan(value).any() for name, value in arrays.items() if not name.startswith("given.heap")):
         raise MessageError("the question holds values that are no numbers")
-    basis = _basis(arrays, columns) if "features.linear" in arrays else None
+    basis = _basis(arrays, columns, meta.get("learned")) if "features.linear" in arrays else None
     if meta.get("model") != fingerprint(basis):
         raise MessageError("the question is not about the model that it names")
     if basis is not None and parameters < basis.features.size + 1:
@@ -117,22 +130,25 @@ def read_question(data: bytes) -> Asked:
     return Asked(question, number, columns, None if names is None else tuple(names), _digest(data))
 
 
-def _basis(arrays: Mapping[str, Array], columns: int) -> Basis:
-    """Return the basis in a question's arrays."""
+def _basis(arrays: Mapping[str, Array], columns: int, kinds: Any) -> Basis:
+    """Return the basis in a question's arrays; ``kinds`` are those of clusters."""
     try:
+        learned = check_learned(arrays, kinds, columns)
         standard = [np.asarray(arrays[f"standardizer.{name}"], dtype=np.float64) for name in _STANDARDIZER]
         parts = {name: arrays[f"features.{name}"] for name in _FEATURES}
         curved = bool(arrays["features.curved"])
     except KeyError as error:
         raise MessageError(f"the question lacks {error}") from None
+    except ValueError as error:
+        raise MessageError(f"the question is wrong: {error}") from None
     sizes = len(parts["linear"]), len(parts["squares"]), len(parts["pairs"]), len(parts["bias"])
     wanted = {
         **{name: (size,) for name, size in zip(("linear", "squares"), sizes, strict=False)},
         "pairs": (sizes[2], 2),
         "weight": (columns, sizes[3]),
         "bias": (sizes[3],),
-        "center": (sum(sizes),),
-        "scale": (sum(sizes),),
+        "center": (sum(sizes) + learned,),
+        "scale": (sum(sizes) + learned,),
     }
     for name, shape in wanted.items():
         if parts[name].shape != shape or parts[name].dtype != (np.int64 if name in _WHOLE else np.float64):
@@ -144,8 +160,9 @@ def _basis(arrays: Mapping[str, Array], columns: int) -> Basis:
         raise MessageError(f"the question has no standardisation of {columns} columns")
     mean, scale, shift, rate = standard
     linear, squares, pairs, weight, bias, center, unit = (parts[name] for name in _FEATURES)
-    features = Features(linear, squares, pairs, weight, bias, center, unit, curved)
-    return Basis(Standardizer(mean, scale, shift, rate), features)
+    scores, others = learned_of(arrays, kinds)
+    features = Features(linear, squares, pairs, weight, bias, center, unit, curved, others)
+    return Basis(Standardizer(mean, scale, shift, rate, scores), features)
 
 
 def write_answer(answer: Answer, asked: Asked, site: str) -> bytes:
@@ -198,6 +215,11 @@ def merge(question: bytes, answers: Mapping[str, bytes]) -> Answer:
     for place, further in enumerate(found[1:], 1):
         joined = join(joined, _marked(further, place))
     return joined
+
+
+def relay(question: bytes, answers: Mapping[str, bytes], site: str) -> bytes:
+    """Return the answers of several sites as that of one, for whoever stands between them and a coordinator."""
+    return write_answer(merge(question, answers), read_question(question), site)
 
 
 def _marked(answer: Answer, place: int) -> Answer:

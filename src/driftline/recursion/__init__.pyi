@@ -5,6 +5,7 @@ from ._answers import join as join
 from ._by_sums import SUMMED as SUMMED
 from ._by_sums import FewForSumsError as FewForSumsError
 from ._by_sums import rows_for_sums as rows_for_sums
+from ._checks import check_learned as check_learned
 from ._diagnostics import Info as Info
 from ._diagnostics import OriginalInfo as OriginalInfo
 from ._kept import LEVELS as LEVELS
@@ -12,7 +13,9 @@ from ._layout import FORMAT as FORMAT
 from ._layout import VERSION as VERSION
 from ._layout import StoredArray as StoredArray
 from ._layout import contents as contents
+from ._pooled import begin_anew as begin_anew
 from ._pooled import parameters_of as parameters_of
+from ._pooled import pooled_size as pooled_size
 from ._pooled import start_pooled as start_pooled
 from ._pooled import step_pooled as step_pooled
 from ._quantities import Attributions as Attributions
@@ -28,10 +31,12 @@ from ._quantities import weights as weights
 from ._questions import Basis as Basis
 from ._questions import Question as Question
 from ._questions import RowsWithheldError as RowsWithheldError
-from ._questions import answer as answer
 from ._questions import check_question as check_question
+from ._questions import least_rows as least_rows
 from ._questions import sizes_of as sizes_of
 from ._reading import moderated as moderated
+from ._replies import answer as answer
+from ._restoring import learned_of as learned_of
 from ._restoring import parse as parse
 from ._settings import Policy as Policy
 from ._settings import StepSettings as StepSettings
@@ -45,3 +50,4 @@ from ._steps import restart as restart
 from ._steps import start as start
 from ._steps import step as step
 from ._storing import dump as dump
+from ._storing import learned_arrays as learned_arrays

@@ -14,10 +14,12 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.inference import KINDS
 
-__all__ = ["ANSWERS", "CELLS", "Answer", "Field", "check_answer", "join", "numbers"]
+__all__ = ["ANSWERS", "CELLS", "SIZES", "Answer", "Field", "check_answer", "distinct", "join", "numbers"]
 
 CELLS = 121
 """Cells of a column that place a frame, and the quantiles of an original."""
+SIZES = 128
+"""Cells that rows are counted in by the size of their features."""
 _SMOOTH = len(KINDS) - 1  # divergences with a curvature
 _OFF = 1e-6  # relative difference of sums that should be the same
 
@@ -25,9 +27,10 @@ _OFF = 1e-6  # relative difference of sums that should be the same
 class Field(NamedTuple):
     """A sum: its shape in words, how it is joined, and what it is.
 
-    Shapes name D columns, p features, q = p + 1, s candidates. Ways to join are "add"; "mean", weighted by rows; "u"
-    and "v", means weighted by e^u and e^v, whose sums have the logarithms ``log_u`` and ``log_v``; "log", sums known by
-    their logarithms; "any"; "stack", one below the other; "most", the one whose first entry is larger.
+    Shapes name D columns, p features, q = p + 1, l features of clusters, k features that may join, s values. Ways to
+    join are "add"; "mean", weighted by rows; "u" and "v", means weighted by e^u and e^v, whose sums have the logarithms
+    ``log_u`` and ``log_v``; "log", sums known by their logarithms; "any"; "largest"; "stack", one below the other, each
+    value of a column once; "most", the one whose first entry is larger.
     """
 
     shape: str
@@ -61,7 +64,13 @@ ANSWERS: dict[str, dict[str, Field]] = {
         "off": Field("D", "add", "counts of rows that do not hold what was the most common value"),
         "heap": Field("s D", "stack", "values that more than half of the rows hold, nan if there is none"),
         "changed": Field("D", "add", "counts of rows that differ from the original in a column constant there"),
+        "top": Field("2 l", "largest", "largest and smallest values of features of clusters, to two digits"),
         "dependent": Field("", "any", "whether rows repeat or depend on each other"),
+    },
+    "levels": {
+        "total": Field("k", "add", "sums of features that may join"),
+        "level": Field("D", "add", "sums of columns in units of the original"),
+        "same": Field("s D", "add", "counts of rows that hold a value common elsewhere"),
     },
     "place": {
         "total": Field("p", "add", "sums of features in the new frame, without what lies far out"),
@@ -112,6 +121,34 @@ ANSWERS: dict[str, dict[str, Field]] = {
         "bent_num": Field("q q", "u", "means of T' S T T T', weighted"),
         "log_u": Field("", "log", "sum of e^u"),
     },
+    "look": {
+        "log_v": Field("", "log", "sum of e^v, v = log original/current"),
+        "gram": Field("q q", "v", "means of T T', weighted by e^v"),
+        "cross": Field("k q", "v", "means of g T, weighted by e^v; g are features that may join"),
+        "sizes": Field("sizes", "add", "counts of rows by the size of T"),
+        "few": Field("", "any", "whether weights rest on so few rows that weighted sums are left out"),
+    },
+    "rest": {
+        "value": Field("k", "add", "sums of g"),
+        "value_square": Field("k", "add", "sums of g²"),
+        "pulled": Field("k", "add", "sums of e^v h; h is what T leaves of g"),
+        "spread": Field("k", "add", "sums of e^v h²"),
+        "own": Field("k", "add", "sums of e^2v h²"),
+        "fourth": Field("k", "add", "sums of e^4v h^4"),
+        "sizes": Field("sizes", "add", "counts of rows by the size of T, in finer cells"),
+    },
+    "near": {
+        "log_v": Field("", "log", "sum of e^v"),
+        "plain": Field("q q", "add", "sums of T T' of rows that are not far out"),
+        "gram": Field("q q", "v", "means of T T' of these, weighted by e^v"),
+    },
+    "level": {
+        "before": Field("", "add", "sum of r/(1+r) of rows that are not far out, r the ratio"),
+        "after": Field("", "add", "the same of the ratio as it is read"),
+        "bend": Field("", "add", "its derivative by the logarithm of r"),
+        "log_w": Field("", "log", "sum of r as it is read"),
+        "twice_w": Field("", "log", "sum of its squares"),
+    },
     "curves": {
         f"{of}_{name}": Field(shape, "add", f"for each divergence of {of}: sums of {what}")
         for of in ("all", "step")
@@ -158,16 +195,29 @@ def join(one: Answer, other: Answer) -> Answer:
             out[name] = a + (b - a) * np.exp(right - np.logaddexp(left, right))
         elif field.way == "log":
             out[name] = np.logaddexp(a, b)
-        elif field.way == "any":
+        elif field.way in ("any", "largest"):
             out[name] = np.maximum(a, b)
         elif field.way == "stack":
-            out[name] = np.concatenate([a, b])
+            out[name] = distinct(np.concatenate([a, b]))
         else:
             out[name] = a if a[0] >= b[0] else b
     if one.kind == "moments":  # about the common mean
         gap = other.sums["mean"] - one.sums["mean"]
         out["square"] = out["square"] + gap * gap * (one.rows * other.rows / rows)
     return Answer(one.kind, rows, out)
+
+
+def distinct(values: Floats) -> Floats:
+    """Return the different numbers in each column of (places, D), in order; (s, D), nan where there are fewer.
+
+    >>> distinct(np.array([[2.0, np.nan], [1.0, np.nan], [2.0, np.nan]])).tolist()
+    [[1.0, nan], [2.0, nan]]
+    """
+    kept = [np.unique(column[np.isfinite(column)]) for column in values.T]
+    out = np.full((max(1, *(len(found) for found in kept)), values.shape[1]), np.nan)
+    for j, found in enumerate(kept):
+        out[: len(found), j] = found
+    return out
 
 
 def check_answer(answer: Answer, sizes: Mapping[str, int]) -> None:
@@ -182,7 +232,10 @@ def check_answer(answer: Answer, sizes: Mapping[str, int]) -> None:
     if set(answer.sums) != set(wanted):
         raise ValueError(f"it holds {sorted(answer.sums)} instead of {sorted(wanted)}")
     for name, field in wanted.items():
-        value, shape = answer.sums[name], _shape(field.shape, sizes)
+        value, own = answer.sums[name], sizes
+        if field.way == "stack" and value.ndim:  # as many as places have, of which it may be the joined answer
+            own = {**sizes, "s": max(len(value), 1)}
+        shape = _shape(field.shape, own)
         if value.dtype != np.float64 or value.shape != shape:
             raise ValueError(f"{name} is {value.dtype} of shape {value.shape}, not float64 of shape {shape}")
         allowed = np.isnan(value) if name == "heap" else np.zeros(shape, dtype=bool)
@@ -207,7 +260,9 @@ def _problem(answer: Answer, sizes: Mapping[str, int]) -> str:
         return "gram is not the mean of squares"
     if answer.kind in ("scales", "window") and (sums["cells"].sum(1) != rows).any():
         return f"cells do not count {rows} rows"
-    for name in ("cells", "off", "changed", "same", "counts"):
+    if "sizes" in sums and sums["sizes"].sum() != rows:
+        return f"sizes do not count {rows} rows"
+    for name in ("cells", "off", "changed", "same", "counts", "sizes"):
         if name in sums and sums[name].size and (sums[name].min() < 0 or sums[name].max() > rows):
             return f"{name} are not counts of {rows} rows"
     if answer.kind == "moments" and float(sums["square"].min()) < 0.0:
@@ -221,7 +276,7 @@ def numbers(kind: str, sizes: Mapping[str, int]) -> int:
     """Return how many different numbers that are not counts an answer holds."""
     total = 0
     for name, field in ANSWERS[kind].items():
-        if name in ("cells", "counts", "off", "changed", "same", "heap"):
+        if name in ("cells", "counts", "off", "changed", "same", "heap", "sizes"):
             continue
         shape = _shape(field.shape, sizes)
         size = int(np.prod(shape))
@@ -232,7 +287,7 @@ def numbers(kind: str, sizes: Mapping[str, int]) -> int:
 
 
 def _shape(words: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    known = {"cells": CELLS, "kinds": len(KINDS), "smooth": _SMOOTH, **sizes}
+    known = {"cells": CELLS, "sizes": SIZES, "kinds": len(KINDS), "smooth": _SMOOTH, **sizes}
     if "q" in known:
         q = known["q"]
         known["triples"] = q * (q + 1) * (q + 2) // 6

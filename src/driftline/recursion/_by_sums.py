@@ -8,7 +8,6 @@ takes the numerator's scores from sums, and the floor counts rows.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +50,7 @@ from driftline.recursion._doubts import WEAK, carried, doubted
 from driftline.recursion._floor import counted, started
 from driftline.recursion._frames import follow_sums, place_of
 from driftline.recursion._joining import Joined, joined
-from driftline.recursion._kept import Readings, Sums, reading_keys
+from driftline.recursion._kept import Readings, Sums, between, reading_keys
 from driftline.recursion._log_linear import check_extremes, informed, same_kind, start_features, summary_of
 from driftline.recursion._problem import EFFECT, plain_prior
 from driftline.recursion._quantities import Known, divergence, weights
@@ -464,16 +463,6 @@ def _with_left(info: OriginalInfo, left: int) -> OriginalInfo:
     return info._replace(doubts=(*info.doubts, Doubt(DoubtCode.MODEL_MISSES, sentence)))
 
 
-def _between(then: Floats, now: Floats) -> tuple[float, float]:
-    """Return the nats that features outside the model may have moved by in a step, and their standard deviation.
-
-    ``then`` and ``now`` are the same since the original, of both windows. Means that have moved by a and by b since the
-    original are apart by a + b at most, and (a + b)² is at most 2 a² + 2 b².
-    """
-    nats, spread = float(then[0] + now[0]), math.hypot(float(then[1]), float(now[1]))
-    return (2.0 * nats, 2.0 * spread) if then[1] > 0.0 else (nats, spread)
-
-
 def _read(track: Track, further: Joined, then: Floats, depend: Dependence, *, large: bool, drawn: bool) -> Readings:
     """Read all that may be asked of the window later.
 
@@ -485,7 +474,7 @@ def _read(track: Track, further: Joined, then: Floats, depend: Dependence, *, la
     now = np.array([further.hidden, further.spread])
     for of_step, kind, level in reading_keys():
         found = divergence(track, kind, level, of_step=of_step, known=known)
-        found = inference.overlooked(found, kind, *(_between(then, now) if of_step else now.tolist()))
+        found = inference.overlooked(found, kind, *(between(then, now) if of_step else now.tolist()))
         if of_step and (further.note or further.left):
             without = Doubt(DoubtCode.MODEL_MISSES, _WITHOUT if further.note else _LEFT)
             found = inference.opened(doubted(found, (without,)), largest(kind))

@@ -20,7 +20,7 @@ from driftline.fitting import Dense, Features, Integers, LogLinear, LogLinearDes
 from driftline.inference import Dependence, long_run
 from driftline.recursion._evidence import coarse
 
-__all__ = ["NOTHING", "Candidates", "Found", "fixed", "means_of", "tested", "widened_by"]
+__all__ = ["NOTHING", "Candidates", "Found", "alive", "fixed", "judged", "means_of", "tested", "widened_by"]
 
 Singles = npt.NDArray[np.float32]
 
@@ -126,7 +126,21 @@ def tested(
         means: the original's means of features, (p,).
         depend: how the rows depend on each other.
     """
-    apart, variance, carriers = _differences(candidates, psi, design, log_r, np.append(means, 1.0), depend)
+    differences = _differences(candidates, psi, design, log_r, np.append(means, 1.0), depend)
+    return judged(candidates, psi, *differences, depend.effective(len(log_r)))
+
+
+def judged(
+    candidates: Candidates, psi: LogLinear, apart: Floats, variance: Floats, carriers: Floats, effective: float
+) -> Found:
+    """Say which candidates the ratio does not hold.
+
+    Arguments:
+        apart: how far the weighted window is from the original, for each candidate, (k,).
+        variance: the variance of that.
+        carriers: how many independent rows carry it; 0 where features leave too little of it.
+        effective: effective rows of the window.
+    """
     z = np.where(carriers > _SEEN, np.abs(apart) / np.sqrt(np.maximum(variance, 1e-300)), 0.0)
     a, (pairs, hinges) = len(candidates.pairs), _here(candidates, psi)
     z[:a][pairs], z[a:][hinges] = 0.0, 0.0
@@ -142,7 +156,7 @@ def tested(
             taken.add(column)
             bent.append(k - a)
     squares = np.square(z[:a][z[:a] > 0.0])
-    rows = max(min(candidates.rows, depend.effective(len(log_r))), 1.0)
+    rows = max(min(candidates.rows, effective), 1.0)
     excess = max(float(squares.sum()) - len(squares), 0.0)
     spread = math.sqrt(2.0 * len(squares) + 4.0 * excess) / rows
     return Found(candidates.pairs[strong], np.array(bent, dtype=np.int64), excess / rows, spread, weak)
@@ -176,9 +190,13 @@ def _differences(
         own = long_run(Dense(merged), ones, Dense(merged), ones, depend.lag).diagonal()
     fourth = np.square(np.square(pulled)).sum(0, dtype=np.float64)
     carriers = np.square(np.square(pulled).sum(0, dtype=np.float64)) / np.maximum(fourth, 1e-300)
-    alive = (spread > _LEFT * whole) & (whole > 1e-12) & (own > 0.0)
-    carriers = np.where(alive, carriers / (depend.worth * depend.time), 0.0)
+    carriers = np.where(alive(spread, whole, own), carriers / (depend.worth * depend.time), 0.0)
     return apart, own / n**2 + spread / max(candidates.rows, 1.0), carriers
+
+
+def alive(spread: Floats, whole: Floats, own: Floats) -> npt.NDArray[np.bool_]:
+    """Say of which candidates features leave enough: of their variances, the parts left, and sums of squares; (k,)."""
+    return np.asarray((spread > _LEFT * whole) & (whole > 1e-12) & (own > 0.0))
 
 
 def _here(candidates: Candidates, psi: LogLinear) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:

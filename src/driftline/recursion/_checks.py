@@ -39,7 +39,7 @@ from driftline.recursion._shapes import (
     WIDE,
 )
 
-__all__ = ["check_arrays"]
+__all__ = ["check_arrays", "check_learned"]
 
 _TYPES = {"f": "float64", "i": "int64", "c": "int32", "b": "bool", "s": "float32", "t": "int8"}
 _DEEPEST = 64  # levels of a tree; those of ours have 9 at most
@@ -50,6 +50,27 @@ Sizes = dict[str, int]
 def check_arrays(arrays: Mapping[str, Array], layout: Any) -> None:
     """Raise a ValueError unless a state's arrays are exactly those that its layout describes, with fitting shapes."""
     _Check(arrays).state(layout)
+
+
+def check_learned(arrays: Mapping[str, Array], kinds: Any, columns: int) -> int:
+    """Check what a model has learned from its original, as it is sent to sites; return the number of its features.
+
+    ``kinds`` are those of clusters; arrays that do not begin with ``scores.`` or ``learned.`` are not looked at.
+    """
+    check = _Check(arrays)
+    _need(isinstance(kinds, list), "it does not list what was learned")
+    if any(name.startswith("scores.") for name in arrays):
+        check.table("scores", SCORES, {"d": columns})
+        _need(bool((np.diff(arrays["scores.knots"], axis=1) > 0.0).all()), "scores.knots do not increase")
+    features = 0
+    for i, kind in enumerate(kinds):
+        _need(isinstance(kind, str) and kind in DENSITIES, f"learned.{i} is of an unknown kind, {kind!r}")
+        features += check.learned(f"learned.{i}", kind, columns)
+        group = arrays[f"learned.{i}.map.density.group"]
+        check.within(f"learned.{i}.map.density.group", 0, max(len(group), 1))
+    known = [name for name in arrays if name.startswith(("scores.", "learned."))]
+    _need(check.seen >= set(known), "it holds more than it should")
+    return features
 
 
 class _Check:

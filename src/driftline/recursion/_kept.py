@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from driftline.fitting import WindowSums
 from driftline.inference import DIVERGENCES, Doubt, Estimate, Parts
 from driftline.recursion._candidates import Candidates
 
-__all__ = ["LEVELS", "NUMBERS", "Readings", "Sums", "moved_sums", "reading_keys"]
+__all__ = ["LEVELS", "NUMBERS", "Readings", "Sums", "between", "moved_sums", "reading_keys"]
 
 LEVELS = (0.9, 0.95)
 """Confidence levels of the estimates that are read while the rows are at hand."""
@@ -113,3 +114,13 @@ def moved_sums(sums: Sums, onto: Floats, back: Floats) -> Sums:
     gram = back.T @ moments.gram @ back
     moments = moments._replace(mean=moments.mean @ back, gram=0.5 * (gram + gram.T))
     return sums._replace(moments=moments, coef=onto @ sums.coef, crossed=(sums.crossed @ back).astype(np.float32))
+
+
+def between(then: Floats, now: Floats) -> tuple[float, float]:
+    """Return the nats that features outside the model may have moved by in a step, and their standard deviation.
+
+    ``then`` and ``now`` are the same since the original, of both windows. Means that have moved by a and by b since the
+    original are apart by a + b at most, and (a + b)² is at most 2 a² + 2 b².
+    """
+    nats, spread = float(then[0] + now[0]), math.hypot(float(then[1]), float(now[1]))
+    return (2.0 * nats, 2.0 * spread) if then[1] > 0.0 else (nats, spread)

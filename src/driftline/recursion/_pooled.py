@@ -22,21 +22,22 @@ from driftline.fitting import (
     plain_standardizer,
 )
 from driftline.inference import Doubt
-from driftline.recursion._answers import Answer
+from driftline.recursion._answers import Answer, distinct
 from driftline.recursion._by_sums import two_valued
 from driftline.recursion._diagnostics import OriginalInfo
 from driftline.recursion._frames import RARE, STRAY, TAIL, frame_of, moved_anchor
 from driftline.recursion._kept import Sums
 from driftline.recursion._log_linear import same_kind
+from driftline.recursion._looked import dictionary
 from driftline.recursion._partitions import Partitions, Tally, merged_cells
-from driftline.recursion._problem import plain_prior
+from driftline.recursion._problem import EFFECT, plain_prior
 from driftline.recursion._questions import GRID, Basis, Question, bare_partitions
 from driftline.recursion._rare import few_of
 from driftline.recursion._settings import StepSettings
 from driftline.recursion._state import Anchor, Track
 from driftline.recursion._taken import Taken, arrived, bare_sums, tally
 
-__all__ = ["MOST_PARAMETERS", "parameters_of", "start_pooled", "step_pooled"]
+__all__ = ["MOST_PARAMETERS", "begin_anew", "parameters_of", "pooled_size", "start_pooled", "step_pooled"]
 
 Ask = Callable[[Question], Answer]
 
@@ -68,6 +69,46 @@ def parameters_of(model: str, columns: int) -> int:
     return parameters
 
 
+def pooled_size(anchor: Anchor, settings: StepSettings) -> int:
+    """Return the number of parameters of a model that goes on; raise a ValueError if it cannot in several places."""
+    psi, auto = anchor.psi, settings.model == "auto"
+    if anchor.sums is None or not (isinstance(psi, LogLinear) and same_kind(psi.features, settings.model)):
+        raise ValueError("a step from sums needs a state with keep='sums' and the model that it began with")
+    if not auto:
+        return parameters_of(str(settings.model), psi.features.columns)
+    parameters = psi.features.size + 1
+    if parameters > MOST_PARAMETERS:
+        raise ValueError(
+            f"model='auto' has {parameters} parameters here, and rows in several places allow for {MOST_PARAMETERS}: "
+            "take fewer columns, or model='quadratic'"
+        )
+    return parameters
+
+
+def begin_anew(ask: Ask, given: Track, settings: StepSettings, tau: int) -> Track:
+    """Begin to trace an original of which each place holds some rows, with the dictionary of another track."""
+    size, psi, sums = pooled_size(given.current, settings), given.current.psi, given.current.sums
+    assert isinstance(psi, LogLinear)
+    assert sums is not None
+    basis, columns = Basis(psi.standardizer, psi.features), psi.features.columns
+    seen = ask(Question("window", size, basis, {"heap": np.full(columns, np.nan)}, settings.lag))
+    candidates, rows, gram = distinct(seen["heap"]), seen.rows, seen["gram"]
+    levels = ask(Question("levels", size, basis, {**dictionary(sums.candidates), "heaps": candidates}, settings.lag))
+    joining = sums.candidates._replace(level=levels["level"] / rows, mean=levels["total"] / rows, rows=float(rows))
+    window = WindowSums(float(rows), gram[-1].copy(), gram)
+    center, spread = _place(seen["cells"], *_exact(psi.features, window))
+    shift, rate = psi.standardizer.shift, psi.standardizer.rate
+    place = *_heap(candidates, levels["same"], rows), center * rate + shift, spread * rate
+    kept = bare_sums(window, np.zeros(size), _ZERO, 0.0, place, bool(seen["dependent"]), joining)
+    anchor = Anchor(psi._replace(coef=np.zeros(size - 1)), 0.0, np.zeros((0, columns)), sums=kept)
+    cells = given.partitions
+    if cells is not None:
+        names = "live", "edges", "groups", "pairs"
+        found = {name: np.asarray(getattr(cells, name), dtype=np.float64) for name in names}
+        cells = _counted(ask, basis, found, size, settings, bool(seen["dependent"]))
+    return Track(tau, anchor, anchor, np.zeros(0), 0, partitions=cells)
+
+
 def start_pooled(ask: Ask, columns: int, settings: StepSettings, tau: int) -> Track:
     """Begin to trace an original of which each place holds some rows, (n, columns)."""
     size = parameters_of(str(settings.model), columns)
@@ -77,7 +118,7 @@ def start_pooled(ask: Ask, columns: int, settings: StepSettings, tau: int) -> Tr
     spread = np.where(spread == 1.0, np.nextafter(1.0, 2.0), spread)
     standardizer = plain_standardizer(mean, np.where(spread <= 1e-12 * np.abs(mean), 1.0, spread))
     basis = Basis(standardizer, _raw_features(columns, str(settings.model)))
-    candidates = _candidates(moments["heap"])
+    candidates = distinct(moments["heap"])
     scales = ask(Question("scales", size, basis, {"heaps": candidates}, settings.lag))
     basis = basis._replace(features=_scaled(basis.features, rows, scales["total"], scales["square"]))
     gram = ask(Question("sums", size, basis, {}, settings.lag))["gram"]
@@ -101,10 +142,9 @@ def step_pooled(
         further: doubts of the step that are known beforehand.
         places: names of the places, in the order in which answers are joined.
     """
-    anchor, psi = track.anchor, track.anchor.psi
-    if anchor.sums is None or not (isinstance(psi, LogLinear) and same_kind(psi.features, settings.model)):
-        raise ValueError("a step from sums needs a state with keep='sums' and the model that it began with")
-    size = parameters_of(str(settings.model), psi.features.columns)
+    size, anchor, psi = pooled_size(track.anchor, settings), track.anchor, track.anchor.psi
+    assert isinstance(psi, LogLinear)
+    assert anchor.sums is not None
     basis = Basis(psi.standardizer, psi.features)
     seen = ask(Question("window", size, basis, {"heap": anchor.sums.heap}, settings.lag))
     den = WindowSums(float(seen.rows), seen["gram"][-1].copy(), seen["gram"])
@@ -121,6 +161,8 @@ def step_pooled(
     ridge, _ = plain_prior(psi.features, off, rows)
     two = two_valued(sums, psi.features)
     ridge[two] = np.where(ridge[two] > 1.0, 2.0 * ridge[two], ridge[two])
+    learned = slice(size - 1 - seen["top"].shape[1], size - 1)
+    ridge[learned] = np.maximum(1.0, np.square(_top(psi.features, learned, seen["top"]) / EFFECT))
 
     known: dict[tuple[bytes, float], Part] = {}
 
@@ -137,7 +179,7 @@ def step_pooled(
 
     fit = fit_sums(sums.moments, slope, den.rows, settings.ridge * ridge)
     taken = Taken(track, anchor, fit, slope(fit.coef, fit.c), den, settings, size)
-    candidates = _candidates(seen["heap"])
+    candidates = distinct(seen["heap"])
     events = few_of(off[psi.features.linear], rows)
     now, info, scores = arrived(
         ask, taken, t, bool(seen["dependent"]), seen["changed"], candidates, events, further, places
@@ -147,6 +189,12 @@ def step_pooled(
     assert current.sums is not None
     current = current._replace(sums=current.sums._replace(heap=heap, off=off_heap, center=center, spread=spread))
     return now._replace(anchor=track.anchor if now.held else current, current=current), info
+
+
+def _top(features: Features, learned: slice, found: Floats) -> Floats:
+    """Return the largest magnitude of each feature of clusters, by its largest and smallest value, (l,)."""
+    center, (most, least) = features.center[learned], found
+    return np.asarray(np.maximum(most - center, least + center) / features.scale[learned])
 
 
 def _at_zero(den: WindowSums) -> Part:
@@ -167,15 +215,6 @@ def _scaled(features: Features, rows: float, total: Floats, square: Floats) -> F
     center = total / rows
     spread = np.sqrt(np.maximum(square / rows - center * center, 0.0))
     return features._replace(center=center, scale=np.where(spread <= 1e-7 * (1.0 + np.abs(center)), 1.0, spread))
-
-
-def _candidates(found: Floats) -> Floats:
-    """Return the different values in each column of (places, D) that may be the most common one; (s, D), nan if few."""
-    kept = [np.unique(column[np.isfinite(column)]) for column in found.T]
-    out = np.full((max(1, *(len(values) for values in kept)), found.shape[1]), np.nan)
-    for j, values in enumerate(kept):
-        out[: len(values), j] = values
-    return out
 
 
 def _heap(candidates: Floats, same: Floats, rows: int) -> tuple[Floats, Floats]:
@@ -235,6 +274,7 @@ def _followed(
     shift, rate = found
     features = psi.features
     moved = features._replace(weight=features.weight * rate[:, None], bias=features.bias + shift @ features.weight)
+    moved = moved._replace(others=tuple(other.framed(shift, rate) for other in features.others))
     low, high = ((end - shift) / rate for end in _ends(seen["cells"]))
     basis = Basis(psi.standardizer.moved(shift, rate), moved)
     size = features.size + 1
@@ -284,7 +324,13 @@ def _partitions(
     pairs = _pairs(gram, live)
     given = {"live": live, "edges": edges, "groups": groups, "pairs": pairs}
     given = {name: np.asarray(value, dtype=np.float64) for name, value in given.items()}
-    size = basis.features.size + 1
+    return _counted(ask, basis, given, basis.features.size + 1, settings, dependent)
+
+
+def _counted(
+    ask: Ask, basis: Basis, given: dict[str, Floats], size: int, settings: StepSettings, dependent: bool
+) -> Partitions:
+    """Return partitions with these cells and the counts of an original in them."""
     counts = ask(Question("counts", size, basis, given, settings.lag))
     bare = bare_partitions(given, basis.standardizer)
     seen = tally(bare, counts["counts"])

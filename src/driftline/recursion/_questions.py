@@ -1,4 +1,4 @@
-"""What is asked of a place that holds rows, and how it answers: pure functions of a question and of rows.
+"""What is asked of a place that holds rows.
 
 A place needs nothing but its rows: each question says all that there is to say, so that one may be asked again.
 """
@@ -12,43 +12,42 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline.fitting import (
-    Dense,
     Features,
-    LogLinearDesign,
     Standardizer,
-    linear_scores,
-    log_mean_exp,
-    part_of,
-    sums_of_window,
 )
-from driftline.inference import curves_of, scored, shrinking, terms_of
-from driftline.recursion._answers import CELLS, Answer, numbers
-from driftline.recursion._by_sums import depends_of
+from driftline.recursion._answers import ANSWERS, CELLS, SIZES, numbers
 from driftline.recursion._contrast import Contrast
-from driftline.recursion._log_linear import check_extremes
-from driftline.recursion._partitions import Partitions, Tally, count
-from driftline.recursion._rare import heaps
-from driftline.recursion._rows import Curved
-from driftline.recursion._settings import StepSettings
+from driftline.recursion._partitions import Partitions, Tally
 
 __all__ = [
+    "EACH",
     "GRID",
+    "LEARNING",
+    "ROOM",
+    "SCALE",
     "Basis",
     "Question",
     "RowsWithheldError",
-    "answer",
     "bare_partitions",
     "check_question",
+    "finer",
+    "least_rows",
     "sizes_of",
 ]
 
-_EACH = 10  # rows for each parameter, at least: sums of fewer would nearly be rows
-_ROOM = 2.0  # numbers in the rows for each number in an answer, at least
-_BEHIND = 2.0  # effective rows for each parameter behind weighted sums
+EACH = 10
+"""Rows for each parameter, at least: sums of fewer would nearly be rows."""
+ROOM = 2.0
+"""Numbers in the rows for each number in an answer, at least."""
 _STEP = 0.25
 _ENDS = (np.arange(CELLS - 1) - 0.5 * (CELLS - 2)) * _STEP
 GRID: Floats = np.sinh(_ENDS)
 """Edges of the fixed grid, in units of the frame: cells of a quarter near 0, wider outside."""
+
+SCALE: Floats = np.exp2(np.linspace(0.0, 40.0, SIZES - 1))
+"""Edges between cells of the size of a row's features, the one included."""
+LEARNING = ("levels", "look", "rest", "near", "level")
+"""Kinds of questions that models alone are asked whose features may be learned, and may be joined by others."""
 
 
 class RowsWithheldError(ValueError):
@@ -57,16 +56,22 @@ class RowsWithheldError(ValueError):
 
 _CELLS = {"live": "c", "edges": "c 19", "groups": "c 3", "pairs": "k 2"}
 _AT = {"coef": "q", "c": ""}
+_JOINING = {"products": "a 2", "hinged": "h", "knots": "h"}
 GIVEN: dict[str, dict[str, str]] = {
     "moments": {},
     "scales": {"heaps": "s D"},
     "sums": {},
     "counts": _CELLS,
     "window": {"heap": "D"},
+    "levels": {**_JOINING, "heaps": "s D"},
     "place": {"low": "D", "high": "D"},
     "slope": _AT,
     "scores": {**_AT, "all": "q", "past": "q", "past_c": "", "odds": "", "heaps": "s D", **_CELLS},
     "bends": {**_AT, "spread_num": "q q", "spread_den": "q q"},
+    "look": {"all": "q", **_JOINING},
+    "rest": {"all": "q", **_JOINING, "slopes": "q k", "level": "", "bottom": "", "top": ""},
+    "near": {"all": "q", "limit": ""},
+    "level": {"all": "q", "read": "q", "limit": ""},
     "curves": {
         **_AT,
         "all": "q",
@@ -79,7 +84,7 @@ _OPEN = ("heap", "heaps", "edges", "low", "high")  # may be infinite, or nan whe
 
 
 class Basis(NamedTuple):
-    """Coordinates and features of a model, without what was learned: the functions T that are summed up."""
+    """Coordinates and features of a model: the functions T that are summed up."""
 
     standardizer: Standardizer
     features: Features
@@ -110,6 +115,8 @@ def check_question(question: Question, columns: int) -> None:
     if set(given) != set(wanted):
         raise ValueError(f"a question of kind {question.kind!r} holds {sorted(given)} instead of {sorted(wanted)}")
     sizes = {"D": columns, "q": 0 if question.basis is None else question.basis.features.size + 1}
+    if "knots" in given:
+        sizes["k"] = len(given["products"]) + len(given["knots"])
     for name, shape in wanted.items():
         value, words = given[name], shape.split()
         fits = value.dtype == np.float64 and value.ndim == len(words)
@@ -117,7 +124,8 @@ def check_question(question: Question, columns: int) -> None:
             fits &= size == (int(word) if word.isdigit() else sizes.setdefault(word, size))
         if not fits or not (np.isfinite(value).all() or name in _OPEN):
             raise ValueError(f"{name} of the question is {value.dtype} of shape {value.shape}, or not finite")
-    for name, most in (("live", columns), ("groups", 19), ("pairs", sizes.get("c", 0))):
+    places = ("live", columns), ("groups", 19), ("pairs", sizes.get("c", 0)), ("products", columns), ("hinged", columns)
+    for name, most in places:
         whole = given.get(name, np.zeros(0))
         if whole.size and not (whole.min() >= 0 and whole.max() < most and (whole == np.round(whole)).all()):
             raise ValueError(f"{name} of the question are not places among {most}")
@@ -127,99 +135,28 @@ def sizes_of(question: Question, columns: int) -> dict[str, int]:
     """Return the sizes that the shapes of an answer are made of."""
     heaps = question.given.get("heaps", np.zeros((1, 0)))
     sizes = {"D": columns, "s": len(heaps), "counts": 0}  # no counts where no column varies
+    if "knots" in question.given:
+        sizes["k"] = len(question.given["products"]) + len(question.given["knots"])
     if question.basis is not None:
+        sizes["l"] = sum(other.size for other in question.basis.features.others)
         sizes |= {"p": question.basis.features.size, "q": question.basis.features.size + 1}
     if "edges" in question.given:
         sizes["counts"] = question.given["edges"].size + 16 * len(question.given["pairs"])
     return sizes
 
 
-def answer(question: Question, x: Floats) -> Answer:
-    """Answer a question from rows (n, D), or raise :class:`RowsWithheldError` if that would reveal them."""
-    _check(question, x)
-    sums = _ANSWERS[question.kind](question, x)
-    return Answer(question.kind, len(x), {name: np.asarray(value, dtype=np.float64) for name, value in sums.items()})
+def least_rows(parameters: int, columns: int, learned: int = 0, candidates: int | None = None) -> int:
+    """Return the number of rows that a place needs, at least, for all questions of a step to be answered.
 
+    Of the parameters so many are of features that were ``learned``; ``candidates`` may join, None for other models.
 
-def _check(question: Question, x: Floats) -> None:
-    """Raise an error if the rows are too few for what is asked."""
-    remedy = "pool it with another site, enlarge the windows, or take fewer columns or model='linear'"
-    n, parameters = len(x), question.parameters
-    if n < _EACH * parameters:
-        raise RowsWithheldError(
-            f"it has {n} rows, and sums need {_EACH * parameters}, {_EACH} for each of {parameters} parameters, since "
-            f"sums of fewer rows would reveal them: {remedy}"
-        )
-    asked = numbers(question.kind, sizes_of(question, x.shape[1]))
-    if x.size < _ROOM * asked:
-        raise RowsWithheldError(
-            f"it has {n} rows of {x.shape[1]} columns, and {asked} sums of them are asked for, which would reveal rows "
-            f"unless there are {math.ceil(_ROOM * asked / x.shape[1])}: {remedy}"
-        )
-
-
-def _basis(question: Question, x: Floats) -> Basis:
-    basis = question.basis
-    if basis is None or basis.features.columns != x.shape[1]:
-        raise ValueError(f"the question is not about rows of {x.shape[1]} columns")
-    return basis
-
-
-def _rows(question: Question, x: Floats) -> tuple[Basis, Floats]:
-    """Return the basis and the features of rows with a one, (n, q)."""
-    basis = _basis(question, x)
-    return basis, basis.features.design(basis.standardizer(x))
-
-
-def _behind(question: Question, log_weights: Floats) -> None:
-    """Raise an error if weighted sums rest on a few rows, which they would reveal."""
-    weights = np.exp(log_weights - log_weights.max())
-    rows = float(weights.sum() ** 2 / (weights @ weights))
-    if rows < _BEHIND * question.parameters:
-        raise RowsWithheldError(
-            f"weighted sums would rest on {rows:.0f} of its rows, and need {_BEHIND * question.parameters:.0f} not to "
-            "reveal them: take smaller steps, enlarge the windows, or pool it with another site"
-        )
-
-
-def _cells(z: Floats) -> Floats:
-    """Count standardised rows (n, D) in the cells of the grid, (D, cells)."""
-    return np.stack([np.bincount(np.searchsorted(GRID, column), minlength=CELLS) for column in z.T]).astype(np.float64)
-
-
-def _same(question: Question, x: Floats) -> Floats:
-    """Count rows that hold each of the values asked about, (s, D)."""
-    return np.stack([(x == value).sum(0) for value in question.given["heaps"]]).astype(np.float64)
-
-
-def _dependent(question: Question, x: Floats, rows: Curved) -> Floats:
-    """Return whether rows repeat or depend on each other: how much they do is not asked for."""
-    found = depends_of(x, rows, StepSettings(model="quadratic", lag=question.lag))
-    return np.array(found.endless or found.lag > 0 or found.repeats is not None)
-
-
-def _moments(question: Question, x: Floats) -> dict[str, Floats]:
-    low, high = x.min(0), x.max(0)
-    mean = np.where(low == high, low, x.mean(0))
-    return {"mean": mean, "square": np.square(x - mean).sum(0), "heap": heaps(x)[None]}
-
-
-def _scales(question: Question, x: Floats) -> dict[str, Floats]:
-    basis = _basis(question, x)
-    z = basis.standardizer(x)
-    raw = np.empty((len(z), basis.features.size))
-    basis.features.fill(z, raw)
-    return {
-        "total": raw.sum(0),
-        "square": np.square(raw).sum(0),
-        "cells": _cells(z),
-        "same": _same(question, x),
-        "dependent": _dependent(question, x, Curved(z)),
-    }
-
-
-def _sums(question: Question, x: Floats) -> dict[str, Floats]:
-    return {"gram": sums_of_window(Dense(_rows(question, x)[1])).gram}
+    >>> least_rows(9, 4)
+    478
+    """
+    sizes = {"D": columns, "s": 1, "counts": 0, "p": parameters - 1, "q": parameters}
+    sizes |= {"l": learned, "k": candidates or 0}
+    most = max(numbers(kind, sizes) for kind in ANSWERS if candidates is not None or kind not in LEARNING)
+    return max(EACH * parameters, math.ceil(ROOM * most / columns))
 
 
 def bare_partitions(given: dict[str, Floats], standardizer: Standardizer) -> Partitions:
@@ -233,130 +170,6 @@ def bare_partitions(given: dict[str, Floats], standardizer: Standardizer) -> Par
     return Partitions(live, given["edges"], groups, pairs, contrast, levels, none, none, none, np.zeros(2))
 
 
-def _tally(question: Question, x: Floats) -> Floats:
-    """Count rows in the cells of columns and pairs of columns, (counts,)."""
-    assert question.basis is not None
-    found = count(bare_partitions(question.given, question.basis.standardizer), x)
-    return np.concatenate([found.columns.ravel(), found.pairs.ravel()]).astype(np.float64)
-
-
-def _counts(question: Question, x: Floats) -> dict[str, Floats]:
-    return {"counts": _tally(question, x)}
-
-
-def _window(question: Question, x: Floats) -> dict[str, Floats]:
-    basis = _basis(question, x)
-    check_extremes(basis.standardizer, x)
-    z, mean = basis.standardizer(x), basis.standardizer.mean
-    design = LogLinearDesign(basis.features, z)
-    squares = len(basis.features.squares) if basis.features.curved else None
-    heap = question.given["heap"]
-    return {
-        "gram": sums_of_window(design).gram,
-        "cells": _cells(z),
-        "off": (x != heap).sum(0),
-        "heap": heaps(x)[None],
-        "changed": (np.abs(x - mean) > 1e-9 * np.abs(mean)).sum(0) * basis.standardizer.still,
-        "dependent": _dependent(question, x, Curved(design.live, squares)),
-    }
-
-
-def _place(question: Question, x: Floats) -> dict[str, Floats]:
-    basis = _basis(question, x)
-    z = np.clip(basis.standardizer(x), question.given["low"], question.given["high"])
-    raw = np.empty((len(z), basis.features.size))
-    basis.features.fill(z, raw)
-    return {"total": raw.sum(0), "square": np.square(raw).sum(0)}
-
-
-def _slope(question: Question, x: Floats) -> dict[str, Floats]:
-    basis = _basis(question, x)
-    design = LogLinearDesign(basis.features, basis.standardizer(x))
-    part = part_of(design, question.given["coef"], float(question.given["c"]))
-    return {
-        "loss": np.array(part.loss),
-        "pull": part.pull,
-        "gram": 0.5 * (part.gram + part.gram.T),
-        "beyond": np.array(part.beyond),
-    }
-
-
-def _scores(question: Question, x: Floats) -> dict[str, Floats]:
-    given = question.given
-    basis, rows = _rows(question, x)
-    c = float(given["c"])
-    u, v = rows @ given["coef"], rows @ given["all"]
-    _behind(question, u)
-    first = linear_scores(u, c).first
-    found = scored(rows, u, c, given["past"], float(given["past_c"]))._asdict()
-    small = np.exp(-np.abs(u + float(given["odds"])))
-    overlap = 4.0 * small / (1.0 + small) ** 2
-    weight = np.exp(u - u.max())
-    tilt = np.exp(v - v.max())
-    log_n = math.log(len(x))
-    sums = {of: terms_of(rows, log_r, first) for of, log_r in (("all", v), ("step", u))}
-    return {
-        **found,
-        "log_u": np.array(float(log_mean_exp(u)) + log_n),
-        "twice_u": np.array(float(log_mean_exp(2.0 * u)) + log_n),
-        "overlap": np.array(overlap.sum()),
-        "overlap_num": np.array(float(weight @ overlap) / float(weight.sum())),
-        "size": np.array(np.abs(u).sum()),
-        "outlier": _outlier(basis, x, u),
-        "log_v": np.array(float(log_mean_exp(v)) + log_n),
-        "twice_v": np.array(float(log_mean_exp(2.0 * v)) + log_n),
-        "weighted": tilt @ rows / float(tilt.sum()),
-        "same": _same(question, x),
-        "counts": _tally(question, x) if "edges" in given else np.zeros(0),
-        **{
-            f"{of}_{name}": part
-            for of, found_of in sums.items()
-            for name, part in zip(("total", "squared", "crossed", "slopes"), found_of, strict=True)
-        },
-    }
-
-
-def _outlier(basis: Basis, x: Floats, u: Floats) -> Floats:
-    """Return size, row, column and distance of the row that carries most of the step, if that is a tenth; (5,)."""
-    size = np.abs(u)
-    if float(size.max()) <= 0.1 * float(size.sum()):
-        return np.zeros(5)
-    row = int(size.argmax())
-    z = np.abs(basis.standardizer.plain(x[row : row + 1])[0])
-    j = int(z.argmax())
-    return np.array([float(size[row]), row, j, float(f"{z[j]:.2g}"), 0.0])
-
-
-def _bends(question: Question, x: Floats) -> dict[str, Floats]:
-    given = question.given
-    rows = _rows(question, x)[1]
-    u = rows @ given["coef"]
-    _behind(question, u)
-    found = shrinking(rows, u, float(given["c"]), (given["spread_num"], given["spread_den"]))
-    return {**found, "log_u": np.array(float(log_mean_exp(u)) + math.log(len(x)))}
-
-
-def _curves(question: Question, x: Floats) -> dict[str, Floats]:
-    given = question.given
-    rows = _rows(question, x)[1]
-    u = rows @ given["coef"]
-    first, out = linear_scores(u, float(given["c"])).first, {}
-    for of, log_r in (("all", rows @ given["all"]), ("step", u)):
-        spread, share = given[f"spread_{of}"], float(given[f"share_{of}"])
-        found = curves_of(rows, log_r, first, spread, given["inverse"], share)
-        out.update({f"{of}_{name}": value for name, value in found._asdict().items()})
-    return out
-
-
-_ANSWERS = {
-    "moments": _moments,
-    "scales": _scales,
-    "sums": _sums,
-    "counts": _counts,
-    "window": _window,
-    "place": _place,
-    "slope": _slope,
-    "scores": _scores,
-    "bends": _bends,
-    "curves": _curves,
-}
+def finer(bottom: float, top: float) -> Floats:
+    """Return the edges between finer cells of the size of a row's features."""
+    return np.linspace(bottom, top, SIZES - 1)

@@ -19,9 +19,10 @@ from driftline._threads import limited_threads
 from driftline.fitting import LogLinear, LogLinearDesign, softmax
 from driftline.recursion._state import Anchor
 
-__all__ = ["expressed", "moderated"]
+__all__ = ["NEAR", "change_of", "expressed", "moderated", "orthogonal"]
 
-_NEAR = 0.99  # share of rows, by the size of their features, that make the units in which coefficients are compared
+NEAR = 0.99
+"""Share of rows, by the size of their features, that make the units in which coefficients are compared."""
 
 
 def expressed(psi: LogLinear, design: LogLinearDesign, log_r: Floats) -> Floats:
@@ -54,8 +55,7 @@ def moderated(anchor: Anchor) -> Anchor:
     if lower is None:
         return anchor
     coef = psi.coef if psi.summaries is None else psi.coef + expressed(psi, design, log_r)
-    drawn = _drawn(psi, lower.T @ coef, lower.T @ inference.covariance(errors)[:-1, :-1] @ lower)
-    change = np.linalg.solve(lower.T, drawn) - coef
+    change = change_of(psi, coef, lower, inference.covariance(errors)[:-1, :-1])
     on_window = design.dot(np.append(change, 0.0))
     if not np.isfinite(on_window).all():
         return anchor
@@ -65,6 +65,12 @@ def moderated(anchor: Anchor) -> Anchor:
         log_normalizer=anchor.log_normalizer + constant,
         known=None,
     )
+
+
+def change_of(psi: LogLinear, coef: Floats, lower: Floats, covariance: Floats) -> Floats:
+    """Return by how much coefficients (p,) are drawn towards zero; ``lower`` as :func:`orthogonal` returns it."""
+    drawn = _drawn(psi, lower.T @ coef, lower.T @ covariance @ lower)
+    return np.asarray(np.linalg.solve(lower.T, drawn) - coef)
 
 
 def _level(log_r: Floats, change: Floats) -> float:
@@ -85,13 +91,18 @@ def _level(log_r: Floats, change: Floats) -> float:
 def _near(design: LogLinearDesign) -> npt.NDArray[np.bool_]:
     """Say which rows are not far out in terms of their features, (n,)."""
     size = np.einsum("ij,ij->i", design.single, design.single)
-    return np.asarray(size <= np.quantile(size, _NEAR))
+    return np.asarray(size <= np.quantile(size, NEAR))
 
 
 def _orthogonal(design: LogLinearDesign, weights: Floats) -> Floats | None:
     """Return the lower factor L (p, p) of the features' covariance; L'c are coefficients of orthogonal functions."""
     mean = design.pull(weights)[:-1]
-    spread = design.gram(weights)[:-1, :-1] - np.outer(mean, mean)
+    return orthogonal(design.gram(weights)[:-1, :-1] - np.outer(mean, mean))
+
+
+def orthogonal(spread: Floats) -> Floats | None:
+    """Return the lower factor of a covariance of features (p, p), if it has one."""
+    spread = spread.copy()
     spread[np.diag_indices_from(spread)] += 1e-6 * max(float(spread.diagonal().mean()), 1e-300)
     try:
         return np.asarray(np.linalg.cholesky(spread), dtype=np.float64)

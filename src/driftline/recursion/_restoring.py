@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ from driftline.recursion._layout import BY_FEATURE, FORMAT, PLACES, SYMMETRIC, V
 from driftline.recursion._partitions import Partitions, Tally
 from driftline.recursion._state import Anchor, State, Track
 
-__all__ = ["parse"]
+__all__ = ["learned_of", "parse"]
 
 _DENSITIES: dict[str, type[Any]] = {kind.__name__: kind for kind in (Mixture, Ellipsoids)}
 _PLAIN: dict[str, type[Any]] = {kind.__name__: kind for kind in (Trees, Monomials, Lessers)}
@@ -68,6 +68,12 @@ def parse(data: bytes, what: str, factory: ModuleFactory | None = None) -> tuple
     except (ValueError, LookupError, ArithmeticError, RuntimeError, TypeError, AttributeError) as error:
         raise StateFileError(f"{what}: damaged, its parts do not fit together ({error})") from error
     return state, meta
+
+
+def learned_of(arrays: Mapping[str, Array], kinds: Sequence[str]) -> tuple[NormalScores | None, tuple[Learned, ...]]:
+    """Return shapes of columns and features of clusters from arrays that have been checked."""
+    scores = _read(NormalScores, "scores", arrays) if "scores.columns" in arrays else None
+    return scores, tuple(_read_learned(kind, f"learned.{i}", arrays) for i, kind in enumerate(kinds))
 
 
 def _try_out(state: State) -> None:

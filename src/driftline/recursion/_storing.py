@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from driftline.files import Array, pack
-from driftline.fitting import Integers, LogLinear, Map, Tangents
+from driftline.fitting import Features, Integers, LogLinear, Map, Standardizer, Tangents
 from driftline.inference import DIVERGENCES, Uncertainty
 from driftline.recursion._kept import LEVELS, NUMBERS, Readings, reading_keys
 from driftline.recursion._layout import (
@@ -28,7 +28,7 @@ from driftline.recursion._layout import (
 )
 from driftline.recursion._state import Anchor, State, Track
 
-__all__ = ["dump"]
+__all__ = ["dump", "learned_arrays"]
 
 _TEXT = 4096  # bytes, of which the text of doubts takes whole multiples
 
@@ -41,6 +41,16 @@ def dump(state: State, header: Mapping[str, Any], *, padded: bool = True) -> byt
     """
     arrays, layout = _flatten(state, padded)
     return pack(arrays, {"format": FORMAT, "version": VERSION, "layout": layout, **header})
+
+
+def learned_arrays(standardizer: Standardizer, features: Features) -> tuple[dict[str, Array], list[str]]:
+    """Return what a model has learned from its original: shapes of columns, clusters, and the kinds of these."""
+    arrays: dict[str, Array] = {}
+    if standardizer.scores is not None:
+        _write(standardizer.scores, "scores", arrays)
+    for i, other in enumerate(features.others):
+        _write(other, f"learned.{i}", arrays)
+    return arrays, [_kind(other.map) for other in features.others]
 
 
 def _flatten(state: State, padded: bool) -> tuple[dict[str, Array], dict[str, Any]]:

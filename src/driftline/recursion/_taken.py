@@ -28,7 +28,7 @@ from driftline.inference import (
 from driftline.recursion._answers import Answer
 from driftline.recursion._auditor import unseen
 from driftline.recursion._by_sums import LARGE, with_doubts
-from driftline.recursion._candidates import NOTHING
+from driftline.recursion._candidates import NOTHING, Candidates
 from driftline.recursion._diagnostics import (
     OriginalInfo,
     apart,
@@ -43,6 +43,7 @@ from driftline.recursion._diagnostics import (
 from driftline.recursion._doubts import WEAK, carried, heavy_of, of_divergence, on_few
 from driftline.recursion._floor import floor_on
 from driftline.recursion._kept import Readings, Sums, reading_keys
+from driftline.recursion._looked import Asked, Look, Reading, hidden_in, looked, overlooked, reading_of, unjoined
 from driftline.recursion._partitions import Partitions, Tally
 from driftline.recursion._quantities import settled, with_few_for_kl
 from driftline.recursion._questions import Basis, Question
@@ -79,11 +80,14 @@ class Taken(NamedTuple):
 
     def asked(self, kind: str, **given: Floats | float) -> Question:
         """Return a question at the coefficients of the step."""
+        return self.about(kind, coef=self.fit.coef, c=self.fit.c, **given)
+
+    @property
+    def about(self) -> Asked:
+        """What questions are about."""
         psi = self.anchor.psi
         assert isinstance(psi, LogLinear)
-        at = {"coef": self.fit.coef, "c": self.fit.c, **given}
-        arrays = {name: np.asarray(value, dtype=np.float64) for name, value in at.items()}
-        return Question(kind, self.parameters, Basis(psi.standardizer, psi.features), arrays, self.settings.lag)
+        return Asked(Basis(psi.standardizer, psi.features), self.total, self.parameters, self.settings.lag)
 
 
 def arrived(
@@ -114,6 +118,12 @@ def arrived(
         psi._replace(coef=coef), normalizer, np.zeros((0, psi.features.columns)), uncertainty, forward=forward
     )._replace(auditor=auditor, sums=_kept(taken, dependent), rows=depend)
     info = _diagnosed(taken, current, scores, depend, changed, further, places, begun)
+    look = None
+    if taken.settings.model == "auto":
+        look = looked(ask, taken.about, psi, taken.sums.candidates, uncertainty)
+        if look is not None and (info.step_divergence > LARGE or not info.fit.converged):
+            look = look._replace(found=None)  # as where rows are at hand
+        info = info._replace(doubts=unjoined(look, info.doubts))
     held = dependent and not _depended(taken.sums)
     now = taken.track._replace(
         current=current,
@@ -125,8 +135,9 @@ def arrived(
     weak = any(doubt.code in WEAK for doubt in carried(now, of_step=True))
     large = any(doubt.code == DoubtCode.LARGE_STEP for doubt in info.doubts)
     now = now._replace(weak=taken.track.weak or t * weak, large=taken.track.large or t * large)
-    readings = _read(ask, taken, now, scores, begun, large=info.step_divergence > LARGE)
-    bare = current._replace(uncertainty=inference.without_rows(uncertainty), rows=None)
+    readings = _read(ask, taken, now, scores, begun, look, large=info.step_divergence > LARGE)
+    kept = _kept(taken, dependent)._replace(hidden=hidden_in(look))
+    bare = current._replace(uncertainty=inference.without_rows(uncertainty), sums=kept, rows=None)
     return now._replace(current=bare, step_log_ratio=np.zeros(0), readings=readings), info, scores
 
 
@@ -173,7 +184,7 @@ def _kept(taken: Taken, dependent: bool) -> Sums:
     d = len(taken.sums.heap)
     unknown = np.full(d, np.nan), np.zeros(d), np.zeros(d), np.ones(d)
     kappa = weigh(taken.sums.moments.rows, taken.den.rows)
-    return bare_sums(taken.den, taken.fit.coef, taken.fit.c, kappa, unknown, dependent)
+    return bare_sums(taken.den, taken.fit.coef, taken.fit.c, kappa, unknown, dependent, taken.sums.candidates)
 
 
 def bare_sums(
@@ -183,11 +194,12 @@ def bare_sums(
     kappa: float,
     place: tuple[Floats, Floats, Floats, Floats],
     dependent: bool,
+    candidates: Candidates = NOTHING,
 ) -> Sums:
     """Return the sums of a window that no auditor has seen; of rows that depend on each other, no more is known."""
     q = len(coef)
     nothing = np.zeros(0), np.zeros((0, q), dtype=np.float32)
-    return Sums(window, coef, c, kappa, *place, *nothing, dependent, 1.0, 1.0, np.ones(q), NOTHING, np.zeros(2))
+    return Sums(window, coef, c, kappa, *place, *nothing, dependent, 1.0, 1.0, np.ones(q), candidates, np.zeros(2))
 
 
 def _counted(partitions: Partitions | None, scores: Answer, depend: Dependence) -> Partitions | None:
@@ -297,7 +309,7 @@ def _doubts(
         doubts.extend(mean_off(mean, error, _effective(scores["log_u"], scores["twice_u"])))
     largest, row, column, distance, place = scores["outlier"].tolist()
     if m >= 50 and largest > 0.1 * float(scores["size"]):
-        where = f"row {int(row)}" + (f" of {places[int(place)]!r}" if places else "")
+        where = f"row {int(row)} of {places[int(place)]!r}" if places else "a row"
         doubts.append(carries(where, int(column), largest / float(scores["size"]), distance, names))
     doubts.extend(missing(current))
     doubts.extend(constants_moved(np.flatnonzero(changed > max(1, m // 1000)).tolist(), names))
@@ -305,7 +317,14 @@ def _doubts(
 
 
 def _read(
-    ask: Callable[[Question], Answer], taken: Taken, now: Track, scores: Answer, begun: Begun, *, large: bool
+    ask: Callable[[Question], Answer],
+    taken: Taken,
+    now: Track,
+    scores: Answer,
+    begun: Begun,
+    look: Look | None,
+    *,
+    large: bool,
 ) -> Readings:
     """Ask for the last sums, and read all that may be asked of the window later."""
     current = now.current
@@ -324,15 +343,20 @@ def _read(
         coef, uncertainty = ratios["step" if of_step else "all"]
         found = _estimated(now, kind, level, of_step, coef, uncertainty, scores, curves, begun, taken.den, behind)
         floor = (now.gain.floor(level) if of_step else floor_on(now.partitions, level)) if kind == "reverse_kl" else 0.0
-        found = settled(now, found, kind, of_step, floor)
+        found = overlooked(look, taken.sums.hidden, settled(now, found, kind, of_step, floor), kind, of_step=of_step)
         estimates[of_step, kind, level] = inference.withheld(found) if large else found
     assert isinstance(current.psi, LogLinear)
     own = inference.own_pooled(current.uncertainty, _scored(scores), begun.share, taken.den)
     parts = inference.parts_of(current.psi.features, current.psi.coef, current.uncertainty, own)
+    drawn = None
+    if look is not None and current.uncertainty.slack > inference.UNSUPPORTED:
+        drawn = reading_of(ask, taken.about, current.psi, look.limit, current.uncertainty)
+    if drawn is None:
+        log_mean = float(scores["log_v"]) - math.log(taken.den.rows)
+        drawn = Reading(taken.total[:-1], -float(taken.total[-1]), log_mean, behind)
     advice = "the original has moved too far away for reweighting"
-    doubts = on_few(behind, scores.rows, DoubtCode.FEW_FOR_WEIGHTS, "the weights rest on", advice)
-    log_mean = float(scores["log_v"]) - math.log(taken.den.rows)
-    return Readings(estimates, log_mean, doubts, parts, large, taken.total[:-1], -float(taken.total[-1]))
+    doubts = on_few(drawn.behind, scores.rows, DoubtCode.FEW_FOR_WEIGHTS, "the weights rest on", advice)
+    return Readings(estimates, drawn.log_mean, doubts, parts, large, drawn.coef, drawn.log_normalizer)
 
 
 def _calm(coef: Floats, spread: Floats, den: WindowSums) -> float:
