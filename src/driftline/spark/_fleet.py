@@ -1,0 +1,155 @@
+"""A fleet of streams in three tables: how each key stands, which columns move across keys, and how many stand how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from driftline.monitor import FIRST, Original, Record, RecordError, Settings, Status
+from driftline.report import History, Outcome, Trust, verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Fleet", "fleet"]
+
+BROKEN = "broken"  # cannot be watched, or its Records cannot be read; the dashboard calls it so, too
+UNMEASURED = (str(Outcome.WAITING), str(Outcome.BLIND), BROKEN)  # nothing is known of these keys now
+_READ = {"original": pa.string(), "window": pa.int64(), "status": pa.string(), "signal": pa.string()}
+_READ |= {"record": pa.string(), "error": pa.string()}
+_RECENT = 10  # measured windows that a verdict looks back at
+_FIELDS = (
+    "original string, outcome string, trust string, since bigint, window bigint, measured bigint, drift double, "
+    "std_error double, low double, high double, columns array<string>, pairs array<string>, tested array<string>, "
+    "doubts array<string>, reason string"
+)
+_KINDS = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64(), "array<string>": pa.list_(pa.string())}
+_TYPES = {name: _KINDS[kind] for name, kind in (field.split() for field in _FIELDS.split(", "))}
+
+
+class Fleet(NamedTuple):
+    """Tables about a fleet, each a Spark table that is computed when it is asked for.
+
+    Attributes:
+        keys: a row for each key and original. ``outcome`` is that of the report's verdict (``alarm``, ``warning``,
+            ``unsure``, ``blind``, ``waiting``, ``normal``), or ``broken`` for a key that could not be watched;
+            ``trust`` is ``good``, ``bound``, ``care`` or ``poor``. ``since`` is the window that brought the alarm or
+            warning, ``window`` the last one that was measured, ``measured`` the number of those. ``drift`` with
+            ``std_error``, ``low`` and ``high``, the ``columns`` and ``pairs`` that have moved, the columns that were
+            ``tested`` and codes of ``doubts`` are those of that window; ``reason`` says why it stands so.
+        columns: a row for each original and column: number of ``keys`` in which it has moved, how many of these are in
+            ``alarms``, and ``of`` how many in which it was tested; those of most keys first.
+        totals: a row for each original and outcome: number of ``keys``.
+    """
+
+    keys: DataFrame
+    columns: DataFrame
+    totals: DataFrame
+
+
+def fleet(records: DataFrame, key: str | Sequence[str] | None = None, *, tolerance: float = 0.1) -> Fleet:
+    """Return how a fleet stands: which keys alarm, which columns move across keys, and what was not measured.
+
+    Each key is judged as the report judges one run. No key is ``normal`` that was not measured: one with an error, with
+    Records that cannot be read, or without a window to compare has an outcome of its own.
+
+    Arguments:
+        records: table that :func:`watch` returns, or a part of it; not a stream. Better one that was written or cached:
+            each of the three tables reads it.
+        key: column, or columns, that tell streams apart; those before ``original`` if None.
+        tolerance: drift that does not matter, as it was watched with.
+    """
+    from pyspark.sql import functions as f
+
+    if records.isStreaming:
+        raise ValueError("fleet is for tables that are not streams: write the Records to a table, and pass that")
+    lacking = [name for name in _READ if name not in records.columns]
+    if lacking:
+        raise ValueError(f"these are not the Records of watch: the table lacks the column(s) {lacking}")
+    keys = (
+        records.columns[: records.columns.index("original")] if key is None else [key] if isinstance(key, str) else key
+    )
+    if not keys:
+        raise ValueError("key= needs a column: without one, all Records would be those of one stream")
+    kinds = ", ".join(f"`{name}` {records.schema[name].dataType.simpleString()}" for name in keys)
+    settings = Settings(window=1000, tolerance=tolerance)  # a verdict reads the tolerance alone
+
+    def standing(group: tuple[Any, ...], table: pa.Table) -> pa.Table:
+        lines = standings(table, settings)
+        own = {name: pa.array([part.as_py()] * len(lines), part.type) for name, part in zip(keys, group, strict=True)}
+        return pa.table({**own, **{name: pa.array([x[name] for x in lines], kind) for name, kind in _TYPES.items()}})
+
+    found = records.select(*keys, *_READ).groupBy(*keys).applyInArrow(standing, f"{kinds}, {_FIELDS}")
+    each = found.select("original", "outcome", "columns", f.explode("tested").alias("column"))
+    moved = f.array_contains("columns", f.col("column"))
+    columns = each.groupBy("original", "column").agg(
+        f.count_if(moved).alias("keys"),
+        f.count_if(moved & (f.col("outcome") == str(Outcome.ALARM))).alias("alarms"),
+        f.count("*").alias("of"),
+    )
+    totals = found.groupBy("original", "outcome").agg(f.count("*").alias("keys"))
+    return Fleet(found, columns.orderBy("original", f.desc("keys"), "column"), totals.orderBy("original", "outcome"))
+
+
+def standings(table: pa.Table, settings: Settings) -> list[dict[str, Any]]:
+    """Return how one key stands, for each of its originals, from the Records of this key in any order.
+
+    A Record that is there twice, as after a restart, counts once.
+    """
+    lines = table.select(list(_READ)).to_pylist()
+    errors = [line["error"] for line in lines if line["error"] is not None]
+    broken = f"{errors[-1]}" if errors else None
+    of: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for line in lines:
+        if line["original"] is not None and line["window"] is not None and line["record"] is not None:
+            of.setdefault(line["original"], {})[line["window"]] = line
+    if not of:
+        return [_line(FIRST, BROKEN, reason=broken or "there is no Record")]
+    return [_standing(name, [of[name][w] for w in sorted(of[name])], settings, broken) for name in sorted(of)]
+
+
+def _standing(name: str, lines: Sequence[Mapping[str, Any]], settings: Settings, broken: str | None) -> dict[str, Any]:
+    measured = [i for i, line in enumerate(lines) if line["status"] == Status.MEASURED]
+    try:
+        recent = tuple(Record.from_json(line["record"]) for line in lines[(measured or [0])[-_RECENT:][0] :])
+    except RecordError as error:
+        return _line(name, BROKEN, measured=len(measured), reason=str(error))
+    history = History(Original(name, recent[0].window, recent[0].rows, None, {}), recent, settings, alone=True)
+    found, last = verdict(history), history.last
+    outcome, trust, reason = str(found.outcome), found.trust, found.trust_sentence
+    if outcome in (Outcome.ALARM, Outcome.WARNING):
+        reason = recent[-1].reason or ("" if last is None else last.reason)
+    if broken is not None:  # an alarm stands, but nothing is known of now
+        outcome, trust, reason = outcome if outcome == Outcome.ALARM else BROKEN, Trust.POOR, broken
+    if outcome in UNMEASURED:
+        trust = Trust.POOR
+    since = _since(lines) if outcome in (Outcome.ALARM, Outcome.WARNING) else None
+    parts = {"trust": str(trust), "since": since, "measured": len(measured), "reason": reason}
+    if last is None or last.drift is None:
+        return _line(name, outcome, **parts)
+    drift, codes = last.drift, list(dict.fromkeys(str(doubt.code) for doubt in found.doubts))
+    parts |= {"window": last.window, "drift": drift.value, "std_error": drift.std_error, "doubts": codes}
+    parts |= {"low": drift.low, "high": drift.high}
+    if outcome not in UNMEASURED:
+        parts["columns"] = [moved.column for moved in last.columns]
+        parts["pairs"] = [" with ".join(pair.columns) for pair in last.pairs]
+        parts["tested"] = list(dict.fromkeys([*last.marginals, *parts["columns"]]))
+    return _line(name, outcome, **parts)
+
+
+def _since(lines: Sequence[Mapping[str, Any]]) -> int:
+    """Return the window that brought the signal that stands after the last one."""
+    stands, first = lines[-1]["signal"], lines[-1]["window"]
+    for line in reversed(lines):
+        if line["signal"] != stands:
+            break
+        first = line["window"]
+    return int(first)
+
+
+def _line(original: str, outcome: str, **parts: Any) -> dict[str, Any]:
+    """Return a row of ``keys``: what is not said is not known, and nothing that is not known is good."""
+    empty = {name: [] if pa.types.is_list(kind) else None for name, kind in _TYPES.items()}
+    return {**empty, "trust": str(Trust.POOR), "measured": 0, "original": original, "outcome": outcome, **parts}
