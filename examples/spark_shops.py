@@ -95,9 +95,8 @@ def write(folder: Path, found: Sequence[Shop], seed: int) -> int:
     for week in range(WEEKS):
         rng = np.random.default_rng([seed, week])
         table = pa.concat_tables([pa.table(orders(shop, week, rng)) for shop in found])
-        pq.write_table(
-            table.set_column(1, "at", table["at"].cast(pa.timestamp("us", "UTC"))), folder / f"{week}.parquet"
-        )
+        times = table["at"].cast(pa.timestamp("us", "UTC"))  # what Spark reads as a time
+        pq.write_table(table.set_column(1, "at", times), folder / f"week-{week:02d}.parquet")
         rows += table.num_rows
     return rows
 
@@ -158,7 +157,7 @@ def across(columns: Sequence[dict[str, Any]]) -> Table:
 
 
 def unknown(keys: Sequence[dict[str, Any]], width: int) -> Table:
-    """Return the table of shops of which nothing is known now, or only in doubt, with the reason; equal ones in a line."""
+    """Return the table of shops of which nothing is known now, or only in doubt, and why; alike ones in one line."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("not known to be fine", no_wrap=True)
     table.add_column("", no_wrap=True)
@@ -179,9 +178,7 @@ def show(found: Fleet, console: Console) -> list[dict[str, Any]]:
     console.print(moving(keys, console.width), "", across([row.asDict() for row in found.columns.collect()]), "")
     if any(outcome in WORDS for outcome in totals):
         console.print(unknown(keys, console.width), "")
-    said = [
-        (totals.get(outcome, 0), word) for outcome, word in {"alarm": "in alarm", "warning": "with a warning"}.items()
-    ]
+    said = [(totals.get("alarm", 0), "in alarm"), (totals.get("warning", 0), "with a warning")]
     said += [(totals[outcome], word) for outcome, word in WORDS.items() if outcome in totals]
     rest = totals.get("normal", 0)
     parts = [f"{count} {word}" for count, word in said] + [f"{rest} measured, without alarm and without doubt"]

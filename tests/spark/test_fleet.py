@@ -104,7 +104,34 @@ def test_records_that_cannot_be_read_are_not_fine():
     assert (found["outcome"], found["trust"]) == ("broken", "poor")
     lines[1]["record"] = None
     (found,) = standings(pa.Table.from_pylist(lines, spoilt.schema), SETTINGS)
-    assert found["outcome"] != "normal"
+    assert found["outcome"] == "broken"
+
+
+def went_quiet(window):
+    return {"window": window, "status": "quiet", "signal": "normal", "error": "no rows since 2025-02-01"}
+
+
+@pytest.mark.parametrize(("window", "outcome"), [(2, "quiet"), (3, "quiet"), (1, "normal")])
+def test_a_key_is_quiet_until_it_has_had_another_window(window, outcome):
+    before = table(quiet(0), quiet(1), quiet(2))
+    lines = [{"original": None, "record": None, **went_quiet(window)}, *before.to_pylist()]
+    (found,) = standings(pa.Table.from_pylist(lines, before.schema), SETTINGS)
+    assert found["outcome"] == outcome
+    assert (found["reason"] == "no rows since 2025-02-01") == (outcome == "quiet")
+
+
+def test_a_key_without_a_window_may_be_quiet_too():
+    lines = [{"original": None, "record": None, **went_quiet(None)}]
+    (found,) = standings(pa.Table.from_pylist(lines, table(quiet(0)).schema), SETTINGS)
+    assert (found["outcome"], found["original"]) == ("quiet", "original")
+
+
+def test_of_two_records_of_the_first_window_the_one_that_began_counts():
+    """A key has a skipped first window, until there are rows enough for one."""
+    skipped = quiet(0, status=Status.SKIPPED, rows=3, signal="warning")
+    for records in ((skipped, skipped, quiet(0), quiet(1)), (quiet(0), skipped, quiet(1))):
+        assert stands(*records)["outcome"] == "normal"
+    assert stands(skipped, skipped)["outcome"] in ("waiting", "blind")
 
 
 def test_an_alarm_stands_though_the_key_broke_and_is_not_trusted():
@@ -136,7 +163,7 @@ def test_a_fleet_is_summed_up_by_spark(spark):
     rng, parts = np.random.default_rng(2), []
     for shop in ("still", "moved", "also", "Köln 'n'"):
         for t in range(4):
-            rows = rng.normal(0.0, 1.0, (300, 2)) + [1.0 * (t > 1) * (shop in ("moved", "also")), 0.0]
+            rows = rng.normal([t > 1 and shop in ("moved", "also"), 0.0], 1.0, (300, 2))
             parts.append(pd.DataFrame(rows, columns=["a", "b"]).assign(shop=shop, at=np.arange(300) + 300 * t))
     parts.append(pd.DataFrame({"a": [0.0], "b": [0.0], "shop": "new", "at": 0}))
     records = watch(spark.createDataFrame(pd.concat(parts)), "shop", order="at", window=300).cache()

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from driftline.monitor import FIRST, Original, Record, RecordError, Settings, Status
-from driftline.report import History, Outcome, Trust, verdict
+from driftline.report import History, Outcome, Trust, Verdict, verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["Fleet", "fleet"]
 
+QUIET = "quiet"  # status of a row that says that a key sends no more rows
 BROKEN = "broken"  # cannot be watched, or its Records cannot be read; the dashboard calls it so, too
-UNMEASURED = (str(Outcome.WAITING), str(Outcome.BLIND), BROKEN)  # nothing is known of these keys now
+UNMEASURED = (str(Outcome.WAITING), str(Outcome.BLIND), QUIET, BROKEN)  # nothing is known of these keys now
 _READ = {"original": pa.string(), "window": pa.int64(), "status": pa.string(), "signal": pa.string()}
 _READ |= {"record": pa.string(), "error": pa.string()}
+_LOUD = (str(Outcome.ALARM), str(Outcome.WARNING))
 _RECENT = 10  # measured windows that a verdict looks back at
 _FIELDS = (
     "original string, outcome string, trust string, since bigint, window bigint, measured bigint, drift double, "
@@ -34,11 +36,12 @@ class Fleet(NamedTuple):
 
     Attributes:
         keys: a row for each key and original. ``outcome`` is that of the report's verdict (``alarm``, ``warning``,
-            ``unsure``, ``blind``, ``waiting``, ``normal``), or ``broken`` for a key that could not be watched;
-            ``trust`` is ``good``, ``bound``, ``care`` or ``poor``. ``since`` is the window that brought the alarm or
-            warning, ``window`` the last one that was measured, ``measured`` the number of those. ``drift`` with
-            ``std_error``, ``low`` and ``high``, the ``columns`` and ``pairs`` that have moved, the columns that were
-            ``tested`` and codes of ``doubts`` are those of that window; ``reason`` says why it stands so.
+            ``unsure``, ``blind``, ``waiting``, ``normal``), or ``quiet`` for a key that sends no more rows, or
+            ``broken`` for one with an error instead of Records, or with Records that cannot be read. ``trust`` is
+            ``good``, ``bound``, ``care`` or ``poor``. ``since`` is the window that brought the alarm or warning,
+            ``window`` the last one that was measured, ``measured`` the number of those. ``drift`` with ``std_error``,
+            ``low`` and ``high``, the ``columns`` and ``pairs`` that have moved, the columns that were ``tested`` and
+            codes of ``doubts`` are those of that window; ``reason`` says why it stands so.
         columns: a row for each original and column: number of ``keys`` in which it has moved, how many of these are in
             ``alarms``, and ``of`` how many in which it was tested; those of most keys first.
         totals: a row for each original and outcome: number of ``keys``.
@@ -68,9 +71,8 @@ def fleet(records: DataFrame, key: str | Sequence[str] | None = None, *, toleran
     lacking = [name for name in _READ if name not in records.columns]
     if lacking:
         raise ValueError(f"these are not the Records of watch: the table lacks the column(s) {lacking}")
-    keys = (
-        records.columns[: records.columns.index("original")] if key is None else [key] if isinstance(key, str) else key
-    )
+    before = records.columns[: records.columns.index("original")]
+    keys = before if key is None else [key] if isinstance(key, str) else list(key)
     if not keys:
         raise ValueError("key= needs a column: without one, all Records would be those of one stream")
     kinds = ", ".join(f"`{name}` {records.schema[name].dataType.simpleString()}" for name in keys)
@@ -93,24 +95,43 @@ def fleet(records: DataFrame, key: str | Sequence[str] | None = None, *, toleran
     return Fleet(found, columns.orderBy("original", f.desc("keys"), "column"), totals.orderBy("original", "outcome"))
 
 
+class _Gone(NamedTuple):
+    """Why nothing is known of a key now."""
+
+    outcome: str
+    reason: str
+
+
 def standings(table: pa.Table, settings: Settings) -> list[dict[str, Any]]:
     """Return how one key stands, for each of its originals, from the Records of this key in any order.
 
-    A Record that is there twice, as after a restart, counts once.
+    A Record that is there twice counts once; of those of one window, one that was not measured counts least.
     """
     lines = table.select(list(_READ)).to_pylist()
-    errors = [line["error"] for line in lines if line["error"] is not None]
-    broken = f"{errors[-1]}" if errors else None
+    said = [x for x in lines if None not in (x["original"], x["window"], x["record"])]
     of: dict[str, dict[int, Mapping[str, Any]]] = {}
-    for line in lines:
-        if line["original"] is not None and line["window"] is not None and line["record"] is not None:
-            of.setdefault(line["original"], {})[line["window"]] = line
+    for line in sorted(said, key=lambda x: x["status"] != Status.SKIPPED):
+        of.setdefault(line["original"], {})[line["window"]] = line
+    gone = _gone(
+        [x for x in lines if x["original"] is None or x["window"] is None or x["record"] is None],
+        max((x["window"] for x in said), default=-1),
+    )
     if not of:
-        return [_line(FIRST, BROKEN, reason=broken or "there is no Record")]
-    return [_standing(name, [of[name][w] for w in sorted(of[name])], settings, broken) for name in sorted(of)]
+        outcome, reason = gone or (BROKEN, "there is no Record")
+        return [_line(FIRST, outcome, reason=reason)]
+    return [_standing(name, [of[name][w] for w in sorted(of[name])], settings, gone) for name in sorted(of)]
 
 
-def _standing(name: str, lines: Sequence[Mapping[str, Any]], settings: Settings, broken: str | None) -> dict[str, Any]:
+def _gone(lines: Sequence[Mapping[str, Any]], last: int) -> _Gone | None:
+    """Judge rows that are no Records; a key that was quiet and has had a window since is not quiet any more."""
+    errors = [x["error"] or "a row holds neither a Record nor an error" for x in lines if x["status"] != QUIET]
+    if errors:
+        return _Gone(BROKEN, errors[-1])
+    quiet = [x for x in lines if x["status"] == QUIET and (-1 if x["window"] is None else x["window"]) >= last]
+    return _Gone(QUIET, max(x["error"] or "no rows any more" for x in quiet)) if quiet else None
+
+
+def _standing(name: str, lines: Sequence[Mapping[str, Any]], settings: Settings, gone: _Gone | None) -> dict[str, Any]:
     measured = [i for i, line in enumerate(lines) if line["status"] == Status.MEASURED]
     try:
         recent = tuple(Record.from_json(line["record"]) for line in lines[(measured or [0])[-_RECENT:][0] :])
@@ -118,15 +139,9 @@ def _standing(name: str, lines: Sequence[Mapping[str, Any]], settings: Settings,
         return _line(name, BROKEN, measured=len(measured), reason=str(error))
     history = History(Original(name, recent[0].window, recent[0].rows, None, {}), recent, settings, alone=True)
     found, last = verdict(history), history.last
-    outcome, trust, reason = str(found.outcome), found.trust, found.trust_sentence
-    if outcome in (Outcome.ALARM, Outcome.WARNING):
-        reason = recent[-1].reason or ("" if last is None else last.reason)
-    if broken is not None:  # an alarm stands, but nothing is known of now
-        outcome, trust, reason = outcome if outcome == Outcome.ALARM else BROKEN, Trust.POOR, broken
-    if outcome in UNMEASURED:
-        trust = Trust.POOR
-    since = _since(lines) if outcome in (Outcome.ALARM, Outcome.WARNING) else None
-    parts = {"trust": str(trust), "since": since, "measured": len(measured), "reason": reason}
+    outcome, trust, reason = _judged(found, recent[-1], lines[-1]["error"], gone)
+    since = _since(lines) if outcome in _LOUD else None
+    parts: dict[str, Any] = {"trust": trust, "since": since, "measured": len(measured), "reason": reason}
     if last is None or last.drift is None:
         return _line(name, outcome, **parts)
     drift, codes = last.drift, list(dict.fromkeys(str(doubt.code) for doubt in found.doubts))
@@ -137,6 +152,16 @@ def _standing(name: str, lines: Sequence[Mapping[str, Any]], settings: Settings,
         parts["pairs"] = [" with ".join(pair.columns) for pair in last.pairs]
         parts["tested"] = list(dict.fromkeys([*last.marginals, *parts["columns"]]))
     return _line(name, outcome, **parts)
+
+
+def _judged(found: Verdict, last: Record, error: str | None, gone: _Gone | None) -> tuple[str, str, str]:
+    """Return outcome, trust and reason; an alarm stands, though nothing is known of now."""
+    outcome = str(found.outcome)
+    if gone is not None:
+        return outcome if outcome == Outcome.ALARM else gone.outcome, str(Trust.POOR), gone.reason
+    if outcome in UNMEASURED:
+        return outcome, str(Trust.POOR), error or found.trust_sentence
+    return outcome, str(found.trust), (last.reason if outcome in _LOUD else "") or found.trust_sentence
 
 
 def _since(lines: Sequence[Mapping[str, Any]]) -> int:
@@ -151,5 +176,5 @@ def _since(lines: Sequence[Mapping[str, Any]]) -> int:
 
 def _line(original: str, outcome: str, **parts: Any) -> dict[str, Any]:
     """Return a row of ``keys``: what is not said is not known, and nothing that is not known is good."""
-    empty = {name: [] if pa.types.is_list(kind) else None for name, kind in _TYPES.items()}
+    empty: dict[str, Any] = {name: [] if pa.types.is_list(kind) else None for name, kind in _TYPES.items()}
     return {**empty, "trust": str(Trust.POOR), "measured": 0, "original": original, "outcome": outcome, **parts}
