@@ -1,0 +1,227 @@
+"""Spark: rows a second a core beside a loop of Monitors, bytes of a state, and what a hot key costs others.
+
+Times are CPU seconds of all processes that take part (Spark's JVM, its Python workers, this one), so that they hold on
+a machine that has other work; those of the loop and of Spark alternate. Spark has one core, ``local[1]``, but for hot
+keys. The first run of each way is not counted: it starts workers.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.results import INF, Result
+from driftline import Monitor
+from driftline.monitor import Plan, Trace, take, trace_bytes
+
+KEYS, WINDOWS, WINDOW, COLUMNS = 40, 6, 1000, 8
+HOT = 100  # times the rows of the other keys
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+class Spent(NamedTuple):
+    """Seconds by the clock, and of all cores together."""
+
+    wall: float
+    cpu: float
+
+
+def throughput(_seeds: int, *, rounds: int = 3) -> Iterator[Result]:
+    """Measure rows a second a core of a loop of Monitors, and of Spark on a table and on a stream, by turns."""
+    names, rows = [f"x{j}" for j in range(COLUMNS)], KEYS * WINDOWS * WINDOW
+    with tempfile.TemporaryDirectory() as folder, _session(Path(folder), 1) as spark:
+        parts = _write(Path(folder) / "rows", KEYS, WINDOWS)
+        ways: dict[str, Callable[[int], None]] = {
+            "loop": lambda _: _loop(parts, names),
+            "table": lambda _: _table(spark, Path(folder) / "rows", names),
+            "stream": lambda turn: _stream(spark, Path(folder), names, f"turn-{turn}"),
+        }
+        found: dict[str, list[Spent]] = {way: [] for way in ways}
+        for turn in range(rounds + 1):
+            for way, call in ways.items():
+                spent = _timed(spark, call, turn)
+                if turn:
+                    found[way].append(spent)
+    loop = statistics.median(spent.cpu for spent in found["loop"])
+    for way, spents in found.items():
+        cpu = statistics.median(spent.cpu for spent in spents)
+        wall = statistics.median(spent.wall for spent in spents)
+        yield Result(f"spark-throughput, {way}: rows a second of CPU", 0, rows / cpu, None)
+        yield Result(f"spark-throughput, {way}: rows a second by the clock", 0, rows / wall, None)
+        if way != "loop":
+            yield Result(
+                f"spark-throughput, {way}: rows a second of CPU / those of the loop", 0, loop / cpu, (0.5, INF)
+            )
+
+
+def state(_seeds: int) -> Iterator[Result]:
+    """Measure the bytes of a key's state after six windows, with rows and with sums, by columns; no Spark is needed."""
+    for columns in (2, 8, 20):
+        names = [f"x{j}" for j in range(columns)]
+        for keep in ("rows", "sums"):
+            plan, trace, sizes = Plan({"window": WINDOW, "keep": keep, "columns": names}, ("number",)), Trace(), []
+            rng = np.random.default_rng(0)
+            for t in range(6):
+                trace, _ = take(trace, _rows(rng, columns, t), plan)
+                sizes.append(len(trace_bytes(trace)))
+            what = f"spark-state, {columns} columns, keep={keep}"
+            yield Result(f"{what}: kB", 0, sizes[-1] / 1000, None)
+            yield Result(f"{what}: after six windows / after two", 0, sizes[-1] / sizes[1], 1.05)
+            half, _ = take(trace, _rows(rng, columns, 6).slice(0, WINDOW // 2), plan)
+            yield Result(
+                f"{what}: kB more for an open window of {WINDOW // 2} rows",
+                0,
+                (len(trace_bytes(half)) - sizes[-1]) / 1000,
+                None,
+            )
+
+
+def hot_key(_seeds: int) -> Iterator[Result]:
+    """Measure on two cores when the Records of other keys are there, without and with a key of 100 times their rows."""
+    names, table, batches = ["x0", "x1"], {}, {}
+    with tempfile.TemporaryDirectory() as folder, _session(Path(folder), 2) as spark:
+        for hot in (1, HOT):
+            place = Path(folder) / f"hot-{hot}"
+            _write(place / "rows", KEYS, 4, columns=2, hot=hot)
+            _table(spark, place / "rows", names, place / "warm")
+            table[hot] = _finished(spark, place, names)
+            progress = _stream(spark, place, names, "stream")
+            batches[hot] = [each["batchDuration"] / 1000 for each in progress if each["numInputRows"]]
+            seen = spark.read.parquet(str(place / "stream" / "records")).where("status = 'measured'")
+            lacking = KEYS - seen.select("key").distinct().count()
+            yield Result(f"spark-hot-key, {hot} times the rows: keys without Records", 0, lacking, 0)
+    for hot in (1, HOT):
+        others, own = table[hot]
+        yield Result(f"spark-hot-key, table, {hot} times: seconds to the others' Records, median", 0, others[0], None)
+        yield Result(f"spark-hot-key, table, {hot} times: seconds to the last of the others", 0, others[1], None)
+        yield Result(f"spark-hot-key, table, {hot} times: seconds to the key's own", 0, own, None)
+        yield Result(
+            f"spark-hot-key, stream, {hot} times: seconds of a micro-batch, median",
+            0,
+            statistics.median(batches[hot]),
+            None,
+        )
+
+
+def _rows(rng: np.random.Generator, columns: int, t: int, windows: int = 1) -> pa.Table:
+    n = WINDOW * windows
+    return pa.table({f"x{j}": rng.normal(0.0, 1.0, n) for j in range(columns)} | {"number": np.arange(n) + WINDOW * t})
+
+
+def _write(folder: Path, keys: int, windows: int, *, columns: int = COLUMNS, hot: int = 1) -> dict[int, pa.Table]:
+    """Write a file for each window of all keys; key 0 has ``hot`` times the rows. Return the rows of each key."""
+    folder.mkdir(parents=True)
+    rng, found = np.random.default_rng(0), {key: [] for key in range(keys)}
+    for t in range(windows):
+        parts = []
+        for key in range(keys):
+            many = 1 if key else hot
+            rows = _rows(rng, columns, t * many, many)
+            found[key].append(rows)
+            parts.append(rows.append_column("key", pa.array(np.full(rows.num_rows, key))))
+        pq.write_table(pa.concat_tables(parts), folder / f"window-{t}.parquet")
+    return {key: pa.concat_tables(parts) for key, parts in found.items()}
+
+
+def _loop(parts: dict[int, pa.Table], names: list[str]) -> None:
+    """Watch key after key as a program without Spark would: its rows are in memory, its Records become JSON."""
+    for rows in parts.values():
+        for record in Monitor(window=WINDOW).watch(rows.select(names)):
+            record.to_json()
+
+
+def _table(spark: Any, rows: Path, names: list[str], out: Path | None = None) -> None:
+    from driftline.spark import watch
+
+    found = watch(spark.read.parquet(str(rows)), "key", order="number", columns=names, window=WINDOW)
+    if out is None:
+        found.write.format("noop").mode("overwrite").save()
+    else:
+        found.write.parquet(str(out))
+
+
+def _stream(spark: Any, place: Path, names: list[str], name: str) -> list[dict[str, Any]]:
+    """Watch a folder as a stream, a file in each micro-batch; return what Spark says of them."""
+    from driftline.spark import watch, write_once
+
+    source = spark.readStream.schema(spark.read.parquet(str(place / "rows")).schema).option("maxFilesPerTrigger", 1)
+    records = watch(source.parquet(str(place / "rows")), "key", order="number", columns=names, window=WINDOW)
+    out = place / name
+    query = (
+        records.writeStream.foreachBatch(write_once(str(out / "records")))
+        .option("checkpointLocation", str(out / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return [progress if isinstance(progress, dict) else progress.__dict__ for progress in query.recentProgress]
+
+
+def _finished(spark: Any, place: Path, names: list[str]) -> tuple[tuple[float, float], float]:
+    """Return seconds until the Records of the other keys were written, median and last, and those of key 0."""
+    began = time.time()
+    _table(spark, place / "rows", names, place / "records")
+    when: dict[int, float] = {}
+    for path in (place / "records").glob("*.parquet"):  # a task writes its file when it has done its keys
+        for key in set(pq.read_table(path, columns=["key"])["key"].to_pylist()):
+            when[key] = path.stat().st_mtime - began
+    others = [seconds for key, seconds in when.items() if key]
+    return (statistics.median(others), max(others)), when[0]
+
+
+@contextmanager
+def _session(folder: Path, cores: int) -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("driftline")
+    for name, value in {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(folder),
+        "spark.sql.adaptive.enabled": "false",  # it would merge small partitions, and a hot key's with them
+        "spark.sql.shuffle.partitions": str(8 * cores if cores > 1 else 1),
+        "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+        "spark.ui.enabled": "false",
+    }.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _timed(spark: Any, call: Callable[[int], Any], turn: int) -> Spent:
+    jvm = spark.sparkContext._gateway.proc.pid
+    wall, cpu = time.perf_counter(), time.process_time() + _cpu(jvm)
+    call(turn)
+    return Spent(time.perf_counter() - wall, time.process_time() + _cpu(jvm) - cpu)
+
+
+def _cpu(top: int) -> float:
+    """Return the CPU seconds of a process and all below it, those that have ended included."""
+    parents, spent = {}, {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parts = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        pid = int(path.parent.name)
+        parents[pid], spent[pid] = int(parts[1]), sum(map(int, parts[11:15]))  # its own, and of children it waited for
+    below, new = {top}, {top}
+    while new := {pid for pid, parent in parents.items() if parent in new} - below:
+        below |= new
+    return sum(spent.get(pid, 0) for pid in below) / os.sysconf("SC_CLK_TCK")
