@@ -1,41 +1,16 @@
 """On Spark in local mode: the numbers of one process, whatever the partitions."""
 
-import os
-import shutil
-import sys
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from driftline import ContinualDensityRatio, Monitor, Record, UntrustedEstimateWarning
+from driftline import ContinualDensityRatio, Monitor, UntrustedEstimateWarning
 from driftline.federated import Coordinator, Site, SiteError
-from driftline.spark import Sites, score, watch
+from driftline.spark import Sites, score
 
 NAMES = ["a", "b"]
-
-
-@pytest.fixture(scope="module")
-def spark():
-    pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'driftline[spark]'")
-    if shutil.which("java") is None:
-        pytest.skip("Java is not installed: Spark needs Java 17")
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run in this environment
-    builder = SparkSession.builder.master("local[2]").appName("driftline").config("spark.ui.enabled", "false")
-    for name, value in {
-        "spark.sql.shuffle.partitions": "4",
-        "spark.driver.memory": "1g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-    }.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
 
 
 def windows(seed=0, count=3, rows=3000):
@@ -114,40 +89,3 @@ def test_partitions_with_few_rows_are_an_error_that_says_so(spark):
         before.begin(sites)
     with pytest.raises(ValueError, match="call begin"):
         _ = before.estimator
-
-
-def test_every_key_is_watched_as_by_a_monitor_of_its_own(spark):
-    rng, parts = np.random.default_rng(2), []
-    for shop in range(4):
-        for t in range(4):
-            rows = rng.normal(0.5 * t * (shop == 3), 1.0, (300, 2))
-            parts.append(frame(rows).assign(shop=shop, at=np.arange(300) + 300 * t))
-    few = frame(rng.normal(size=(5, 2))).assign(shop=9, at=np.arange(5))
-    table = pd.concat([*parts, few]).sample(frac=1.0, random_state=0)
-    found = watch(spark.createDataFrame(table), "shop", order="at", window=300).toPandas()
-    assert sorted(found["shop"].unique()) == [0, 1, 2, 3, 9]
-    for shop in range(4):
-        mine = found[found["shop"] == shop].sort_values("window")
-        local = list(Monitor(window=300).watch(table[table["shop"] == shop].sort_values("at")[NAMES]))
-        for line, wanted in zip(mine["record"], local, strict=True):
-            record = Record.from_json(line)
-            assert record.divergences == Record.from_json(wanted.to_json()).divergences
-            assert (record.window, record.signal, record.digest) == (wanted.window, wanted.signal, wanted.digest)
-    assert (found[found["shop"] == 3]["signal"] == "alarm").any()
-    bad = found[found["shop"] == 9]
-    assert len(bad) == 1
-    assert "too few" in bad["error"].iloc[0]
-    assert found[found["shop"] != 9]["error"].isna().all()
-
-
-def test_settings_of_many_streams_are_checked_at_once(spark):
-    table = spark.createDataFrame(frame(windows()[0]).assign(shop=1, at=range(3000)))
-    with pytest.raises(ValueError, match=r"lacks the column\(s\) \['when'\]"):
-        watch(table, "shop", order="when", window=300)
-    with pytest.raises(ValueError, match="order="):
-        watch(table, "shop", order=[], window=300)
-    with pytest.raises((ValueError, TypeError)):
-        watch(table, "shop", order="at", window=-1)
-    stream = spark.readStream.format("rate").load()
-    with pytest.raises(ValueError, match="not streams"):
-        watch(stream, "value", order="timestamp", window=300)

@@ -37,6 +37,7 @@ class DoubtCode(StrEnum):
     NOT_AUDITED = "not_audited"
     DRIFT_HIDDEN = "drift_hidden"
     COUNTER_FELL = "counter_fell"
+    NOT_MEASURED = "not_measured"
 
 
 WITHHOLDING = (DoubtCode.FEW_ROWS, DoubtCode.DEPENDENT_ROWS, DoubtCode.NOTHING_VARIES)

@@ -5,6 +5,8 @@ from ._fields import Setting as Setting
 from ._fields import check_settings as check_settings
 from ._fields import setting as setting
 from ._fields import settings_of as settings_of
+from ._freezing import freeze as freeze
+from ._freezing import thaw as thaw
 from ._guess import Guess as Guess
 from ._guess import guess_window as guess_window
 from ._inspection import Array as Array
@@ -45,3 +47,11 @@ from ._tracker import Place as Place
 from ._tracker import Tracker as Tracker
 from ._tracker import read_on as read_on
 from ._tracker import read_run as read_run
+from ._tracing import Plan as Plan
+from ._tracing import Trace as Trace
+from ._tracing import begin_trace as begin_trace
+from ._tracing import next_due as next_due
+from ._tracing import read_trace as read_trace
+from ._tracing import take as take
+from ._tracing import too_short as too_short
+from ._tracing import trace_bytes as trace_bytes

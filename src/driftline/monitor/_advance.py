@@ -17,9 +17,9 @@ from driftline._causes import reason as said
 from driftline._errors import Option, OptionError
 from driftline._inputs import MIN_ROWS, as_rows
 from driftline._wording import counted
-from driftline.alarms import AlarmMemory, Cause
+from driftline.alarms import AlarmMemory, Cause, Signal
 from driftline.fitting import FitDivergedError
-from driftline.inference import DoubtCode, Estimate
+from driftline.inference import Doubt, DoubtCode, Estimate
 from driftline.monitor._certainty import certainty
 from driftline.monitor._judgement import Judgement, judge
 from driftline.monitor._moves import Pool
@@ -40,6 +40,7 @@ __all__ = [
     "advance",
     "begin",
     "digest",
+    "fail",
     "fit_encoder",
     "naming_of",
     "remarks_on",
@@ -242,6 +243,37 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
 
 def _with_notes(common: Mapping[str, Any], found: Judgement) -> dict[str, Any]:
     return {**common, "notes": [*common["notes"], *found.notes]}
+
+
+def fail(
+    state: RunState | None, window: Window, error: Exception, notes: Sequence[str] = (), before: int = 0
+) -> tuple[RunState | None, list[Record]]:
+    """Pass over a window that cannot be measured: its Records carry the error as a doubt, and the signals stand.
+
+    Before a run has begun (``state`` is None, ``before`` windows have come) there is no signal that could stand: it is
+    a warning, since nothing is known.
+    """
+    began, why = time.perf_counter(), str(error) or type(error).__name__
+    few = isinstance(error, TooFewRowsError | FewForSumsError)
+    cause = Cause.TOO_FEW_ROWS if few else Cause.FIT_FAILED
+    doubt = Doubt(DoubtCode.NOT_MEASURED, f"nothing was measured: {why}")
+    remarks = [*notes, *remarks_on(window), why]
+    if state is not None:
+        after = replace(state, windows=state.windows + 1, cursor=window.cursor, skipped=state.skipped + 1)
+        return after, [replace(record, doubts=(doubt,)) for record in _skipped(state, window, cause, remarks, began)]
+    record = _record(
+        window,
+        before,
+        FIRST,
+        Status.SKIPPED,
+        notes=remarks,
+        seconds=time.perf_counter() - began,
+        signal=Signal.WARNING,
+        causes=(cause,),
+        reason=said((cause,)),
+        doubts=(doubt,),
+    )
+    return None, [record]
 
 
 def _skipped(state: RunState, window: Window, cause: Cause, notes: Sequence[str], began: float) -> list[Record]:

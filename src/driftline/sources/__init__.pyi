@@ -4,6 +4,9 @@ from ._batches import LeftOut as LeftOut
 from ._batches import Source as Source
 from ._batches import SourceError as SourceError
 from ._batches import Window as Window
+from ._cutting import Pending as Pending
+from ._cutting import cut as cut
+from ._cutting import due as due
 from ._frames import Frames as Frames
 from ._frames import as_table as as_table
 from ._frames import rows_of_frame as rows_of_frame

@@ -9,26 +9,32 @@ import pyarrow as pa
 
 from driftline.monitor import FIRST, Original, Record, RecordError, Settings, Status
 from driftline.report import History, Outcome, Trust, Verdict, verdict
+from driftline.spark._output import QUIET, ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["Fleet", "fleet"]
 
-QUIET = "quiet"  # status of a row that says that a key sends no more rows
 BROKEN = "broken"  # cannot be watched, or its Records cannot be read; the dashboard calls it so, too
 UNMEASURED = (str(Outcome.WAITING), str(Outcome.BLIND), QUIET, BROKEN)  # nothing is known of these keys now
 _READ = {"original": pa.string(), "window": pa.int64(), "status": pa.string(), "signal": pa.string()}
 _READ |= {"record": pa.string(), "error": pa.string()}
 _LOUD = (str(Outcome.ALARM), str(Outcome.WARNING))
 _RECENT = 10  # measured windows that a verdict looks back at
-_FIELDS = (
-    "original string, outcome string, trust string, since bigint, window bigint, measured bigint, drift double, "
-    "std_error double, low double, high double, columns array<string>, pairs array<string>, tested array<string>, "
-    "doubts array<string>, reason string"
-)
+_FIELDS = {
+    "original": "string",
+    "outcome": "string",
+    "trust": "string",
+    "since": "bigint",
+    "window": "bigint",
+    "measured": "bigint",
+    **dict.fromkeys(("drift", "std_error", "low", "high"), "double"),
+    **dict.fromkeys(("columns", "pairs", "tested", "doubts"), "array<string>"),
+    "reason": "string",
+}
 _KINDS = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64(), "array<string>": pa.list_(pa.string())}
-_TYPES = {name: _KINDS[kind] for name, kind in (field.split() for field in _FIELDS.split(", "))}
+_TYPES = {name: _KINDS[kind] for name, kind in _FIELDS.items()}
 
 
 class Fleet(NamedTuple):
@@ -75,7 +81,6 @@ def fleet(records: DataFrame, key: str | Sequence[str] | None = None, *, toleran
     keys = before if key is None else [key] if isinstance(key, str) else list(key)
     if not keys:
         raise ValueError("key= needs a column: without one, all Records would be those of one stream")
-    kinds = ", ".join(f"`{name}` {records.schema[name].dataType.simpleString()}" for name in keys)
     settings = Settings(window=1000, tolerance=tolerance)  # a verdict reads the tolerance alone
 
     def standing(group: tuple[Any, ...], table: pa.Table) -> pa.Table:
@@ -83,7 +88,7 @@ def fleet(records: DataFrame, key: str | Sequence[str] | None = None, *, toleran
         own = {name: pa.array([part.as_py()] * len(lines), part.type) for name, part in zip(keys, group, strict=True)}
         return pa.table({**own, **{name: pa.array([x[name] for x in lines], kind) for name, kind in _TYPES.items()}})
 
-    found = records.select(*keys, *_READ).groupBy(*keys).applyInArrow(standing, f"{kinds}, {_FIELDS}")
+    found = records.select(*keys, *_READ).groupBy(*keys).applyInArrow(standing, ddl(records, keys, _FIELDS))
     each = found.select("original", "outcome", "columns", f.explode("tested").alias("column"))
     moved = f.array_contains("columns", f.col("column"))
     columns = each.groupBy("original", "column").agg(

@@ -1,23 +1,39 @@
-"""Many streams at once: each key of a table is traced by a monitor of its own."""
+"""Many streams at once: each key of a table or of a stream is traced as by a monitor of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from driftline.monitor import Monitor, Record, Settings
+from driftline.monitor import Plan, begin_trace, read_trace, take, too_short, trace_bytes
+from driftline.spark._output import FIELDS, STATE, arrow_rows, as_row, ddl
+from driftline.spark._packing import packed
+from driftline.spark._processing import STATE_NAME, Processor
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["watch"]
+__all__ = ["read_states", "states", "watch"]
 
-_FIELDS = (
-    "original string, window bigint, status string, rows bigint, signal string, drift double, low double, high double, "
-    "record string, error string"
-)
+_STATES = {STATE: "binary"}
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_WATERMARK = "_driftline_watermark"
+_OWN_WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that has one
+_UNITS = {"s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+
+
+class _Task(NamedTuple):
+    """A table of rows of many streams, and how they are traced."""
+
+    df: DataFrame
+    keys: list[str]
+    columns: list[str]  # that are watched or needed for the order
+    plan: Plan
+    initial: DataFrame | None  # keys and their states
 
 
 def watch(
@@ -27,72 +43,211 @@ def watch(
     order: str | Sequence[str],
     columns: Sequence[str] | None = None,
     flush: bool = False,
+    quiet: str | None = None,
+    initial: DataFrame | None = None,
+    originals: DataFrame | None = None,
     **settings: Any,
 ) -> DataFrame:
-    """Return the Records of all streams in a Spark table, one row for each key, original and window.
+    """Return the Records of all keys of a Spark table or stream, one row for each key, original and window.
 
-    The rows of a key go to one worker, are put in order, and are watched there by a
-    :class:`~driftline.Monitor`: its windows, tests of columns, alarms and doubts. Columns of the result are those of
-    the key, ``original``, ``window``, ``status``, ``rows``, ``signal``, ``drift`` with ``low`` and ``high``, the whole
-    ``record`` as JSON (``Record.from_json``), and ``error``. A key that cannot be watched has one row with the error;
-    the others go on.
+    The rows of a key go to one worker, are put in order, and are traced there as by a :class:`~driftline.Monitor` of
+    their own: its windows, tests of columns, alarms and doubts. Columns of the result are those of the key,
+    ``original``, ``window``, ``status``, ``rows``, ``late`` rows, ``signal``, ``drift`` with ``low`` and ``high``, the
+    whole ``record`` as JSON (``Record.from_json``), and ``error``. A window that cannot be measured has the doubt
+    ``not_measured`` and its error; its key goes on, and so do the others.
 
     Arguments:
-        df: a table that is not a stream; rows of a shuffle have no order of their own.
+        df: rows of all keys. A stream needs the RocksDB state store.
         key: column, or columns, that tell streams apart.
         order: column, or columns, that rows of a key are ordered by: times and something that breaks ties.
         columns: columns to watch; all but key and order if None.
-        flush: whether to count the unfinished window of each key, too.
-        settings: settings of the monitor: ``window=`` or ``every=``, and others.
+        flush: whether to close the unfinished window of each key, too; not for streams, which have no end.
+        quiet: time without rows, such as ``"2d"``, after which a key of a stream is reported: by the watermark with
+            windows by time, by the clock otherwise. Tables do not need it.
+        initial: table with the columns of the key and ``state``, as :func:`states` returns it: keys go on from there.
+        originals: rows of originals, with the columns of the key: drift of a key is measured from its own.
+        settings: settings of the monitor: ``window=``, or ``time_column=`` and ``every=`` with ``lateness=``, and
+            others. In a stream, a watermark of ``lateness`` is set unless there is one.
+    """
+    task = _task(df, key, order, columns, initial, originals, settings)
+    if not df.isStreaming:
+        return _of_table(task, flush)
+    if flush:
+        raise ValueError("flush=True is for tables: a stream has no end at which to close windows")
+    return _of_stream(task, None if quiet is None else _milliseconds(quiet, "quiet"))
+
+
+def states(
+    df: DataFrame,
+    key: str | Sequence[str],
+    *,
+    order: str | Sequence[str],
+    columns: Sequence[str] | None = None,
+    initial: DataFrame | None = None,
+    originals: DataFrame | None = None,
+    **settings: Any,
+) -> DataFrame:
+    """Return the state of each key after all rows of a table: the columns of the key, and ``state``.
+
+    It is what ``initial=`` of :func:`watch` takes. The arguments are those of :func:`watch`.
     """
     if df.isStreaming:
-        raise ValueError("watch is for tables that are not streams: write the stream to a table, and watch that")
+        raise ValueError("states of a stream are in its checkpoint: use read_states")
+    task = _task(df, key, order, columns, initial, originals, settings)
+    plan = task.plan
+
+    def stated(table: pa.Table | None, before: bytes | None) -> list[dict[str, Any]]:
+        return [{STATE: trace_bytes(take(read_trace(before), table, plan)[0])}]
+
+    return _grouped(task, stated, _STATES)
+
+
+def read_states(spark: SparkSession, checkpoint: str) -> DataFrame:
+    """Return the state of each key of a stream, from its checkpoint: the columns of the key, and ``state``."""
+    found = spark.read.format("statestore").option("stateVarName", STATE_NAME).load(checkpoint)
+    return found.select("key.*", f"value.{STATE}")
+
+
+def _task(
+    df: DataFrame,
+    key: str | Sequence[str],
+    order: str | Sequence[str],
+    columns: Sequence[str] | None,
+    initial: DataFrame | None,
+    originals: DataFrame | None,
+    settings: Mapping[str, Any],
+) -> _Task:
+    """Check everything here, where an error is seen, not on a worker."""
     keys, places = ([name] if isinstance(name, str) else list(name) for name in (key, order))
     if not keys or not places:
         raise ValueError("key= and order= need a column each, since rows of a shuffle have no order")
-    watched = [name for name in df.columns if name not in (*keys, *places)] if columns is None else list(columns)
-    lacking = [name for name in (*keys, *places, *watched) if name not in df.columns]
+    taken = [name for name in keys if name in (*FIELDS, STATE)]
+    if taken:
+        raise ValueError(f"the key {taken[0]!r} has the name of a column of the result: rename it")
+    time = settings.get("time_column")
+    outside = (*keys, *places, *([time] if time else []))
+    watched = [name for name in df.columns if name not in outside] if columns is None else list(columns)
+    wrong = [name for name in watched if name in keys]
+    if wrong:
+        raise ValueError(f"the key {wrong[0]!r} cannot be watched: it is the same in all rows of a stream")
+    lacking = [name for name in (*keys, *places, *watched, *([time] if time else [])) if name not in df.columns]
     if lacking:
         raise ValueError(f"the table lacks the column(s) {lacking}")
-    time = settings.get("time")
-    chosen = {**settings, "columns": [*watched, *([time] if time is not None and time not in watched else [])]}
-    Settings.from_dict(chosen)  # wrong settings are said here, not by a worker
-    needed = [name for name in dict.fromkeys([*watched, *places, *([time] if time else [])]) if name not in keys]
-    schema = ", ".join([*(f"`{name}` {df.schema[name].dataType.simpleString()}" for name in keys), _FIELDS])
-
-    def traced(group: tuple[Any, ...], table: pa.Table) -> pa.Table:
-        ordered = table.sort_by([(name, "ascending") for name in places])
-        kept = ordered.select([name for name in ordered.column_names if name in chosen["columns"]])
-        rows = [(*(value.as_py() for value in group), *found) for found in _rows(kept, chosen, flush)]
-        return pa.table(
-            {name: pa.array([row[i] for row in rows], type=kind) for i, (name, kind) in enumerate(_types(table, keys))}
-        )
-
-    return df.select(*keys, *needed).groupBy(*keys).applyInArrow(traced, schema)
+    if initial is not None and originals is not None:
+        raise ValueError("initial= and originals= exclude each other: a key goes on, or begins")
+    chosen = [*watched, *([time] if time is not None and time not in watched else [])]
+    plan = Plan({**settings, "columns": chosen}, tuple(places))  # wrong settings are said here
+    task = _Task(_with_plain_keys(df, keys), keys, list(dict.fromkeys([*chosen, *places])), plan, None)
+    if originals is not None:
+        return task._replace(initial=_begun(task, originals))
+    return task._replace(initial=None if initial is None else _same_keys(task, initial, [STATE]))
 
 
-def _types(table: pa.Table, keys: Sequence[str]) -> list[tuple[str, pa.DataType]]:
-    """Return names and types of the columns of the result."""
-    kinds = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64()}
-    fields = [field.split() for field in _FIELDS.split(", ")]
-    return [*((name, table.schema.field(name).type) for name in keys), *((name, kinds[kind]) for name, kind in fields)]
+def _with_plain_keys(df: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Make keys that are not a number null: no such key equals itself."""
+    from pyspark.sql import functions
+
+    for name in keys:
+        if df.schema[name].dataType.simpleString() in ("double", "float"):
+            column = functions.col(f"`{name}`")
+            df = df.withColumn(name, functions.when(~functions.isnan(column), column))
+    return df
 
 
-def _rows(table: pa.Table, settings: dict[str, Any], flush: bool) -> Iterator[tuple[Any, ...]]:
-    """Yield the Records of one stream as rows, and the error that ended it, if one did."""
-    try:
-        monitor = Monitor(**settings)
-        for record in monitor.watch(table, flush=flush):
-            yield _row(record)
-        if monitor.run.records:
-            return
-        raise ValueError(f"{table.num_rows} rows are too few for a first window")
-    except Exception as error:  # a bad stream must not end the others
-        yield (*(None,) * 9, f"{type(error).__name__}: {error}")
+def _same_keys(task: _Task, given: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Return a table with keys of the same types, and these columns."""
+    from pyspark.sql import functions
+
+    lacking = [name for name in (*task.keys, *columns) if name not in given.columns]
+    if lacking:
+        raise ValueError(f"the table of what keys begin from lacks the column(s) {lacking}")
+    own = [functions.col(f"`{name}`").cast(task.df.schema[name].dataType).alias(name) for name in task.keys]
+    return _with_plain_keys(given.select(*own, *(f"`{name}`" for name in columns)), task.keys)
 
 
-def _row(record: Record) -> tuple[Any, ...]:
-    drift = record.drift
-    numbers = (None, None, None) if drift is None else (drift.value, drift.low, drift.high)
-    said = record.original, record.window, str(record.status), record.rows, str(record.signal)
-    return (*said, *numbers, record.to_json(), None)
+def _begun(task: _Task, originals: DataFrame) -> DataFrame:
+    """Return the state of each key after its original, which is fitted where its rows are."""
+    plan, keys = task.plan, task.keys
+    time = plan.settings.time_column
+    wanted = [name for name in plan.settings.columns if name != time or name in originals.columns]
+    table = _same_keys(task, originals, wanted)
+
+    def begun(group: tuple[Any, ...], rows: pa.Table) -> pa.Table:
+        return arrow_rows(group, keys, [{STATE: trace_bytes(begin_trace(rows.select(wanted), plan))}], _STATES)
+
+    return table.groupBy(*keys).applyInArrow(begun, ddl(table, keys, _STATES))
+
+
+def _of_table(task: _Task, flush: bool) -> DataFrame:
+    plan = task.plan
+
+    def traced(table: pa.Table | None, before: bytes | None) -> list[dict[str, Any]]:
+        trace, records = take(read_trace(before), table, plan, flush=flush)
+        short = too_short(trace, plan)
+        return [as_row(record) for record in (*records, *([] if short is None else [short]))]
+
+    return _grouped(task, traced, FIELDS)
+
+
+def _grouped(
+    task: _Task, function: Callable[[pa.Table | None, bytes | None], list[dict[str, Any]]], fields: Mapping[str, str]
+) -> DataFrame:
+    """Apply a function to the rows of each key, if it has some, and to the state that it begins from."""
+    columns, keys, schema = task.columns, task.keys, ddl(task.df, task.keys, fields)
+    own = task.df.select(*(f"`{name}`" for name in (*keys, *columns))).groupBy(*keys)
+
+    def made(group: tuple[Any, ...], table: pa.Table, before: bytes | None) -> pa.Table:
+        return arrow_rows(group, keys, function(table.select(columns) if table.num_rows else None, before), fields)
+
+    if task.initial is None:
+
+        def alone(group: tuple[Any, ...], table: pa.Table) -> pa.Table:
+            return made(group, table, None)
+
+        return own.applyInArrow(alone, schema)
+
+    def together(group: tuple[Any, ...], table: pa.Table, given: pa.Table) -> pa.Table:
+        return made(group, table, given.column(STATE)[0].as_py() if given.num_rows else None)
+
+    return own.cogroup(task.initial.groupBy(*keys)).applyInArrow(together, schema)
+
+
+def _of_stream(task: _Task, quiet: int | None) -> DataFrame:
+    df, keys, plan = task.df, task.keys, task.plan
+    provider = df.sparkSession.conf.get(_PROVIDER)
+    if "RocksDB" not in str(provider):
+        raise ValueError(f"the state of streams needs RocksDB: spark.conf.set({_PROVIDER!r}, {_ROCKSDB!r})")
+    by_time = plan.settings.every is not None
+    if by_time:
+        df = _with_watermark(df, plan)
+    mode = "eventTime" if by_time else "none" if quiet is None else "processingTime"
+    initial = None if task.initial is None else task.initial.groupBy(*keys)
+    rows = packed(df, keys, task.columns).groupBy(*keys)
+    processor: Any = Processor(keys, plan, quiet)  # not of Spark's class, so that nothing else here needs Spark
+    return rows.transformWithState(processor, ddl(task.df, keys), "append", mode, initial)
+
+
+def _with_watermark(df: DataFrame, plan: Plan) -> DataFrame:
+    """Set a watermark unless there is one.
+
+    It is on a column of its own that is left out afterwards, so that late rows come to us and are counted: Spark would
+    drop them. Times ahead of the clock do not move it, since one wrong row would close the windows of all keys.
+    """
+    from pyspark.sql import functions
+
+    if any(_OWN_WATERMARK in field.metadata for field in df.schema.fields):
+        return df
+    name = plan.settings.time_column or ""
+    kind = df.schema[name].dataType.simpleString()
+    if kind != "timestamp":
+        raise ValueError(f"the times of a stream must be timestamps, {name!r} is {kind}: cast it")
+    capped = functions.least(functions.col(f"`{name}`"), functions.current_timestamp())
+    late = _milliseconds(plan.settings.lateness, "lateness")
+    return df.withColumn(_WATERMARK, capped).withWatermark(_WATERMARK, f"{late} milliseconds")
+
+
+def _milliseconds(length: str, what: str) -> int:
+    match = re.fullmatch(r"([0-9]+)(s|min|h|d|w)", length) if isinstance(length, str) else None
+    if match is None:
+        raise ValueError(f"{what}={length!r} is not a length of time: a number and s, min, h, d or w")
+    return int(match[1]) * _UNITS[match[2]]
