@@ -1,8 +1,9 @@
 """Watch a fleet on Spark: 200 shops, each a stream of its own, and one table of how all of them stand.
 
-Orders of ten weeks are written as Parquet files. Most shops stay as they are; in some, one column moves, at once or
-slowly; a few cannot be measured, or not well. Spark watches every shop by itself, and the fleet is summed up in the
-end: which shops alarm, which columns move across shops, and of which shops nothing is known.
+Orders come week by week, as files in a folder, and Spark reads them as a stream: every shop is watched by itself, and
+its state waits in Spark's checkpoint for the next week. Most shops stay as they are; in some, one column moves, at once
+or slowly; a few cannot be measured, or not well. The fleet is summed up in the end: which shops alarm, which columns
+move across shops, and of which shops nothing is known.
 
     python examples/spark_shops.py --shops 200
 
@@ -27,23 +28,40 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
 from driftline.inference import Estimate
-from driftline.spark import Fleet, fleet, watch
+from driftline.spark import Fleet, fleet, watch, write_once
 from driftline.terminal import reading
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WEEKS, ORDERS, BREAK = 10, 300, 5
+WEEKS, ORDERS, BREAK = 11, 300, 5  # the last week stays open
 TOLERANCE = 0.1
 COLUMNS = ["amount", "items", "payment", "device"]
 MONDAY = np.datetime64("2025-01-06", "s")
 MOVES = {"amount": 0.05, "device": 0.04, "payment": 0.03, "items": 0.02}  # share of the shops in which it moves
 SIGNS = {"alarm": "bold red", "warning": "yellow", "unsure": "yellow", "blind": "yellow", "waiting": "yellow"}
-WORDS = {"unsure": "doubted", "blind": "undecided", "waiting": "nothing to compare yet", "broken": "not measured"}
+WORDS = {
+    "unsure": "in doubt",
+    "blind": "undecided",
+    "waiting": "not compared",
+    "quiet": "gone quiet",
+    "broken": "not measured",
+}
+TROUBLE = ("opened", "opened", "few", "closed", "copies")
+QUIET = """rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %p %c{1}: %m%n
+"""
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 @dataclass(frozen=True)
@@ -56,14 +74,14 @@ class Shop:
 
 
 def shops(count: int) -> list[Shop]:
-    """Return the shops: drifting ones are scattered among the others, the last four are in trouble."""
+    """Return the shops: drifting ones are scattered among the others, the last ones are in trouble."""
     found = [Shop(f"shop-{number:03d}") for number in range(count)]
     place = 3
     for column, share in MOVES.items():
         for _ in range(max(1, round(share * count))):
             found[place % count] = Shop(found[place % count].name, moves=column)
             place += 7
-    for place, trouble in zip(range(count - 4, count), ("opened", "opened", "few", "copies"), strict=True):
+    for place, trouble in zip(range(count - len(TROUBLE), count), TROUBLE, strict=True):
         found[place] = Shop(found[place].name, trouble=trouble)
     return found
 
@@ -71,7 +89,7 @@ def shops(count: int) -> list[Shop]:
 def orders(shop: Shop, week: int, rng: np.random.Generator) -> dict[str, Any]:
     """Return the orders of a shop in a week, column by column."""
     n = 4 if shop.trouble == "few" else int(rng.poisson(ORDERS))
-    if shop.trouble == "opened" and week < WEEKS - 1:
+    if (shop.trouble == "opened" and week < WEEKS - 2) or (shop.trouble == "closed" and week > BREAK):
         n = 0
     sudden, slow = float(week >= BREAK), week / (WEEKS - 1)
     payment = np.array([0.62, 0.24, 0.14, 0.0]) * (1.0 - 0.2 * sudden * (shop.moves == "payment"))
@@ -111,7 +129,7 @@ def session(folder: Path, cores: int) -> SparkSession:
         raise SystemExit("this example needs PySpark: pip install 'driftline[spark]'") from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run in this environment
     quiet = folder / "log4j2.properties"
-    quiet.write_text("rootLogger.level = error\n")
+    quiet.write_text(QUIET)
     builder = SparkSession.builder.master(f"local[{cores}]").appName("driftline: 200 shops")
     for name, value in {
         "spark.driver.extraJavaOptions": f"-Dlog4j.configurationFile=file:{quiet}",
@@ -119,7 +137,8 @@ def session(folder: Path, cores: int) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(folder),
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(4 * cores),
+        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+        "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }.items():
@@ -161,7 +180,7 @@ def unknown(keys: Sequence[dict[str, Any]], width: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("not known to be fine", no_wrap=True)
     table.add_column("", no_wrap=True)
-    table.add_column("why", max_width=max(20, width - 48))
+    table.add_column("why", max_width=max(20, width - 38))
     alike: dict[tuple[str, str], list[str]] = {}
     for line in sorted((x for x in keys if x["outcome"] in WORDS), key=lambda x: (x["outcome"], x["shop"])):
         alike.setdefault((line["outcome"], line["reason"]), []).append(line["shop"])
@@ -173,7 +192,7 @@ def unknown(keys: Sequence[dict[str, Any]], width: int) -> Table:
 
 def show(found: Fleet, console: Console) -> list[dict[str, Any]]:
     """Print how the fleet stands; return the rows of its keys."""
-    keys = [row.asDict() for row in found.keys.persist().collect()]
+    keys = [row.asDict() for row in found.keys.collect()]
     totals = {row["outcome"]: row["keys"] for row in found.totals.collect()}
     console.print(moving(keys, console.width), "", across([row.asDict() for row in found.columns.collect()]), "")
     if any(outcome in WORDS for outcome in totals):
@@ -198,6 +217,21 @@ def compared(found: Sequence[Shop], keys: Sequence[dict[str, Any]]) -> str:
     )
 
 
+def follow(spark: SparkSession, folder: Path, status: Status) -> None:
+    """Watch the orders as a stream, a week in each micro-batch, and write the Records of all shops to a table."""
+    source = spark.readStream.schema(spark.read.parquet(str(folder / "orders")).schema)
+    orders = source.option("maxFilesPerTrigger", 1).parquet(str(folder / "orders"))
+    records = watch(
+        orders, "shop", order=["at", "number"], columns=COLUMNS, time_column="at", every="1w", quiet="2w",
+        tolerance=TOLERANCE,
+    )  # fmt: skip
+    writer = records.writeStream.foreachBatch(write_once(str(folder / "records")))
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    while not query.awaitTermination(0.5):
+        done = sum(1 for each in query.recentProgress if each["numInputRows"])
+        status.update(f"each shop is watched by itself: week {min(done + 1, WEEKS)} of {WEEKS}")
+
+
 def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Write the orders, watch all shops, and print how they stand; return a row for each shop."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -213,13 +247,11 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
             spark = session(folder, chosen.cores)
         rows = write(folder / "orders", built, chosen.seed)
         console.print(f"{rows:,} orders of {chosen.shops} shops in {WEEKS} weeks; {', '.join(COLUMNS)} are watched.\n")
-        with console.status(f"watching each shop by itself, on {chosen.cores} cores"):
-            table = spark.read.parquet(str(folder / "orders"))
-            records = watch(table, "shop", order=["at", "number"], columns=COLUMNS, window=ORDERS, tolerance=TOLERANCE)
-            records.write.parquet(str(folder / "records"))
+        with console.status("week 1") as status:
+            follow(spark, folder, status)
         with console.status("summing up the fleet"):
             found = fleet(spark.read.parquet(str(folder / "records")), tolerance=TOLERANCE)
-            found.keys.persist().count()
+            found.keys.persist().count()  # once for all three tables
         keys = show(found, console)
         spark.stop()
     console.print(f"\n{compared(built, keys)}\n{time.monotonic() - began:.0f} seconds, on {chosen.cores} cores.")
