@@ -36,8 +36,9 @@ def plain(records):
 
 def read(found, **key):
     """Return the Records of a key, in the order of their windows."""
-    chosen = found[np.logical_and.reduce([found[name].isna() if v is None else found[name] == v for name, v in key.items()])]
-    return [Record.from_json(line) for line in chosen.sort_values("window", kind="stable")["record"]]
+    for name, value in key.items():
+        found = found[found[name].isna() if value is None else found[name] == value]
+    return [Record.from_json(line) for line in found.sort_values("window", kind="stable")["record"]]
 
 
 def local(table, **settings):
@@ -111,8 +112,9 @@ def test_a_stream_has_the_records_of_its_table(spark, tmp_path):
     shops = ["Köln", "東京", None, "c", "d", "hot"]
     tables = {shop: rows(shop, 30 if shop == "hot" else 4) for shop in shops}
     parts = [[] for _ in range(4)]
-    for shop, table in tables.items():
-        for i, piece in enumerate(np.array_split(np.arange(len(table)), [70 * len(table) // 400, 150 * len(table) // 400])):
+    for table in tables.values():
+        cuts = [70 * len(table) // 400, 150 * len(table) // 400]
+        for i, piece in enumerate(np.array_split(np.arange(len(table)), cuts)):
             parts[i + (i == 2)].append(table.iloc[piece])  # the third micro-batch is of one row
     parts[2] = [rows("one", 1, 1)]
     parts[3].append(tables["d"].iloc[90:95])  # late: its window closed in the second micro-batch
@@ -139,3 +141,80 @@ def test_a_stream_has_the_records_of_its_table(spark, tmp_path):
     assert waiting["one"] == 1
     assert waiting["c"] == 0
     assert set(kept["part"]) == {7}
+
+
+def timed(table, hours, start=0):
+    """Spread rows evenly over hours."""
+    begin = pd.Timestamp("2024-03-30", tz="UTC") + pd.Timedelta(hours=start)  # a night in which clocks are changed
+    at = pd.DatetimeIndex([begin + i * pd.Timedelta(hours=hours) / len(table) for i in range(len(table))])
+    return table.assign(at=at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+
+
+def test_windows_by_time_close_without_rows_and_quiet_keys_are_reported(spark, tmp_path):
+    x, y = timed(rows("x", 16), 96), timed(rows("y", 1), 6)
+    late, back = y.iloc[10:13], timed(rows("y", 2, seed=1), 12, start=60)
+    parts = [x[x["n"] // SIZE == t] for t in range(16)]
+    parts[0], parts[3], parts[11] = pd.concat([parts[0], y]), pd.concat([parts[3], late]), pd.concat([parts[11], back])
+    stream = stream_of(spark, tmp_path / "in", parts, "shop string, a double, b string, n bigint, at timestamp")
+    settings = {"columns": NAMES, "time_column": "at", "every": "6h"}
+    found = run(watch(stream, "shop", order=["at", "n"], quiet="1d", **settings), tmp_path / "checkpoint")
+    silences = found[found["status"] == "quiet"].sort_values("batch")
+    assert silences[["shop", "window", "late"]].values.tolist() == [["y", 0, 3], ["y", 3, 0]]
+    assert silences["error"].tolist() == ["no rows since 2024-03-30T05:56:24Z", "no rows since 2024-04-01T23:56:24Z"]
+    found = found[found["status"] != "quiet"]
+    given = {"time_column": "at", "every": "6h", "columns": [*NAMES, "at"]}
+    wanted = local(x[[*NAMES, "at"]].assign(at=pd.to_datetime(x["at"])), **given)
+    assert plain(read(found, shop="x"))[:15] == plain(wanted)[:15]
+    mine = read(found, shop="y")
+    assert [(r.window, r.rows, r.late_rows) for r in mine] == [(0, 100, 0), (1, 0, 3), (2, 100, 0), (3, 100, 0)]
+    alone = pd.concat([y, back])
+    wanted = list(Monitor(**given).watch(alone[[*NAMES, "at"]].assign(at=pd.to_datetime(alone["at"])), flush=True))
+    assert [r.divergences for r in mine] == [r.divergences for r in wanted]
+
+
+def test_a_stream_goes_on_from_states_and_keeps_no_rows(spark, tmp_path):
+    tables = [rows(shop, 4, 300) for shop in ("p", "q")]
+    settings = {"columns": NAMES, "window": 300, "keep": "sums", "model": "quadratic"}
+    table = pd.concat(tables)
+    before = states(spark.createDataFrame(table[table["n"] < 650]), "shop", order="n", **settings)
+    after = [table[(table["n"] >= 650) & (table["n"] < 800)], table[table["n"] >= 800], rows("new", 1, 30)]
+    stream = stream_of(spark, tmp_path / "in", after, "shop string, a double, b string, n bigint")
+    found = run(watch(stream, "shop", order="n", initial=before, **settings), tmp_path / "checkpoint")
+    for each in tables:
+        wanted = local(each[NAMES], **settings)
+        assert plain(read(found, shop=each["shop"].iloc[0])) == plain(wanted[2:])
+    kept = read_states(spark, str(tmp_path / "checkpoint")).toPandas().set_index("shop")["state"].map(bytes)
+    assert sorted(kept.index) == ["new", "p", "q"]
+    values = [np.float64(value).tobytes() for value in table["a"]]
+    assert not any(value in kept["p"] or value in kept["q"] for value in values)
+    open_rows = [np.float64(value).tobytes() for value in rows("new", 1, 30)["a"]]
+    assert all(value in kept["new"] for value in open_rows)
+
+
+def test_keys_of_a_table_go_on_from_states_and_begin_from_originals(spark):
+    table, first = rows("s"), rows("s", 1, 300, seed=5)
+    df = spark.createDataFrame(table)
+    settings = {"columns": NAMES, "window": SIZE}
+    begun = watch(df, "shop", order="n", originals=spark.createDataFrame(first), **settings).toPandas()
+    wanted = list(Monitor(original=first[NAMES], **settings).watch(table[NAMES]))
+    assert plain(read(begun, shop="s")) == plain(wanted)
+    before = states(df.where("n < 250"), "shop", order="n", **settings)
+    further = watch(df.where("n >= 250"), "shop", order="n", initial=before, flush=True, **settings).toPandas()
+    assert plain(read(further, shop="s")) == plain(local(table[NAMES], **settings)[2:])
+
+
+def test_workers_have_no_pytorch(spark):
+    watch(spark.createDataFrame(rows("w")), "shop", order="n", window=SIZE).collect()
+
+    def loaded(batches):
+        import sys
+
+        import pyarrow as pa
+
+        for _ in batches:
+            names = [name for name in ("torch", "driftline.monitor._tracing") if name in sys.modules]
+            yield pa.RecordBatch.from_arrays([pa.array([",".join(names)])], names=["names"])
+
+    found = {row["names"] for row in spark.range(4).repartition(2).mapInArrow(loaded, "names string").collect()}
+    assert "driftline.monitor._tracing" in found  # the worker that has watched
+    assert not any("torch" in names for names in found)

@@ -42,11 +42,6 @@ from ._skips import LOST as LOST
 from ._skips import unmeasured as unmeasured
 from ._sqlite import EmptyTrackerError as EmptyTrackerError
 from ._sqlite import TrackerError as TrackerError
-from ._tracker import Further as Further
-from ._tracker import Place as Place
-from ._tracker import Tracker as Tracker
-from ._tracker import read_on as read_on
-from ._tracker import read_run as read_run
 from ._tracing import Plan as Plan
 from ._tracing import Trace as Trace
 from ._tracing import begin_trace as begin_trace
@@ -55,3 +50,8 @@ from ._tracing import read_trace as read_trace
 from ._tracing import take as take
 from ._tracing import too_short as too_short
 from ._tracing import trace_bytes as trace_bytes
+from ._tracker import Further as Further
+from ._tracker import Place as Place
+from ._tracker import Tracker as Tracker
+from ._tracker import read_on as read_on
+from ._tracker import read_run as read_run

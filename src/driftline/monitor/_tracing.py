@@ -69,7 +69,7 @@ class Trace:
     """
 
     run: bytes | None = None
-    pending: Pending = Pending()
+    pending: Pending = field(default_factory=Pending)
     passed: int = 0
     unsaid: str = ""
     refused: str = ""
@@ -116,7 +116,7 @@ def take(
 def _windows(
     pending: Pending, table: pa.Table, plan: Plan, until: int | None, flush: bool
 ) -> tuple[Pending, list[tuple[Window, Exception | None]]]:
-    """Cut off complete windows; rows that cannot be ordered, or do not fit to those that wait, are one with an error."""
+    """Cut off complete windows; rows that cannot be ordered, or do not fit those that wait, are one with an error."""
     rule = plan.settings.window_rule()
 
     def cut_from(pending: Pending) -> tuple[Pending, list[tuple[Window, Exception | None]]]:
@@ -237,12 +237,13 @@ def read_trace(data: bytes | None, what: str = "the state of a stream") -> Trace
         return Trace()
     arrays, meta = unpack(data, _FORMAT, VERSION, what)
     try:
-        tables = {name: _table(arrays[name]) if name in arrays else None for name in ("rows", "last")}
+        parts: dict[str, Any] = {name: meta[name] for name in (*_NUMBERS, *_TEXTS, "silent")}
+        inside: dict[str, Any] = {name: meta[name] for name in _OF_PENDING}
+        inside.update({name: _table(arrays[name]) for name in ("rows", "last") if name in arrays})
         for name in (*_NUMBERS, *_OF_PENDING):
             if not isinstance(meta[name], int | None) or isinstance(meta[name], bool):
                 raise ValueError(f"{name} is not a number")
-        pending = Pending(**tables, **{name: meta[name] for name in _OF_PENDING}, left_out=LeftOut(**meta["left_out"]))
-        parts = {name: meta[name] for name in (*_NUMBERS, *_TEXTS, "silent")}
+        pending = Pending(**inside, left_out=LeftOut(**meta["left_out"]))
         return Trace(run=arrays["run"].tobytes() if "run" in arrays else None, pending=pending, **parts)
     except (pa.ArrowException, LookupError, TypeError, ValueError) as error:
         raise StateFileError(f"{what}: damaged, its parts do not fit together ({error})") from None

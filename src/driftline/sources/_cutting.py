@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +40,7 @@ class Pending:
     newest: int | None = None
     next_window: int | None = None
     total: int = 0
-    left_out: LeftOut = LeftOut()
+    left_out: LeftOut = field(default_factory=LeftOut)
 
     @property
     def waiting(self) -> int:
