@@ -151,14 +151,16 @@ def moving(keys: Sequence[dict[str, Any]], width: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     heads = {"shop": "left", "signal": "left", "since window": "right", "drift, nats [interval]": "left"}
     for title, justify in heads.items():
-        table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        table.add_column(Text(title), justify=justify, no_wrap=True)  # type: ignore[arg-type]
     table.add_column("moved by itself", no_wrap=True, overflow="ellipsis", max_width=max(12, width - 60))
     loud = [line for line in keys if line["outcome"] in ("alarm", "warning")]
     for line in sorted(loud, key=lambda x: (x["outcome"], -x["drift"])):
         signal = {"alarm": "ALARM"}.get(line["outcome"], line["outcome"]) + ("" if line["trust"] == "good" else " ?")
         named = ", ".join([*line["columns"], *line["pairs"]]) or "no column alone"
         far = reading(Estimate(line["drift"], line["std_error"], line["low"], line["high"], 0.95))
-        table.add_row(line["shop"], Text(signal, style=SIGNS[line["outcome"]]), str(line["since"]), far, named)
+        table.add_row(
+            line["shop"], Text(signal, style=SIGNS[line["outcome"]]), str(line["since"]), Text(far), Text(named)
+        )
     return table
 
 
@@ -166,7 +168,7 @@ def across(columns: Sequence[dict[str, Any]]) -> Table:
     """Return the table of columns: in how many shops each of them moves."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for title, justify in (("column", "left"), ("moves in", "right"), ("in alarm", "right"), ("", "left")):
-        table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        table.add_column(Text(title), justify=justify, no_wrap=True)  # type: ignore[arg-type]
     most = max((line["keys"] for line in columns), default=0)
     for line in columns:
         bar = "█" * round(24 * line["keys"] / most) if most else ""
@@ -186,7 +188,7 @@ def unknown(keys: Sequence[dict[str, Any]], width: int) -> Table:
         alike.setdefault((line["outcome"], line["reason"]), []).append(line["shop"])
     for (outcome, reason), names in alike.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        table.add_row(names[0] + more, Text(WORDS[outcome], style=SIGNS.get(outcome, "red")), reason)
+        table.add_row(names[0] + more, Text(WORDS[outcome], style=SIGNS.get(outcome, "red")), Text(reason))
     return table
 
 
@@ -194,7 +196,10 @@ def show(found: Fleet, console: Console) -> list[dict[str, Any]]:
     """Print how the fleet stands; return the rows of its keys."""
     keys = [row.asDict() for row in found.keys.collect()]
     totals = {row["outcome"]: row["keys"] for row in found.totals.collect()}
-    console.print(moving(keys, console.width), "", across([row.asDict() for row in found.columns.collect()]), "")
+    console.print(moving(keys, console.width))
+    if any(line["outcome"] in ("alarm", "warning") and line["trust"] != "good" for line in keys):
+        console.print("? the size of this drift is in doubt, or a lower bound", style="dim")
+    console.print("", across([row.asDict() for row in found.columns.collect()]), "")
     if any(outcome in WORDS for outcome in totals):
         console.print(unknown(keys, console.width), "")
     said = [(totals.get("alarm", 0), "in alarm"), (totals.get("warning", 0), "with a warning")]
@@ -235,10 +240,12 @@ def follow(spark: SparkSession, folder: Path, status: Status) -> None:
 def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Write the orders, watch all shops, and print how they stand; return a row for each shop."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shops", type=int, default=200)
+    parser.add_argument("--shops", type=int, default=200, help="at least 30")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args(arguments)
+    if chosen.shops < 30:
+        parser.error("fewer than 30 shops are no fleet")
     console, began, built = Console(highlight=False), time.monotonic(), shops(chosen.shops)
     with tempfile.TemporaryDirectory(prefix="driftline-shops-") as name:
         folder = Path(name)
