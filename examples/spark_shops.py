@@ -39,7 +39,7 @@ from driftline.terminal import reading
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WEEKS, ORDERS, BREAK = 11, 300, 5  # the last week stays open
+WEEKS, ORDERS, BREAK = 9, 300, 4  # the last week stays open
 TOLERANCE = 0.1
 COLUMNS = ["amount", "items", "payment", "device"]
 MONDAY = np.datetime64("2025-01-06", "s")
