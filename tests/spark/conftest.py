@@ -33,10 +33,14 @@ def started():
 
 
 @pytest.fixture(scope="session")
-def spark():
+def has_spark():
     pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'driftline[spark]'")
     if shutil.which("java") is None:
         pytest.skip("Java is not installed: Spark needs Java 17")
+
+
+@pytest.fixture(scope="session")
+def spark(has_spark):
     session = started()
     yield session
     session.stop()

@@ -68,7 +68,7 @@ def batches(folder):
 
 
 @pytest.mark.slow
-def test_a_query_that_is_killed_writes_every_window_exactly_once(spark, tmp_path):
+def test_a_query_that_is_killed_writes_every_window_exactly_once(has_spark, tmp_path):
     shops = ("p", "q", "r", "s")
     tables, draw = {shop: rows(shop, 18) for shop in shops}, random.Random(5)
     (tmp_path / "in").mkdir()
@@ -81,7 +81,7 @@ def test_a_query_that_is_killed_writes_every_window_exactly_once(spark, tmp_path
     process = started(tmp_path)
     _, said = process.communicate(timeout=1200)
     assert process.returncode == 0, said.decode()[-2000:]
-    check(spark.read.parquet(str(tmp_path / "out")).toPandas(), tables)
+    check(pd.read_parquet(tmp_path / "out"), tables)
 
 
 @pytest.mark.slow

@@ -103,6 +103,11 @@ def test_settings_of_many_streams_are_checked_at_once(spark):
     stream = spark.readStream.format("rate").load().withColumnRenamed("value", "shop")
     with pytest.raises(ValueError, match="a stream has no end"):
         watch(stream, "shop", order="timestamp", columns=["timestamp"], window=SIZE, flush=True)
+    with pytest.raises(ValueError, match="'shop' is date: cast it"):
+        watch(stream.selectExpr("current_date() shop", "timestamp"), "shop", order="timestamp", window=SIZE)
+    by_day = stream.selectExpr("shop", "timestamp", "cast(timestamp as date) day", "shop a")
+    with pytest.raises(ValueError, match="must be timestamps, 'day' is date"):
+        watch(by_day, "shop", order="timestamp", time_column="day", every="1d")
     with pytest.raises(ValueError, match="quiet='soon' is not a length of time"):
         watch(stream, "shop", order="timestamp", columns=["timestamp"], window=SIZE, quiet="soon")
 
@@ -134,8 +139,9 @@ def test_a_stream_has_the_records_of_its_table(spark, tmp_path):
         else:
             assert plain(mine) == plain(wanted)
     assert len(read(found, shop="hot")) == 30
-    bad = found[found["shop"] == "bad"]
-    assert bad["record"].map(lambda line: len(Record.from_json(line).notes) > 0).all()
+    bad = found[found["shop"] == "bad"].sort_values("window")
+    assert bad[["window", "status", "signal"]].values.tolist() == [[t, "skipped", "warning"] for t in range(4)]
+    assert bad["error"].str.contains("column 'a' is named, but").all()
     kept = read_states(spark, str(tmp_path / "checkpoint")).toPandas()
     waiting = {row["shop"]: read_trace(bytes(row["state"])).pending.waiting for _, row in kept.iterrows()}
     assert waiting["one"] == 1
@@ -201,6 +207,26 @@ def test_keys_of_a_table_go_on_from_states_and_begin_from_originals(spark):
     before = states(df.where("n < 250"), "shop", order="n", **settings)
     further = watch(df.where("n >= 250"), "shop", order="n", initial=before, flush=True, **settings).toPandas()
     assert plain(read(further, shop="s")) == plain(local(table[NAMES], **settings)[2:])
+
+
+def test_columns_of_any_type_are_those_of_a_local_table(spark):
+    table = rows(1.5, 3).assign(at=pd.Timestamp("2024-03-31", tz="UTC") + pd.to_timedelta(np.arange(300), "min"))
+    df = spark.createDataFrame(table).selectExpr(
+        *("shop", "n", "at", "b", "cast(a as decimal(12, 4)) price", "a > 0 yes", "cast(null as double) nothing"),
+        *("if(n % 7 = 0, null, a) gaps", "cast(at as timestamp_ntz) plain"),
+    )
+    settings = {"datetime": ["hour"], "window": SIZE}
+    found = watch(df, "shop", order="n", **settings).toPandas()
+    wanted = list(Monitor(**settings).watch(df.orderBy("n").drop("shop", "n").toArrow()))
+    assert any("'nothing'" in note for note in wanted[0].notes)
+    assert plain(read(found, shop=1.5)) == plain(wanted)
+    by_time = {"columns": ["price"], "time_column": "at", "every": "1h", "lateness": "30min"}
+    found = watch(df, "shop", order=["at", "n"], **by_time).toPandas()
+    wanted = list(
+        Monitor(**{**by_time, "columns": ["price", "at"]}).watch(df.orderBy("n").select("price", "at").toArrow())
+    )
+    assert plain(read(found, shop=1.5)) == plain(wanted)
+    assert len(wanted) == 4
 
 
 def test_workers_have_no_pytorch(spark):

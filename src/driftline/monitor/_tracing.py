@@ -36,15 +36,17 @@ class Plan:
 
     Attributes:
         given: settings of the monitor, as a user gives them.
-        order: columns that the rows of a stream are ordered by; they are watched only if the settings say so.
+        order: columns that the rows of a stream are ordered by.
+        watched: columns that are watched, the order's only if they are among them; those of the settings if empty.
         settings: all settings.
 
-    >>> Plan({"window": 100}, ("number",)).settings.window
+    >>> Plan({"window": 100, "columns": ["x"]}, ("number",)).settings.window
     100
     """
 
     given: Mapping[str, Any]
     order: tuple[str, ...]
+    watched: tuple[str, ...] = ()
     settings: Settings = field(init=False)
 
     def __post_init__(self) -> None:
@@ -179,8 +181,8 @@ def _begun(run: RunState, record: Record, before: int) -> tuple[RunState, Record
 
 def _watched(window: Window, plan: Plan) -> Window:
     """Leave out columns that are there for the order alone."""
-    chosen = {*plan.settings.columns, *([plan.settings.time_column] if plan.settings.time_column else [])}
-    names = [name for name in window.table.column_names if not chosen or name in chosen]
+    chosen = {*(plan.watched or plan.settings.columns), plan.settings.time_column}
+    names = [name for name in window.table.column_names if name in chosen]
     return replace(window, rows=Rows(window.table.select(names)))
 
 

@@ -23,6 +23,14 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _WATERMARK = "_driftline_watermark"
 _OWN_WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that has one
+_KEYS = (
+    "string",
+    "boolean",
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+)  # Spark's timers give these back as they were
 _UNITS = {"s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
 
@@ -58,7 +66,7 @@ def watch(
 
     Arguments:
         df: rows of all keys. A stream needs the RocksDB state store.
-        key: column, or columns, that tell streams apart.
+        key: column, or columns, that tell streams apart; in a stream text, whole numbers or truth values.
         order: column, or columns, that rows of a key are ordered by: times and something that breaks ties.
         columns: columns to watch; all but key and order if None.
         flush: whether to close the unfinished window of each key, too; not for streams, which have no end.
@@ -136,22 +144,12 @@ def _task(
     if initial is not None and originals is not None:
         raise ValueError("initial= and originals= exclude each other: a key goes on, or begins")
     chosen = [*watched, *([time] if time is not None and time not in watched else [])]
-    plan = Plan({**settings, "columns": chosen}, tuple(places))  # wrong settings are said here
-    task = _Task(_with_plain_keys(df, keys), keys, list(dict.fromkeys([*chosen, *places])), plan, None)
+    named = {} if columns is None else {"columns": chosen}  # a column without values is an error only if it is named
+    plan = Plan({**settings, **named}, tuple(places), tuple(chosen))
+    task = _Task(df, keys, list(dict.fromkeys([*chosen, *places])), plan, None)
     if originals is not None:
         return task._replace(initial=_begun(task, originals))
     return task._replace(initial=None if initial is None else _same_keys(task, initial, [STATE]))
-
-
-def _with_plain_keys(df: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Make keys that are not a number null: no such key equals itself."""
-    from pyspark.sql import functions
-
-    for name in keys:
-        if df.schema[name].dataType.simpleString() in ("double", "float"):
-            column = functions.col(f"`{name}`")
-            df = df.withColumn(name, functions.when(~functions.isnan(column), column))
-    return df
 
 
 def _same_keys(task: _Task, given: DataFrame, columns: Sequence[str]) -> DataFrame:
@@ -162,14 +160,14 @@ def _same_keys(task: _Task, given: DataFrame, columns: Sequence[str]) -> DataFra
     if lacking:
         raise ValueError(f"the table of what keys begin from lacks the column(s) {lacking}")
     own = [functions.col(f"`{name}`").cast(task.df.schema[name].dataType).alias(name) for name in task.keys]
-    return _with_plain_keys(given.select(*own, *(f"`{name}`" for name in columns)), task.keys)
+    return given.select(*own, *(f"`{name}`" for name in columns))
 
 
 def _begun(task: _Task, originals: DataFrame) -> DataFrame:
     """Return the state of each key after its original, which is fitted where its rows are."""
     plan, keys = task.plan, task.keys
     time = plan.settings.time_column
-    wanted = [name for name in plan.settings.columns if name != time or name in originals.columns]
+    wanted = [name for name in plan.watched if name != time or name in originals.columns]
     table = _same_keys(task, originals, wanted)
 
     def begun(group: tuple[Any, ...], rows: pa.Table) -> pa.Table:
@@ -217,6 +215,10 @@ def _of_stream(task: _Task, quiet: int | None) -> DataFrame:
     provider = df.sparkSession.conf.get(_PROVIDER)
     if "RocksDB" not in str(provider):
         raise ValueError(f"the state of streams needs RocksDB: spark.conf.set({_PROVIDER!r}, {_ROCKSDB!r})")
+    for name in keys:
+        kind = df.schema[name].dataType.simpleString()
+        if kind not in _KEYS:
+            raise ValueError(f"a key of a stream is text, a whole number or a truth value, {name!r} is {kind}: cast it")
     by_time = plan.settings.every is not None
     if by_time:
         df = _with_watermark(df, plan)
