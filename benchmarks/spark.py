@@ -27,6 +27,7 @@ from driftline.monitor import Plan, Trace, take, trace_bytes
 
 KEYS, WINDOWS, WINDOW, COLUMNS = 40, 6, 1000, 8
 HOT = 100  # times the rows of the other keys
+_TRIES = 5  # Spark gives a Python worker ten seconds to start; on a busy machine the query goes on from its checkpoint
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -154,14 +155,21 @@ def _stream(spark: Any, place: Path, names: list[str], name: str) -> list[dict[s
     source = spark.readStream.schema(spark.read.parquet(str(place / "rows")).schema).option("maxFilesPerTrigger", 1)
     records = watch(source.parquet(str(place / "rows")), "key", order="number", columns=names, window=WINDOW)
     out = place / name
-    query = (
-        records.writeStream.foreachBatch(write_once(str(out / "records")))
-        .option("checkpointLocation", str(out / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
+    writer = records.writeStream.foreachBatch(write_once(str(out / "records"))).trigger(availableNow=True)
+    said: list[dict[str, Any]] = []
+    for _ in range(_TRIES):
+        query = writer.option("checkpointLocation", str(out / "checkpoint")).start()
+        try:
+            query.awaitTermination()
+        except Exception as error:  # PySpark need not be there when this file is imported
+            if "failed to connect back" not in str(error):
+                raise
+        said += [progress for progress in query.recentProgress if progress["numInputRows"]]
+        if query.exception() is None:
+            return said
+    raise RuntimeError(
+        f"Python workers have not started within Spark's ten seconds, {_TRIES} times: too busy a machine"
     )
-    query.awaitTermination()
-    return [progress if isinstance(progress, dict) else progress.__dict__ for progress in query.recentProgress]
 
 
 def _finished(spark: Any, place: Path, names: list[str]) -> tuple[list[float], float]:
