@@ -1,4 +1,4 @@
-"""A query that is killed at random moments, and 200 keys: every window exactly once, with equal numbers."""
+"""A query that is killed at random moments, 200 keys, a hot key: every window exactly once, with equal numbers."""
 
 import json
 import os
@@ -97,4 +97,16 @@ def test_200_keys_with_20_windows_are_those_of_monitors(spark, tmp_path):
     query = watch(stream, "shop", order="n", columns=NAMES, window=100).writeStream
     query = query.foreachBatch(write_once(str(tmp_path / "out"))).option("checkpointLocation", str(tmp_path / "c"))
     query.trigger(availableNow=True).start().awaitTermination()
-    check(spark.read.parquet(str(tmp_path / "out")).toPandas(), tables)
+    check(pd.read_parquet(tmp_path / "out"), tables)
+
+
+@pytest.mark.slow
+def test_a_key_with_100_times_the_rows_does_not_stop_the_rest(spark, tmp_path):
+    tables = {**{f"shop {i}": rows(f"shop {i}", 2) for i in range(10)}, "hot": rows("hot", 200)}
+    (tmp_path / "in").mkdir()
+    pd.concat(tables.values()).sample(frac=1.0, random_state=0).to_parquet(tmp_path / "in" / "0.parquet", index=False)
+    stream = spark.readStream.schema("shop string, a double, b string, n bigint").parquet(str(tmp_path / "in"))
+    query = watch(stream, "shop", order="n", columns=NAMES, window=100).writeStream
+    query = query.foreachBatch(write_once(str(tmp_path / "out"))).option("checkpointLocation", str(tmp_path / "c"))
+    query.trigger(availableNow=True).start().awaitTermination()
+    check(pd.read_parquet(tmp_path / "out"), tables)

@@ -1,0 +1,136 @@
+"""The processor without Spark: its state, its timers, and keys that go quiet."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from driftline.files import StateFileError, pack, unpack
+from driftline.monitor import Plan, Trace, read_trace, take, trace_bytes
+from driftline.spark._packing import PACKED, _packing, unpacked
+from driftline.spark._processing import Processor
+
+pytestmark = pytest.mark.usefixtures("has_spark")
+SECOND = 1000
+
+
+class Handle:
+    """Spark's side of one key: a value, and timers; it counts reads and writes."""
+
+    def __init__(self):
+        self.value, self.timers, self.reads, self.writes = None, set(), 0, 0
+
+    def getValueState(self, name, schema):  # noqa: N802
+        assert (name, schema) == ("driftline", "state binary")
+        return self
+
+    def get(self):
+        self.reads += 1
+        return None if self.value is None else (self.value,)
+
+    def update(self, value):
+        self.writes += 1
+        (self.value,) = value
+
+    def registerTimer(self, time):  # noqa: N802
+        self.timers.add(time)
+
+
+class Clock:
+    """The time of a micro-batch, and that of a timer which has expired."""
+
+    def __init__(self, now):
+        self.now = now
+
+    def getCurrentProcessingTimeInMs(self):  # noqa: N802
+        return self.now
+
+    def getExpiryTimeInMs(self):  # noqa: N802
+        return self.now
+
+
+def table(first, rows=10, seed=0):
+    rng = np.random.default_rng(seed)
+    return pa.Table.from_pandas(pd.DataFrame({"a": rng.normal(size=rows), "n": np.arange(first, first + rows)}))
+
+
+def row(rows):
+    batch = rows.append_column("shop", pa.array(["s"] * rows.num_rows)).combine_chunks().to_batches()
+    return [{PACKED: part} for out in _packing(("shop",), ("a", "n"))(iter(batch)) for part in out[1].to_pylist()]
+
+
+def expire(processor, handle, now):
+    """Let all timers up to a time expire, as Spark does; return the rows that come of it."""
+    found = []
+    for time in sorted(time for time in handle.timers if time <= now):
+        found += processor.handleExpiredTimer(("s",), Clock(now), Clock(time))
+        handle.timers.discard(time)
+    return found
+
+
+def begun(quiet=10 * SECOND, **given):
+    processor, handle = Processor(["shop"], Plan({"window": 100, "columns": ["a"], **given}, ("n",)), quiet), Handle()
+    processor.init(handle)
+    return processor, handle
+
+
+def test_a_key_that_is_quiet_by_the_clock_is_reported_once_for_each_silence():
+    processor, handle = begun()
+    for now, first in ((1 * SECOND, 0), (8 * SECOND, 10)):
+        assert list(processor.handleInputRows(("s",), row(table(first)), Clock(now))) == []
+        assert len(handle.timers) == 1
+    assert expire(processor, handle, 12 * SECOND) == []  # rows came 4 seconds ago
+    assert len(handle.timers) == 1
+    (said,) = expire(processor, handle, 30 * SECOND)
+    assert (said["shop"], said["status"], said["rows"], said["window"], said["record"]) == (
+        "s",
+        "quiet",
+        20,
+        None,
+        None,
+    )
+    assert said["error"] == "no rows since 1970-01-01T00:00:08Z"
+    assert not handle.timers
+    assert expire(processor, handle, 300 * SECOND) == []
+    (record,) = processor.handleInputRows(("s",), row(table(20, 80)), Clock(400 * SECOND))
+    assert (record["window"], record["status"], record["rows"]) == (0, "original", 100)
+    (again,) = expire(processor, handle, 500 * SECOND)
+    assert (again["status"], again["window"], again["signal"], again["rows"]) == ("quiet", 0, "normal", 0)
+
+
+def test_a_state_is_read_and_written_once_a_micro_batch():
+    processor, handle = begun(quiet=None)
+    rows = row(table(0, 250)) + row(table(250, 70))
+    assert len(rows) == 2
+    assert [found["window"] for found in processor.handleInputRows(("s",), rows, Clock(0))] == [0, 1, 2]
+    assert (handle.reads, handle.writes, handle.timers) == (1, 1, set())
+
+
+def test_an_initial_state_brings_none_of_its_timers():
+    plan = Plan({"window": 100, "columns": ["a"]}, ("n",))
+    trace, _ = take(Trace(), table(0, 130), plan)
+    old = trace_bytes(Trace(**{**vars(trace), "timer": 5, "silent": True}))
+    processor, handle = begun()
+    processor.handleInitialState(("s",), {"state": bytearray(old)}, Clock(7 * SECOND))
+    assert handle.timers == {17 * SECOND}
+    assert read_trace(handle.value).pending.waiting == 30
+    arrays, meta = unpack(old, "driftline-trace", 1, "it")
+    with pytest.raises(StateFileError, match="the state of 's': written as version 2"):
+        processor.handleInitialState(("s",), {"state": pack(arrays, {**meta, "version": 2})}, Clock(0))
+
+
+def test_rows_are_packed_by_key_with_their_types():
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "shop": pa.array(["ü", None, "ü", "b", None]),
+            "part": pa.array([1, 1, 2, 1, 1], pa.int16()),
+            "price": pa.array([1, 2, 3, None, 5], pa.decimal128(9, 2)),
+            "at": pa.array([1, 2, 3, 4, 5], pa.timestamp("us", "Europe/Berlin")),
+        }
+    )
+    (out,) = _packing(("shop", "part"), ("price", "at"))(iter([batch, batch.slice(0, 0)]))
+    found = {(one["shop"], one["part"]): unpacked([one[PACKED]]) for one in out.to_pylist()}
+    assert out.schema.names == ["shop", "part", PACKED]
+    assert set(found) == {("ü", 1), (None, 1), ("ü", 2), ("b", 1)}
+    assert found[(None, 1)].equals(pa.Table.from_batches([batch.take([1, 4])]).select(["price", "at"]))
+    assert unpacked(out[PACKED].to_pylist()).num_rows == 5
