@@ -19,6 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,14 +54,6 @@ WORDS = {
     "broken": "not measured",
 }
 TROUBLE = ("opened", "opened", "few", "closed", "copies")
-QUIET = """rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %p %c{1}: %m%n
-"""
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -127,12 +120,10 @@ def session(folder: Path, cores: int) -> SparkSession:
         from pyspark.sql import SparkSession
     except ModuleNotFoundError:
         raise SystemExit("this example needs PySpark: pip install 'driftline[spark]'") from None
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")  # about versions of pandas
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run in this environment
-    quiet = folder / "log4j2.properties"
-    quiet.write_text(QUIET)
     builder = SparkSession.builder.master(f"local[{cores}]").appName("driftline: 200 shops")
     for name, value in {
-        "spark.driver.extraJavaOptions": f"-Dlog4j.configurationFile=file:{quiet}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(folder),
@@ -143,7 +134,14 @@ def session(folder: Path, cores: int) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
     }.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    screen = os.dup(2)
+    with (folder / "spark.log").open("wb") as log:  # Spark's processes write to what is standard error when they start
+        os.dup2(log.fileno(), 2)
+        try:
+            return builder.getOrCreate()
+        finally:
+            os.dup2(screen, 2)
+            os.close(screen)
 
 
 def moving(keys: Sequence[dict[str, Any]], width: int) -> Table:

@@ -126,6 +126,20 @@ def test_a_key_without_a_window_may_be_quiet_too():
     assert (found["outcome"], found["original"]) == ("quiet", "original")
 
 
+@pytest.mark.parametrize(
+    ("expected", "outcome"), [("2025-01-20", "normal"), ("2025-01-21T00:00:00Z", "quiet"), (None, "normal")]
+)
+def test_a_key_whose_windows_end_too_early_is_quiet(expected, outcome):
+    ends = [f"2025-01-{6 + 7 * t:02d}T00:00:00+00:00" for t in range(3)]
+    records = [quiet(t, end=end) for t, end in enumerate(ends)]
+    empty = quiet(3, end="2025-01-27T00:00:00+00:00", status=Status.SKIPPED, rows=0, divergences={})
+    for given in (records, [*records, empty]):  # a window without rows shows no life
+        (found,) = standings(table(*given), SETTINGS, expected)
+        assert found["outcome"] == outcome
+    (found,) = standings(table(quiet(0), quiet(1)), SETTINGS, "2025-01-20")
+    assert found["outcome"] == "quiet"  # rows tell no time
+
+
 def test_of_two_records_of_the_first_window_the_one_that_began_counts():
     """A key has a skipped first window, until there are rows enough for one."""
     skipped = quiet(0, status=Status.SKIPPED, rows=3, signal="warning")
@@ -182,6 +196,8 @@ def test_a_fleet_is_summed_up_by_spark(spark):
     assert totals == {"alarm": 2, "normal": 2, keys["outcome"]["new"]: 1}
     with pytest.raises(ValueError, match=r"lacks the column\(s\) \['record'\]"):
         fleet(records.drop("record"))
+    with pytest.raises(ValueError, match="is not a time"):
+        fleet(records, expected="soon")
     with pytest.raises(ValueError, match="key= needs a column"):
         fleet(records.drop("shop"))
     with pytest.raises(ValueError, match="not streams"):

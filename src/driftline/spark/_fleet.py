@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from driftline._wording import moment
 from driftline.monitor import FIRST, Original, Record, RecordError, Settings, Status
 from driftline.report import History, Outcome, Trust, Verdict, verdict
 from driftline.spark._output import QUIET, ddl
@@ -58,7 +59,13 @@ class Fleet(NamedTuple):
     totals: DataFrame
 
 
-def fleet(records: DataFrame, key: str | Sequence[str] | None = None, *, tolerance: float = 0.1) -> Fleet:
+def fleet(
+    records: DataFrame,
+    key: str | Sequence[str] | None = None,
+    *,
+    tolerance: float = 0.1,
+    expected: str | None = None,
+) -> Fleet:
     """Return how a fleet stands: which keys alarm, which columns move across keys, and what was not measured.
 
     Each key is judged as the report judges one run. No key is ``normal`` that was not measured: one with an error, with
@@ -69,6 +76,8 @@ def fleet(records: DataFrame, key: str | Sequence[str] | None = None, *, toleran
             each of the three tables reads it.
         key: column, or columns, that tell streams apart; those before ``original`` if None.
         tolerance: drift that does not matter, as it was watched with.
+        expected: time, ISO 8601, up to which every key should have had rows, with windows by time: one whose last
+            window with rows ends before it is ``quiet``. If None, only the rows of a stream that say so make it that.
     """
     from pyspark.sql import functions as f
 
@@ -81,10 +90,12 @@ def fleet(records: DataFrame, key: str | Sequence[str] | None = None, *, toleran
     keys = before if key is None else [key] if isinstance(key, str) else list(key)
     if not keys:
         raise ValueError("key= needs a column: without one, all Records would be those of one stream")
+    if expected is not None and moment(expected) is None:
+        raise ValueError(f"expected={expected!r} is not a time: write it as 2025-01-31 or 2025-01-31T12:00:00Z")
     settings = Settings(window=1000, tolerance=tolerance)  # a verdict reads the tolerance alone
 
     def standing(group: tuple[Any, ...], table: pa.Table) -> pa.Table:
-        lines = standings(table, settings)
+        lines = standings(table, settings, expected)
         own = {name: pa.array([part.as_py()] * len(lines), part.type) for name, part in zip(keys, group, strict=True)}
         return pa.table({**own, **{name: pa.array([x[name] for x in lines], kind) for name, kind in _TYPES.items()}})
 
@@ -107,7 +118,7 @@ class _Gone(NamedTuple):
     reason: str
 
 
-def standings(table: pa.Table, settings: Settings) -> list[dict[str, Any]]:
+def standings(table: pa.Table, settings: Settings, expected: str | None = None) -> list[dict[str, Any]]:
     """Return how one key stands, for each of its originals, from the Records of this key in any order.
 
     A Record that is there twice counts once; of those of one window, one that was not measured counts least.
@@ -124,7 +135,7 @@ def standings(table: pa.Table, settings: Settings) -> list[dict[str, Any]]:
     if not of:
         outcome, reason = gone or (BROKEN, "there is no Record")
         return [_line(FIRST, outcome, reason=reason)]
-    return [_standing(name, [of[name][w] for w in sorted(of[name])], settings, gone) for name in sorted(of)]
+    return [_standing(name, [of[name][w] for w in sorted(of[name])], settings, gone, expected) for name in sorted(of)]
 
 
 def _gone(lines: Sequence[Mapping[str, Any]], last: int) -> _Gone | None:
@@ -136,7 +147,9 @@ def _gone(lines: Sequence[Mapping[str, Any]], last: int) -> _Gone | None:
     return _Gone(QUIET, max(x["error"] or "no rows any more" for x in quiet)) if quiet else None
 
 
-def _standing(name: str, lines: Sequence[Mapping[str, Any]], settings: Settings, gone: _Gone | None) -> dict[str, Any]:
+def _standing(
+    name: str, lines: Sequence[Mapping[str, Any]], settings: Settings, gone: _Gone | None, expected: str | None
+) -> dict[str, Any]:
     measured = [i for i, line in enumerate(lines) if line["status"] == Status.MEASURED]
     try:
         recent = tuple(Record.from_json(line["record"]) for line in lines[(measured or [0])[-_RECENT:][0] :])
@@ -144,7 +157,7 @@ def _standing(name: str, lines: Sequence[Mapping[str, Any]], settings: Settings,
         return _line(name, BROKEN, measured=len(measured), reason=str(error))
     history = History(Original(name, recent[0].window, recent[0].rows, None, {}), recent, settings, alone=True)
     found, last = verdict(history), history.last
-    outcome, trust, reason = _judged(found, recent[-1], lines[-1]["error"], gone)
+    outcome, trust, reason = _judged(found, recent[-1], lines[-1]["error"], gone or _behind(recent, expected))
     since = _since(lines) if outcome in _LOUD else None
     parts: dict[str, Any] = {"trust": trust, "since": since, "measured": len(measured), "reason": reason}
     if last is None or last.drift is None:
@@ -157,6 +170,18 @@ def _standing(name: str, lines: Sequence[Mapping[str, Any]], settings: Settings,
         parts["pairs"] = [" with ".join(pair.columns) for pair in last.pairs]
         parts["tested"] = list(dict.fromkeys([*last.marginals, *parts["columns"]]))
     return _line(name, outcome, **parts)
+
+
+def _behind(recent: Sequence[Record], expected: str | None) -> _Gone | None:
+    """Judge a key by its last window with rows, if rows are expected up to a time."""
+    wanted = moment(expected)
+    if wanted is None:
+        return None
+    end = next((record.end for record in reversed(recent) if record.rows), None)
+    at = moment(end)
+    if at is None:
+        return _Gone(QUIET, "its windows have no times, so nothing tells whether rows still come")
+    return _Gone(QUIET, f"no rows since the window that ended {end}") if at < wanted else None
 
 
 def _judged(found: Verdict, last: Record, error: str | None, gone: _Gone | None) -> tuple[str, str, str]:
