@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-slow test-light lint format bench bench-peers experiments clean
+.PHONY: setup demo spark-demo test test-slow test-light lint format bench bench-peers experiments clean
 
 setup: $(STAMP)
 
@@ -16,6 +16,10 @@ $(STAMP): pyproject.toml
 
 demo: setup
 	$(BIN)/driftline demo
+
+# 200 shops on Spark, in about a minute on two cores; needs Java 17
+spark-demo: setup
+	OMP_NUM_THREADS=1 $(BIN)/python examples/spark_shops.py
 
 # two test processes, one thread each, beat two threads in each
 test test-slow test-light: export OMP_NUM_THREADS := 1

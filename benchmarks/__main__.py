@@ -32,6 +32,7 @@ from benchmarks import (
     scaling,
     serving,
     smooth,
+    spark,
     speed,
     sums,
     theory,
@@ -80,10 +81,13 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "watch-parquet": monitoring.parquet,
     "watch-windows": monitoring.windows,
     "serve": serving.run,
+    "spark-throughput": spark.throughput,
+    "spark-state": spark.state,
+    "spark-hot-key": spark.hot_key,
 }
 
 
-_LONG_GROUPS = ("auditor", "untidy", "hold-or-doubt", "sums")
+_LONG_GROUPS = ("auditor", "untidy", "hold-or-doubt", "sums", "spark")
 
 SMOOTH = {case.name: case for case in [*smooth.CASES, *smooth.FOREIGN]}
 """Cases that take ``--first-seed`` and ``--replicates``."""
@@ -97,7 +101,7 @@ GROUPS = {
 """Names that stand for several; ``foreign`` runs only if it is named."""
 
 LONG = (*_LONG_GROUPS, "columns", "columns-public", "features-cost")
-"""Benchmarks that run only when they are named: they take half an hour, or read public tables."""
+"""Benchmarks that run only when they are named: they take half an hour, read public tables, or need Java."""
 
 AGAINST = list(against.PARTS)
 """Comparisons with an earlier version; they need ``--against``, so they are not in the table above."""

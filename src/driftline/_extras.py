@@ -30,6 +30,7 @@ _MODULES = {
     "prometheus_client": _Module("prometheus-client", "serve"),
     "pyarrow": _Module("pyarrow", "monitor"),
     "pydantic": _Module("pydantic", "serve"),
+    "pyspark": _Module("PySpark", "spark"),
     "rich": _Module("rich", "monitor"),
     "starlette": _Module("Starlette", "serve"),
     "torch": _Module("PyTorch", "networks"),

@@ -16,6 +16,7 @@ from ._sections import symbol as symbol
 from ._svg import Markup as Markup
 from ._svg import esc as esc
 from ._svg import tag as tag
+from ._trust import Trust as Trust
 from ._verdicts import Findings as Findings
 from ._verdicts import Outcome as Outcome
 from ._verdicts import Verdict as Verdict

@@ -1,4 +1,4 @@
-"""driftline on Spark: score tables of any size, trace many streams, take steps larger than one machine."""
+"""driftline on Spark: score tables of any size, trace fleets of streams, take steps larger than one machine."""
 
 from driftline._extras import attach
 

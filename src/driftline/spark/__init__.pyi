@@ -1,3 +1,5 @@
+from ._fleet import Fleet as Fleet
+from ._fleet import fleet as fleet
 from ._scoring import score as score
 from ._sinks import write_once as write_once
 from ._stepping import step as step
