@@ -35,6 +35,7 @@ from benchmarks import (
     speed,
     sums,
     theory,
+    traces,
     wide,
 )
 from benchmarks.public import TABLES
@@ -57,6 +58,8 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "sums-quiet": sums.quiet,
     "sums-sizes": sums.sizes,
     "sums-trackers": sums.trackers,
+    "trace-states": traces.states,
+    "trace-handing": traces.handing,
     "breaks": breaks.run,
     "quiet-tables": breaks.quiet,
     "columns": columns.run,
