@@ -36,6 +36,7 @@ from benchmarks import (
     speed,
     sums,
     theory,
+    traces,
     wide,
 )
 from benchmarks.public import TABLES
@@ -58,6 +59,8 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "sums-quiet": sums.quiet,
     "sums-sizes": sums.sizes,
     "sums-trackers": sums.trackers,
+    "trace-states": traces.states,
+    "trace-handing": traces.handing,
     "breaks": breaks.run,
     "quiet-tables": breaks.quiet,
     "columns": columns.run,
