@@ -1,9 +1,9 @@
 """Watch a fleet on Spark: 200 shops, each a stream of its own, and one table of how all of them stand.
 
-Orders come week by week, as files in a folder, and Spark reads them as a stream: every shop is watched by itself, and
-its state waits in Spark's checkpoint for the next week. Most shops stay as they are; in some, one column moves, at once
-or slowly; a few cannot be measured, or not well. The fleet is summed up in the end: which shops alarm, which columns
-move across shops, and of which shops nothing is known.
+Orders are files in a folder, one for each week, and Spark watches every shop by itself. Most shops stay as they are; in
+some, one column moves, at once or slowly; a few cannot be measured, or not well. The fleet is summed up in the end:
+which shops alarm, which columns move across shops, and of which shops nothing is known. With ``--stream``, the files
+are a stream: a week comes in each micro-batch, and the state of a shop waits in Spark's checkpoint for the next.
 
     python examples/spark_shops.py --shops 200
 
@@ -220,17 +220,19 @@ def compared(found: Sequence[Shop], keys: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def follow(spark: SparkSession, folder: Path, status: Status) -> None:
-    """Watch the orders as a stream, a week in each micro-batch, and write the Records of all shops to a table."""
-    source = spark.readStream.schema(spark.read.parquet(str(folder / "orders")).schema)
-    orders = source.option("maxFilesPerTrigger", 1).parquet(str(folder / "orders"))
+def follow(spark: SparkSession, folder: Path, status: Status, stream: bool) -> None:
+    """Watch the orders, as a table or as a stream, a week in each micro-batch, and write all Records."""
+    place, table = str(folder / "orders"), spark.read.parquet(str(folder / "orders"))
+    orders = spark.readStream.schema(table.schema).option("maxFilesPerTrigger", 1).parquet(place) if stream else table
     records = watch(
-        orders, "shop", order=["at", "number"], columns=COLUMNS, time_column="at", every="1w", quiet="2w",
-        tolerance=TOLERANCE,
-    )  # fmt: skip
+        orders, "shop", order=["at", "number"], columns=COLUMNS, time_column="at", every="1w", tolerance=TOLERANCE
+    )
+    if not stream:
+        records.write.parquet(str(folder / "records"))
+        return
     writer = records.writeStream.foreachBatch(write_once(str(folder / "records")))
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
-    while not query.awaitTermination(0.5):
+    while not query.awaitTermination(1):
         done = sum(1 for each in query.recentProgress if each["numInputRows"])
         status.update(f"each shop is watched by itself: week {min(done + 1, WEEKS)} of {WEEKS}")
 
@@ -240,6 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shops", type=int, default=200, help="at least 30")
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--stream", action="store_true", help="as a stream, not as a table; takes longer")
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args(arguments)
     if chosen.shops < 30:
@@ -252,10 +255,11 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
             spark = session(folder, chosen.cores)
         rows = write(folder / "orders", built, chosen.seed)
         console.print(f"{rows:,} orders of {chosen.shops} shops in {WEEKS} weeks; {', '.join(COLUMNS)} are watched.\n")
-        with console.status("week 1") as status:
-            follow(spark, folder, status)
+        with console.status("each shop is watched by itself") as status:
+            follow(spark, folder, status, chosen.stream)
+        expected = MONDAY + np.timedelta64(7 * (WEEKS - 1), "D")  # the last week is still open
         with console.status("summing up the fleet"):
-            found = fleet(spark.read.parquet(str(folder / "records")), tolerance=TOLERANCE)
+            found = fleet(spark.read.parquet(str(folder / "records")), tolerance=TOLERANCE, expected=str(expected))
             found.keys.persist().count()  # once for all three tables
         keys = show(found, console)
         spark.stop()
