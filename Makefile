@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml
 demo: setup
 	$(BIN)/driftline demo
 
-# 200 shops on Spark, in about a minute on two cores; needs Java 17
+# 200 shops on Spark, on two cores; needs Java 17
 spark-demo: setup
 	OMP_NUM_THREADS=1 $(BIN)/python examples/spark_shops.py
 
