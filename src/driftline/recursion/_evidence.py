@@ -47,6 +47,7 @@ class Evidence(NamedTuple):
             all of its drift.
         hidden: nats by which products and lessers outside the model may have moved without standing out; the standard
             deviation of these; and the fewest effective rows of a window so far, on which both rest; (3,).
+        step_hidden: the first two of these for the last step alone, (2,).
         shift, rate: place and spread of the present frame, (D,): ``shift + rate * z`` are rows in the coordinates of
             the original, which curved products are made of.
     """
@@ -71,6 +72,7 @@ class Evidence(NamedTuple):
     curve_mean: Floats
     lesser_mean: Floats
     hidden: Floats
+    step_hidden: Floats
     shift: Floats
     rate: Floats
 
@@ -111,6 +113,7 @@ def start_evidence(z: Floats, *, original: bool = True) -> Evidence:
         curve_mean=curves,
         lesser_mean=lesser,
         hidden=np.array([0.0, 0.0, np.inf]),
+        step_hidden=np.zeros(2),
         shift=np.zeros(d),
         rate=np.ones(d),
     )
@@ -308,8 +311,8 @@ def collect(
     s_den: Floats,
     past: Floats | None,
     times: tuple[float, float] = (1.0, 1.0),
-) -> tuple[Evidence, Evidence]:
-    """Return the evidence to keep and the evidence to test, which includes the variance of the open window.
+) -> tuple[Evidence, Evidence, Evidence]:
+    """Return the evidence to keep, that to test, which includes the variance of the open window, and the step's own.
 
     The kept evidence has closed the numerator window. A window's rows count once as denominator (``past``) and once as
     numerator: the two scores nearly cancel. ``times`` are the numbers of neighbouring rows that are worth one, by which
@@ -324,4 +327,21 @@ def collect(
         **{name: getattr(evidence, name) + getattr(first, name) + getattr(last, name) for name in _SCORES},
         **{name: getattr(evidence, name) + getattr(first, name) for name in _VARIANCES},
     )
-    return kept, kept._replace(**{name: getattr(kept, name) + getattr(last, name) for name in _VARIANCES})
+    tested = kept._replace(**{name: getattr(kept, name) + getattr(last, name) for name in _VARIANCES})
+    if both is not s_num:
+        first = _alone(first, last, num, center, s_num * math.sqrt(times[0]))
+    step = {name: getattr(first, name) + getattr(last, name) for name in (*_SCORES, *_VARIANCES)}
+    return kept, tested, kept._replace(**step, hidden=np.array([0.0, 0.0, np.inf]))
+
+
+def _alone(first: _Sums, last: _Sums, design: LogLinearDesign, center: Floats, score: Floats) -> _Sums:
+    """Return a numerator's sums with the variances of its scores in this role alone, of candidates of two columns.
+
+    Those of products are summed. Those of lessers would take too long: they are in proportion to the denominator's.
+    """
+    rows = float(score @ score)
+    share, pairs = rows / max(last.row_variance, 1e-300), np.zeros_like(first.pair_variance)
+    if len(first.lesser_score):
+        squares = np.square(design.live - center[design.order])
+        pairs[design.order[:, None], design.order] = (squares * np.square(score)[:, None]).T @ squares
+    return first._replace(pair_variance=pairs, lesser_variance=share * last.lesser_variance, row_variance=rows)

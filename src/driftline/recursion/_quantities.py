@@ -165,8 +165,9 @@ def settled(track: Track, found: Estimate, kind: str | Generator, of_step: bool,
     """Return an estimate by the model with the doubts of all that it builds upon, within its bounds."""
     estimate = doubted(found, carried(track, of_step=of_step))
     evidence = track.current.evidence
-    if not of_step and evidence is not None:
-        estimate = inference.overlooked(estimate, kind, *evidence.hidden[:2].tolist())
+    if evidence is not None:
+        hidden = evidence.step_hidden if of_step else evidence.hidden[:2]
+        estimate = inference.overlooked(estimate, kind, *hidden.tolist())
     if not of_step and bounding(estimate.doubts):
         estimate = inference.opened(estimate, inference.largest(kind))
     estimate = without_error_bars(track.current, _withheld(track.current, estimate))

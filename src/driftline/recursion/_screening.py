@@ -111,8 +111,8 @@ def propose(
         seed: seed of random units.
     """
     features, z_num, z_den = num.features, num.z, den.z
-    kept, total = collect(evidence, num, den, s_num, s_den, past, times)
-    kept = kept._replace(hidden=_hidden(features, total, rows))
+    kept, total, step = collect(evidence, num, den, s_num, s_den, past, times)
+    kept = kept._replace(hidden=_hidden(features, total, rows), step_hidden=_hidden(features, step, rows)[:2])
     d, room = z_num.shape[1], _room(features, rows)
     none = Proposal(
         features.pairs[:0], features.weight[:, :0], features.bias[:0], monomials(d)[:0], lessers(d)[:0], kept, ""

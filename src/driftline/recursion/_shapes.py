@@ -128,6 +128,7 @@ EVIDENCE = {
     "lesser_variance": "f lessers 4 4",
     "lesser_trend": "f lessers 4 6",
     "hidden": "f 3",
+    "step_hidden": "f 2",
     "row_variance": "f",
     "shared": "b",
     **dict.fromkeys(("mean", "shift", "rate"), "f d"),
