@@ -32,6 +32,8 @@ from driftline.fitting._newton import half_inverse
 __all__ = ["Ask", "Part", "SumsFit", "WindowSums", "fit_sums", "linear_scores", "part_of", "sums_of_window", "weigh"]
 
 LEAST = 3.0  # the smallest c
+_LEAN = 2.0  # skewness of a log-ratio in the numerator that c allows for, at most
+_TAIL = 250.0  # rows of a window from which on c reaches into a long tail
 _REFITS = 4  # fits with a new c, at most
 _SAME = 0.01  # relative change of c that ends them
 _TOLERANCE = 1e-9  # entry of the gradient
@@ -172,7 +174,7 @@ def fit_sums(num: WindowSums, ask: Ask, others: float, ridge: Floats, start: Flo
         point, gradient, steps, message = _descend(problem, problem.at(coef))
         coef, total = point.coef, total + steps
         middle, spread = spread_of(num, coef)
-        wanted = max(LEAST, 1.0 + middle + min(max(3.0 - spread, 1.0), 2.0) * spread)
+        wanted = _wanted(middle, spread, min(num.rows, others))
         if abs(wanted - c) <= _SAME * c:
             break
         c = wanted
@@ -180,6 +182,18 @@ def fit_sums(num: WindowSums, ask: Ask, others: float, ridge: Floats, start: Flo
     info = FitInfo("newton", not message, total, point.loss, math.nan, gradient, seconds, message)
     beyond = point.part.beyond / point.part.rows
     return SumsFit(coef, problem.c, problem.hessian(point), weight, beyond, middle, spread, info)
+
+
+def _wanted(middle: float, spread: float, rows: float) -> float:
+    """Return the c that leaves few rows beyond c - 1, given mean and standard deviation of u in the numerator.
+
+    Where a column becomes narrower, u is like a z² and has a long upper tail. Sums do not hold its third moment, but
+    the ratio's mean of one tells its lean: 0 = log E[e^-u] = -mean + variance/2 - third cumulant/6 + ...
+    How far into the tail c should reach is a matter of rows: far out, few of them have most of the weight.
+    """
+    lean = min(max((3.0 * spread**2 - 6.0 * middle) / max(spread, 1e-3) ** 3, 0.0), _LEAN)
+    far = min(0.5 * math.log2(max(rows / _TAIL, 1.0)), 3.0)
+    return max(LEAST, 1.0 + middle + (min(max(3.0 - spread, 1.0), 2.0) + far * lean) * spread)
 
 
 def spread_of(num: WindowSums, coef: Floats) -> tuple[float, float]:

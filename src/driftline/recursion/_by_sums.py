@@ -52,6 +52,7 @@ from driftline.recursion._frames import follow_sums, place_of
 from driftline.recursion._joining import Joined, joined
 from driftline.recursion._kept import Readings, Sums, between, reading_keys
 from driftline.recursion._log_linear import check_extremes, informed, same_kind, start_features, summary_of
+from driftline.recursion._narrow import narrowed
 from driftline.recursion._problem import EFFECT, plain_prior
 from driftline.recursion._quantities import Known, divergence, weights
 from driftline.recursion._rare import few_of, heaps
@@ -154,7 +155,8 @@ def step_sums(track: Track, window: Floats, settings: StepSettings, t: int) -> t
     held = _holds(sums, depend, taken)
     reason = "held: rows of this window are too few or too dependent for a step to start from" if held else ""
     reasons = "; ".join(filter(None, [reason, further.note]))
-    info = with_doubts(diagnose(stand_in, taken, not held, reasons, depend, settings.names), taken, fit)
+    info = diagnose(stand_in, taken, not held, reasons, depend, settings.names)
+    info = with_doubts(info, taken, fit, narrowed(sums.moments, fit.coef, psi.features, settings.names))
     info = _with_left(info, further.left)
     now = track._replace(
         current=taken.anchor,
@@ -433,8 +435,8 @@ def _from_original(errors: Uncertainty, sums: Sums) -> Uncertainty:
     return errors._replace(mean=mean[:-1].copy(), origin_spread=spread)
 
 
-def with_doubts(info: OriginalInfo, taken: Step, fit: SumsFit) -> OriginalInfo:
-    """Return diagnostics with the doubts that sums bring with them."""
+def with_doubts(info: OriginalInfo, taken: Step, fit: SumsFit, narrow: tuple[Doubt, ...]) -> OriginalInfo:
+    """Return diagnostics with the doubts that sums bring with them; ``narrow`` is that of columns made narrower."""
     size, doubts = taken.divergence, list(info.doubts)
     if size > LARGE:
         sentence = (
@@ -442,6 +444,8 @@ def with_doubts(info: OriginalInfo, taken: Step, fit: SumsFit) -> OriginalInfo:
             "steps, or keep='rows'"
         )
         doubts = [Doubt(DoubtCode.LITTLE_OVERLAP, sentence), *(d for d in doubts if d.code != DoubtCode.LITTLE_OVERLAP)]
+    elif narrow:
+        doubts.extend(narrow)
     elif fit.spread > _WIDE:
         sentence = (
             f"the step is large for keep='sums' and read too low (its log-ratio has a standard deviation of "

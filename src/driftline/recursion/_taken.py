@@ -44,6 +44,7 @@ from driftline.recursion._doubts import WEAK, carried, heavy_of, of_divergence, 
 from driftline.recursion._floor import floor_on
 from driftline.recursion._kept import Readings, Sums, reading_keys
 from driftline.recursion._looked import Asked, Look, Reading, hidden_in, looked, overlooked, reading_of, unjoined
+from driftline.recursion._narrow import narrowed
 from driftline.recursion._partitions import Partitions, Tally
 from driftline.recursion._quantities import settled, with_few_for_kl
 from driftline.recursion._questions import Basis, Question
@@ -263,7 +264,9 @@ def _diagnosed(
         doubts=(*further, *doubts),
     )
     step = Step(current, bare_fit, np.zeros(0), np.array([-size]), current.log_normalizer, informed)
-    info = with_doubts(info, step, fit)
+    assert isinstance(current.psi, LogLinear)
+    narrow = narrowed(sums.moments, fit.coef, current.psi.features, taken.settings.names)
+    info = with_doubts(info, step, fit, narrow)
     if not (depend.endless or _depended(sums) or current.uncertainty.slack < inference.UNSUPPORTED):
         return info
     rest = (doubt for doubt in info.doubts if doubt.code != DoubtCode.DEPENDENT_ROWS)
