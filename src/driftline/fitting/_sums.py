@@ -33,7 +33,8 @@ __all__ = ["Ask", "Part", "SumsFit", "WindowSums", "fit_sums", "linear_scores", 
 
 LEAST = 3.0  # the smallest c
 _LEAN = 2.0  # skewness of a log-ratio in the numerator that c allows for, at most
-_TAIL = 250.0  # rows of a window from which on c reaches into a long tail
+_TAIL = 60.0  # rows of a window from which on c reaches into a long tail
+_FAR = 4.0  # standard deviations for each unit of skewness, at most
 _REFITS = 4  # fits with a new c, at most
 _SAME = 0.01  # relative change of c that ends them
 _TOLERANCE = 1e-9  # entry of the gradient
@@ -192,7 +193,7 @@ def _wanted(middle: float, spread: float, rows: float) -> float:
     How far into the tail c should reach is a matter of rows: far out, few of them have most of the weight.
     """
     lean = min(max((3.0 * spread**2 - 6.0 * middle) / max(spread, 1e-3) ** 3, 0.0), _LEAN)
-    far = min(0.5 * math.log2(max(rows / _TAIL, 1.0)), 3.0)
+    far = min(0.5 * math.log2(max(rows / _TAIL, 1.0)), _FAR)
     return max(LEAST, 1.0 + middle + (min(max(3.0 - spread, 1.0), 2.0) + far * lean) * spread)
 
 
