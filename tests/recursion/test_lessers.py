@@ -1,11 +1,15 @@
 """The lesser and the greater of two columns: values, sums, when they join, and what an interval allows for."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from driftline import ContinualDensityRatio
-from driftline.fitting import LESSER, Lessers, lesser_of, lessers
+from driftline.fitting import LESSER, Lessers, LogLinearDesign, lesser_of, lessers
 from driftline.inference import Estimate, overlooked
+from driftline.recursion import divergence
+from driftline.recursion._evidence import collect, forget
 from driftline.recursion._lessers import LesserSums, lesser_means
 from driftline.recursion._screening import joined_lessers
 
@@ -142,3 +146,58 @@ def test_allowances_are_for_the_upper_end_alone():
     assert overlooked(estimate, "js", 0.02, 0.01).high < wider.high  # a quarter of the nats
     assert overlooked(estimate, "reverse_kl", 0.0, 0.0) == estimate
     assert overlooked(estimate, "total_variation", 0.02, 0.01) == estimate
+
+
+def correlated(rng, rho, rows=1000):
+    x = rng.normal(size=(rows, 2))
+    x[:, 1] = rho * x[:, 0] + np.sqrt(1.0 - rho * rho) * x[:, 1]
+    return x
+
+
+def test_a_step_allows_for_a_product_that_moved_in_it_and_did_not_stand_out():
+    """A correlation of 0.2 in 1,000 rows stands out in every other step, there and back. Quiet ones are short."""
+    there, back = -0.5 * np.log(1.0 - 0.04), 0.04 / (1.0 - 0.04) + 0.5 * np.log(1.0 - 0.04)
+    held, quiet = [], []
+    for seed in range(8000, 8020):
+        rng = np.random.default_rng(seed)
+        est = ContinualDensityRatio(random_state=0).fit(correlated(rng, 0.0))
+        for rho, truth in ((0.2, there), (0.0, back)):
+            step = est.partial_fit(correlated(rng, rho)).step_divergence()
+            held.append(step.low <= truth <= step.high)
+        if seed < 8007:
+            quiet.append(est.partial_fit(correlated(rng, 0.0)).step_divergence().high)
+    assert sum(held) >= 32  # of 40, if 0.92 of the intervals hold it: less three times its standard error
+    assert np.median(quiet) < 0.5 * there
+
+
+def test_a_step_is_judged_by_its_own_scores(rng):
+    """They and their variances are what they would be with no step before; those of lessers are so in proportion."""
+    windows = [rng.normal(size=(3000, 4)) for _ in range(3)]
+    est = ContinualDensityRatio(random_state=0).fit(windows[0]).partial_fit(windows[1])
+    before = est._state.tracks["original"].current
+    design, (g, h) = before.design, rng.normal(0.5, 0.1, size=(2, 3000))
+    past, later = rng.normal(size=3000), LogLinearDesign(design.features, before.psi.standardizer(windows[2]))
+    assert before.evidence.shared
+    _, total, step = collect(before.evidence, design, later, g, h, past, (2.0, 1.0))
+    _, alone, same = collect(forget(before.evidence), design, later, g, h, None, (2.0, 1.0))
+    for name in ("pair_scores", "pair_variance", "lesser_score", "row_variance"):
+        np.testing.assert_allclose(getattr(step, name), getattr(alone, name), rtol=1e-5, atol=1e-3)
+        np.testing.assert_allclose(getattr(same, name), getattr(alone, name), rtol=1e-5, atol=1e-3)
+    assert not np.allclose(step.pair_variance, total.pair_variance, rtol=0.1)
+    found, wanted = (np.einsum("gii->gi", one.lesser_variance) for one in (step, alone))
+    assert np.median(found / wanted) == pytest.approx(1.0, abs=0.25)  # from 1,000 rows each
+
+
+def test_the_allowance_of_a_step_is_saved_and_changes_nothing_but_its_upper_end(tmp_path):
+    rng = np.random.default_rng(8001)
+    est = ContinualDensityRatio(random_state=0).fit(correlated(rng, 0.0)).partial_fit(correlated(rng, 0.15))
+    est.save(tmp_path / "run")
+    step = est.step_divergence()
+    assert ContinualDensityRatio.load(tmp_path / "run").step_divergence() == step
+    track = est._state.tracks["original"]
+    assert track.current.evidence.step_hidden[1] > 0.0
+    evidence = track.current.evidence._replace(step_hidden=np.zeros(2))
+    bare = track._replace(current=track.current._replace(evidence=evidence))
+    without = divergence(bare, "reverse_kl", 0.95, of_step=True)
+    assert replace(step, high=without.high) == without
+    assert step.high > without.high
