@@ -28,6 +28,9 @@ class Handle:
         self.reads += 1
         return None if self.value is None else (self.value,)
 
+    def exists(self):
+        return self.value is not None
+
     def update(self, value):
         self.writes += 1
         (self.value,) = value
@@ -115,8 +118,11 @@ def test_an_initial_state_brings_none_of_its_timers():
     assert handle.timers == {17 * SECOND}
     assert read_trace(handle.value).pending.waiting == 30
     arrays, meta = unpack(old, "driftline-trace", 1, "it")
+    with pytest.raises(ValueError, match=r"two states for the key \('s',\)"):
+        processor.handleInitialState(("s",), {"state": bytearray(old)}, Clock(0))
+    other, _ = begun()
     with pytest.raises(StateFileError, match="the state of 's': written as version 2"):
-        processor.handleInitialState(("s",), {"state": pack(arrays, {**meta, "version": 2})}, Clock(0))
+        other.handleInitialState(("s",), {"state": pack(arrays, {**meta, "version": 2})}, Clock(0))
 
 
 def test_rows_are_packed_by_key_with_their_types():

@@ -205,6 +205,12 @@ def test_keys_of_a_table_go_on_from_states_and_begin_from_originals(spark):
     begun = watch(df, "shop", order="n", originals=spark.createDataFrame(first), **settings).toPandas()
     wanted = list(Monitor(original=first[NAMES], **settings).watch(table[NAMES]))
     assert plain(read(begun, shop="s")) == plain(wanted)
+    other = df.unionByName(spark.createDataFrame(table.assign(shop="s ")))
+    both = watch(other, "shop", order="n", originals=spark.createDataFrame(first), **settings).toPandas()
+    assert plain(read(both, shop="s")) == plain(wanted)
+    lacking = read(both, shop="s ")
+    assert {record.status for record in lacking} == {"skipped"}
+    assert all("has no rows of this key" in str(record.doubts[0]) for record in lacking)
     before = states(df.where("n < 250"), "shop", order="n", **settings)
     further = watch(df.where("n >= 250"), "shop", order="n", initial=before, flush=True, **settings).toPandas()
     assert plain(read(further, shop="s")) == plain(local(table[NAMES], **settings)[2:])

@@ -27,12 +27,14 @@ class Processor:
         keys: names of the columns of a key.
         plan: how streams are traced.
         quiet: milliseconds without rows after which a key is reported; None if it is not.
+        absent: what a key without a state begins from.
     """
 
-    def __init__(self, keys: Sequence[str], plan: Plan, quiet: int | None) -> None:
+    def __init__(self, keys: Sequence[str], plan: Plan, quiet: int | None, absent: Trace = Trace()) -> None:  # noqa: B008
         self._keys = tuple(keys)
         self._plan = plan
         self._quiet = quiet
+        self._absent = absent
         self._by_time = plan.settings.every is not None
 
     def init(self, handle: Any) -> None:
@@ -67,6 +69,8 @@ class Processor:
 
     def handleInitialState(self, key: tuple[Any, ...], initialState: Any, timerValues: Any) -> None:  # noqa: N802
         """Begin a key from the state of an earlier run; the timers of that run are not those of this one."""
+        if self._state.exists():
+            raise ValueError(f"initial= has two states for the key {key}: it goes on from one")
         now = self._now(timerValues)
         trace = replace(read_trace(bytes(initialState[STATE]), _named(key)), timer=None, silent=False)
         seen = now if not self._by_time else _ms(trace.pending.newest)
@@ -102,7 +106,7 @@ class Processor:
 
     def _read(self) -> Trace:
         found = self._state.get()
-        return read_trace(None if found is None else bytes(found[0]))
+        return self._absent if found is None else read_trace(bytes(found[0]))
 
     def _write(self, trace: Trace) -> None:
         self._state.update((trace_bytes(trace),))

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 __all__ = ["write_once"]
 
+_NUMBER = "batch"  # folders of micro-batches, which Spark reads as a column
+
 
 def write_once(path: str) -> Callable[[DataFrame, int], None]:
     """Return a function for ``foreachBatch`` that writes Records to a Parquet table, a folder for each micro-batch.
@@ -18,10 +20,15 @@ def write_once(path: str) -> Callable[[DataFrame, int], None]:
     same states: what it had written is replaced by the same Records. Read the table with ``spark.read.parquet(path)``.
 
     Arguments:
-        path: folder of the table. A query that begins anew, without its checkpoint, needs another one.
+        path: folder of the table, one for each checkpoint: a query that begins anew counts micro-batches from 0, and
+            would replace what is there.
     """
 
     def write(batch: DataFrame, number: int) -> None:
-        batch.write.mode("overwrite").parquet(f"{path.rstrip('/')}/batch={number}")
+        if _NUMBER in batch.columns:
+            raise ValueError(
+                f"the column {_NUMBER!r} would be replaced by the number of the micro-batch: rename the key"
+            )
+        batch.write.mode("overwrite").parquet(f"{path.rstrip('/')}/{_NUMBER}={number}")
 
     return write

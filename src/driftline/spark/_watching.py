@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from driftline.monitor import Plan, begin_trace, read_trace, take, too_short, trace_bytes
+from driftline.monitor import Plan, Trace, begin_trace, read_trace, take, too_short, trace_bytes
 from driftline.spark._output import FIELDS, STATE, arrow_rows, as_row, ddl
 from driftline.spark._packing import packed
 from driftline.spark._processing import STATE_NAME, Processor
@@ -22,6 +22,7 @@ _STATES = {STATE: "binary"}
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _WATERMARK = "_driftline_watermark"
+_NO_ORIGINAL = "originals= has no rows of this key: it is measured from nothing else"
 _OWN_WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that has one
 _KEYS = (
     "string",
@@ -42,6 +43,7 @@ class _Task(NamedTuple):
     columns: list[str]  # that are watched or needed for the order
     plan: Plan
     initial: DataFrame | None  # keys and their states
+    absent: Trace = Trace()  # what a key without a state begins from
 
 
 def watch(
@@ -72,8 +74,10 @@ def watch(
         flush: whether to close the unfinished window of each key, too; not for streams, which have no end.
         quiet: time without rows, such as ``"2d"``, after which a key of a stream is reported: by the watermark with
             windows by time, by the clock otherwise. Tables do not need it.
-        initial: table with the columns of the key and ``state``, as :func:`states` returns it: keys go on from there.
-        originals: rows of originals, with the columns of the key: drift of a key is measured from its own.
+        initial: table with the columns of the key and ``state``, as :func:`states` returns it: keys go on from there,
+            others begin.
+        originals: rows of originals, with the columns of the key: drift of a key is measured from its own. A key
+            without one is not measured.
         settings: settings of the monitor: ``window=``, or ``time_column=`` and ``every=`` with ``lateness=``, and
             others. In a stream, a watermark of ``lateness`` is set unless there is one.
     """
@@ -102,10 +106,10 @@ def states(
     if df.isStreaming:
         raise ValueError("states of a stream are in its checkpoint: use read_states")
     task = _task(df, key, order, columns, initial, originals, settings)
-    plan = task.plan
+    plan, absent = task.plan, task.absent
 
     def stated(table: pa.Table | None, before: bytes | None) -> list[dict[str, Any]]:
-        return [{STATE: trace_bytes(take(read_trace(before), table, plan)[0])}]
+        return [{STATE: trace_bytes(take(_from(before, absent), table, plan)[0])}]
 
     return _grouped(task, stated, _STATES)
 
@@ -148,7 +152,7 @@ def _task(
     plan = Plan({**settings, **named}, tuple(places), tuple(chosen))
     task = _Task(df, keys, list(dict.fromkeys([*chosen, *places])), plan, None)
     if originals is not None:
-        return task._replace(initial=_begun(task, originals))
+        return task._replace(initial=_begun(task, originals), absent=Trace(refused=_NO_ORIGINAL))
     return task._replace(initial=None if initial is None else _same_keys(task, initial, [STATE]))
 
 
@@ -176,11 +180,16 @@ def _begun(task: _Task, originals: DataFrame) -> DataFrame:
     return table.groupBy(*keys).applyInArrow(begun, ddl(table, keys, _STATES))
 
 
+def _from(before: bytes | None, absent: Trace) -> Trace:
+    """Return the stream of a key that has this state."""
+    return absent if before is None else read_trace(before)
+
+
 def _of_table(task: _Task, flush: bool) -> DataFrame:
-    plan = task.plan
+    plan, absent = task.plan, task.absent
 
     def traced(table: pa.Table | None, before: bytes | None) -> list[dict[str, Any]]:
-        trace, records = take(read_trace(before), table, plan, flush=flush)
+        trace, records = take(_from(before, absent), table, plan, flush=flush)
         short = too_short(trace, plan)
         return [as_row(record) for record in (*records, *([] if short is None else [short]))]
 
@@ -205,6 +214,8 @@ def _grouped(
         return own.applyInArrow(alone, schema)
 
     def together(group: tuple[Any, ...], table: pa.Table, given: pa.Table) -> pa.Table:
+        if given.num_rows > 1:
+            raise ValueError(f"initial= has {given.num_rows} states for the key {group}: it goes on from one")
         return made(group, table, given.column(STATE)[0].as_py() if given.num_rows else None)
 
     return own.cogroup(task.initial.groupBy(*keys)).applyInArrow(together, schema)
@@ -225,7 +236,8 @@ def _of_stream(task: _Task, quiet: int | None) -> DataFrame:
     mode = "eventTime" if by_time else "none" if quiet is None else "processingTime"
     initial = None if task.initial is None else task.initial.groupBy(*keys)
     rows = packed(df, keys, task.columns).groupBy(*keys)
-    processor: Any = Processor(keys, plan, quiet)  # not of Spark's class, so that nothing else here needs Spark
+    # not of Spark's class, so that nothing else here needs Spark
+    processor: Any = Processor(keys, plan, quiet, task.absent)
     return rows.transformWithState(processor, ddl(task.df, keys), "append", mode, initial)
 
 
