@@ -12,7 +12,7 @@ from driftline._wording import bounds, precise
 from driftline.alarms import Signal
 from driftline.inference import DoubtCode
 from driftline.monitor import inspect
-from driftline.recursion._by_sums import _between
+from driftline.recursion._kept import between
 from driftline.terminal._lines import short
 
 ROWS = 1000
@@ -107,8 +107,8 @@ def test_a_step_allows_for_a_product_that_moved_and_did_not_stand_out():
 
 def test_two_windows_may_hide_opposite_moves():
     quiet, one, other = np.zeros(2), np.array([0.01, 0.004]), np.array([0.02, 0.003])
-    assert _between(quiet, one) == (0.01, 0.004)
-    assert _between(one, other) == pytest.approx((0.06, 0.01))
+    assert between(quiet, one) == (0.01, 0.004)
+    assert between(one, other) == pytest.approx((0.06, 0.01))
 
 
 def test_a_refused_jump_says_at_least_what_counts_show():

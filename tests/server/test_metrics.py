@@ -186,9 +186,12 @@ class Prometheus:
 
     def ask(self, query):
         try:
-            answer = httpx.get(f"{self.url}/api/v1/query", params={"query": query}).json()
+            found = httpx.get(f"{self.url}/api/v1/query", params={"query": query})
         except httpx.HTTPError:
             return []  # not there yet
+        if found.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            return []  # still starting
+        answer = found.json()
         assert answer["status"] == "success", answer
         return answer["data"]["result"]
 
