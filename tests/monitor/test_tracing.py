@@ -9,7 +9,21 @@ import pytest
 
 from driftline import Monitor
 from driftline.files import StateFileError, pack, unpack
-from driftline.monitor import Plan, Trace, begin_trace, freeze, next_due, read_trace, take, thaw, too_short, trace_bytes
+from driftline.monitor import (
+    Plan,
+    Settings,
+    Trace,
+    begin_trace,
+    freeze,
+    next_due,
+    read_trace,
+    take,
+    thaw,
+    too_short,
+    trace_bytes,
+)
+from driftline.spark._fleet import standings
+from driftline.spark._output import as_row
 
 SIZE = 200
 
@@ -216,3 +230,58 @@ def test_settings_that_may_change_do_and_others_are_refused():
     assert any("tolerance=0.5" in note for note in records[0].notes)
     with pytest.raises(ValueError, match="window"):
         take(trace, table.slice(2 * SIZE), plan(window=100))
+
+
+def unsure(records):
+    """Say how a fleet judges these Records of a key."""
+    (found,) = standings(pa.Table.from_pylist([as_row(record) for record in records]), Settings(window=SIZE))
+    return found["outcome"], found["trust"]
+
+
+def test_a_wrong_order_far_ahead_is_said_and_not_trusted():
+    table = stream(windows=6, shift=0.0)
+    table.loc[2 * SIZE + 17, "n"] = 10**15
+    found, data = carried(table, plan(), [2 * SIZE, 3 * SIZE, 3 * SIZE + 150, 4 * SIZE, 5 * SIZE])
+    said = [(str(record.status), record.rows, record.late_rows) for record in found[3:]]
+    assert [str(record.status) for record in found[:3]] == ["original", "measured", "measured"]
+    assert said == [("skipped", 0, SIZE)] * 3  # none of them while only 150 rows were late
+    assert [record.window for record in found] == list(range(6))
+    assert [doubt.code for doubt in found[3].doubts] == ["not_measured"]
+    assert "200 rows came too late (windows are closed up to n=1000000000000000)" in str(found[3].doubts[0])
+    assert "initial= states" in str(found[3].doubts[0])
+    assert found[3].signal == found[2].signal
+    assert not read_trace(data).pending.left_out  # what was said is not said again
+    assert unsure(found[:3])[1] == "good"
+    assert unsure(found[:4]) == ("unsure", "care")
+    assert unsure(found) == ("blind", "poor")
+
+
+def test_a_wrong_time_far_ahead_is_said_but_a_few_late_rows_are_not():
+    table = timed(stream(windows=6, shift=0.0))
+    how = Plan({"time_column": "at", "every": "6h", "columns": ["a", "b", "at"]}, ("at", "n"), ("a", "b", "at"))
+    cuts = [t * SIZE for t in range(1, 6)]
+    few = pd.concat([table.iloc[:450], table.iloc[100:140], table.iloc[450:]])  # 40 late rows, while 50 wait
+    assert all(record.rows for record in carried(few, how, [450, 490])[0])
+    table.loc[2 * SIZE + 17, "at"] = pd.Timestamp("2099-01-01", tz="UTC")
+    found, data = carried(table, how, cuts)
+    rows = [(record.rows, record.late_rows) for record in found]
+    assert rows == [(SIZE, 0), (SIZE, 0), (SIZE - 1, 0), (0, 0), *[(0, SIZE)] * 3]  # the fourth is the gap
+    assert [len(record.doubts) for record in found[3:]] == [0, 1, 1, 1]
+    assert "closed up to 2099-01-01T00:00:00Z" in str(found[-1].doubts[0])
+    assert unsure(found) == ("blind", "poor")
+    assert not read_trace(data).pending.left_out
+
+
+@pytest.mark.parametrize("by_time", [False, True])
+def test_a_stream_without_any_order_or_time_is_said(by_time):
+    table = timed(stream(windows=3)).assign(at=pd.Series(pd.NaT, index=range(3 * SIZE), dtype="datetime64[ns, UTC]"))
+    how = Plan({"time_column": "at", "every": "6h", "columns": ["a", "b", "at"]}, ("at",)) if by_time else plan()
+    table = table if by_time else table[["a", "b"]].assign(n=pd.Series(pd.NA, index=table.index, dtype="Int64"))
+    found, _ = carried(table, how, [SIZE, 2 * SIZE])
+    assert [(record.window, str(record.status), str(record.signal)) for record in found] == [
+        (t, "skipped", "warning") for t in range(3)
+    ]
+    assert "200 rows had no order or time" in str(found[0].doubts[0])
+    assert "too late" not in str(found[0].doubts[0])
+    assert unsure(found[:1]) == ("waiting", "poor")
+    assert unsure(found) == ("blind", "poor")

@@ -48,6 +48,9 @@ class Clock:
     def getCurrentProcessingTimeInMs(self):  # noqa: N802
         return self.now
 
+    def getCurrentWatermarkInMs(self):  # noqa: N802
+        return self.now
+
     def getExpiryTimeInMs(self):  # noqa: N802
         return self.now
 
@@ -140,3 +143,18 @@ def test_rows_are_packed_by_key_with_their_types():
     assert set(found) == {("ü", 1), (None, 1), ("ü", 2), ("b", 1)}
     assert found[(None, 1)].equals(pa.Table.from_batches([batch.take([1, 4])]).select(["price", "at"]))
     assert unpacked(out[PACKED].to_pylist()).num_rows == 5
+
+
+@pytest.mark.parametrize("at", ["2099-01-01", None])
+def test_a_time_ahead_of_the_clock_or_none_does_not_put_off_the_quiet_timer(at):
+    plan = Plan({"time_column": "at", "every": "1d", "columns": ["a"]}, ("at",), ("a", "at"))
+    processor, handle = Processor(["shop"], plan, 10 * SECOND), Handle()
+    processor.init(handle)
+    times = pa.array([None if at is None else pd.Timestamp(at, tz="UTC")] * 10, pa.timestamp("us", "UTC"))
+    rows = pa.table({"shop": ["s"] * 10, "a": np.arange(10.0), "at": times}).combine_chunks().to_batches()
+    packed = [{PACKED: part} for out in _packing(("shop",), ("a", "at"))(iter(rows)) for part in out[1].to_pylist()]
+    now = pd.Timestamp("2025-01-06", tz="UTC").value // 10**6
+    assert list(processor.handleInputRows(("s",), packed, Clock(now))) == []
+    assert handle.timers == {now + 10 * SECOND}
+    (said,) = expire(processor, handle, now + 11 * SECOND)
+    assert (said["status"], said["error"]) == ("quiet", "no rows since 2025-01-06T00:00:00Z")

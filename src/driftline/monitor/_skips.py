@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from driftline.inference import DoubtCode
 from driftline.monitor._record_parts import Status
 from driftline.monitor._records import Record
 
@@ -26,15 +27,20 @@ def skipped_in_a_row(records: Iterable[Record]) -> int:
 def unmeasured(records: Iterable[Record]) -> tuple[Record, ...]:
     """Return the windows at the end of a run that had rows of which nothing was measured, a Record each.
 
-    Windows without rows are not among them: there was nothing to measure.
+    Windows without rows are not among them, since there was nothing to measure, unless a doubt says that rows were left
+    out instead.
     """
     found: dict[int, Record] = {}
     for record in records:
         if record.status == Status.MEASURED or record.window == 0:
             found.clear()
-        elif record.status == Status.SKIPPED and record.rows:
+        elif record.status == Status.SKIPPED and (record.rows or _doubted(record)):
             found[record.window] = record
     return tuple(found.values())
+
+
+def _doubted(record: Record) -> bool:
+    return any(doubt.code == DoubtCode.NOT_MEASURED for doubt in record.doubts)
 
 
 def while_skipped(before: int) -> list[str]:

@@ -18,7 +18,7 @@ from driftline.monitor._records import Record
 from driftline.monitor._settings import Settings, remark_on_model
 from driftline.monitor._sizes import TooFewRowsError
 from driftline.monitor._storage import with_settings
-from driftline.sources import Cursor, LeftOut, Pending, SourceError, Window, cut, due, rows_of_frame
+from driftline.sources import Cursor, LeftOut, Pending, SourceError, Window, closed_to, cut, due, rows_of_frame
 from driftline.tables import Rows
 
 __all__ = ["Plan", "Trace", "begin_trace", "next_due", "read_trace", "take", "too_short", "trace_bytes"]
@@ -28,6 +28,7 @@ _FORMAT = "driftline-trace"
 _NUMBERS = ("passed", "last_window", "seen", "timer")
 _TEXTS = ("unsaid", "refused", "signal")
 _OF_PENDING = ("newest", "next_window", "total")
+_FEW = 20  # rows left out that are not worth a Record of their own, with windows by time
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ def take(
     """Take the next rows of a stream, and return the Records of the windows that they complete.
 
     An error in a window becomes a Record with the doubt ``not_measured``. Bytes of another version, or settings that
-    a run cannot change, are errors: nothing would be measured any more, and the rows would be lost.
+    a run cannot change, are errors: nothing would be measured any more, and the rows would be lost. Once as many rows
+    as a window has were left out and no window is complete, a Record says so: else the stream would fall silent.
 
     Arguments:
         trace: stream before.
@@ -103,7 +105,11 @@ def take(
         if trace.pending.rows is None:
             return trace, records
         table = trace.pending.rows.slice(0, 0)
+    rule = plan.settings.window_rule()
     pending, windows = _windows(trace.pending, table, plan, until, flush)
+    if not windows and _muted(replace(trace, pending=pending), plan):
+        pending, window = _without_left_out(pending, table)
+        windows = [(window, TooFewRowsError(_why_muted(window.left_out, closed_to(pending, rule, until))))]
     trace = replace(trace, pending=pending)
     if not windows:
         return trace, records
@@ -143,6 +149,39 @@ def _without_rows(pending: Pending) -> tuple[Pending, Window]:
     total = pending.total + rows.num_rows
     window = Window(Rows(rows), pending.total, Cursor(None, total, total, ""), late_rows=left.late, left_out=left)
     return replace(pending, rows=None, total=total, left_out=LeftOut()), window
+
+
+def _muted(trace: Trace, plan: Plan) -> bool:
+    """Say whether as many rows as a window has were left out since the last Record.
+
+    With windows by time, that is the mean so far, and more must be left out than wait: some late rows are usual.
+    """
+    pending, size = trace.pending, plan.settings.window
+    left = pending.left_out.total
+    if size is not None:
+        return left >= size
+    windows = 1 if trace.last_window is None else trace.last_window + 1
+    return left >= max(_FEW, pending.total // windows) and left > pending.waiting
+
+
+def _without_left_out(pending: Pending, table: pa.Table) -> tuple[Pending, Window]:
+    """Return what waits without its count of rows left out, and a window without rows that accounts for these."""
+    left, total = pending.left_out, pending.total
+    cursor = Cursor(None, total, total, "", next_window=pending.next_window)
+    window = Window(Rows(table.slice(0, 0)), total, cursor, late_rows=left.late, left_out=left)
+    return replace(pending, left_out=LeftOut()), window
+
+
+def _why_muted(left: LeftOut, closed: str) -> str:
+    """Say why rows of a stream do not become windows, and what to do about it."""
+    late = f"{counted(left.late, 'row')} came too late (windows are closed up to {closed})" if left.late else ""
+    without = f"{counted(left.untimed, 'row')} had no order or time" if left.untimed else ""
+    far = (
+        "an order or time far ahead closes all windows before it: if it is wrong, correct it, and begin the key anew, "
+    )
+    far += "with initial= states without it or another checkpoint"
+    remedies = [*([far] if left.late else []), *(["fill in the order or time of each row"] if left.untimed else [])]
+    return f"{' and '.join(filter(None, (late, without)))}, and no window was complete since; {'; '.join(remedies)}"
 
 
 def _thawed(trace: Trace, plan: Plan) -> tuple[RunState | None, list[str]]:

@@ -88,6 +88,9 @@ def not_measured(history: History) -> str:
         return ""
     failed = Cause.FIT_FAILED in found[-1].causes
     rows = counted(sum(record.rows for record in found), "row")
+    if not found[-1].rows and not failed:
+        late = "rows came too late, or without an order or a time"
+        return f"nothing was measured in the last {counted(len(found), 'window')}: {late}"
     if len(found) == 1:
         why = "its fit failed" if failed else f"{rows} {'is' if found[0].rows == 1 else 'are'} too few"
         return f"the last window was not measured: {why}"

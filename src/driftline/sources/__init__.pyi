@@ -5,6 +5,7 @@ from ._batches import Source as Source
 from ._batches import SourceError as SourceError
 from ._batches import Window as Window
 from ._cutting import Pending as Pending
+from ._cutting import closed_to as closed_to
 from ._cutting import cut as cut
 from ._cutting import due as due
 from ._frames import Frames as Frames

@@ -16,7 +16,7 @@ from driftline.sources._times import MISSING, Every, iso, span
 from driftline.sources._window_rule import WindowRule
 from driftline.tables import Rows
 
-__all__ = ["Pending", "cut", "due"]
+__all__ = ["Pending", "closed_to", "cut", "due"]
 
 _LAST = np.iinfo(np.int64).max
 
@@ -95,6 +95,21 @@ def due(pending: Pending, rule: WindowRule) -> int | None:
     every = Every(rule.every or "")
     first = int(every.index(_times(pending.rows, rule)).min())
     return every.start(first + 1)
+
+
+def closed_to(pending: Pending, rule: WindowRule, until: int | None = None) -> str:
+    """Say up to which order or time windows are closed, so that rows before it are late; empty if none is.
+
+    >>> rule, rows = WindowRule(window=2), pa.table({"n": [1, 2, 3]})
+    >>> closed_to(cut(Pending(), rows, rule, ["n"])[0], rule)
+    'n=2'
+    """
+    if rule.window is not None:
+        last = {} if pending.last is None else pending.last.to_pylist()[0]
+        return ", ".join(f"{name}={value}" for name, value in last.items())
+    every = Every(rule.every or "")
+    floor = _floor(pending, every, span(rule.lateness), until)
+    return "" if floor is None else iso(every.start(floor))
 
 
 def _by_rows(

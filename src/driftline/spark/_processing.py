@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from time import time_ns
 from typing import Any
 
 from driftline.monitor import Plan, Trace, next_due, read_trace, take, trace_bytes
@@ -46,8 +47,7 @@ class Processor:
         """Take the rows of a key in a micro-batch."""
         now, table = self._now(timerValues), unpacked(row[PACKED] for row in rows)
         trace, records = take(self._read(), table, self._plan, until=self._until(now))
-        seen = now if not self._by_time else _ms(trace.pending.newest)
-        self._write(self._scheduled(replace(trace, seen=seen, silent=False), now))
+        self._write(self._scheduled(replace(trace, seen=self._seen(trace, now), silent=False), now))
         return iter([self._row(key, as_row(record)) for record in records])
 
     def handleExpiredTimer(self, key: tuple[Any, ...], timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: N802
@@ -73,8 +73,7 @@ class Processor:
             raise ValueError(f"initial= has two states for the key {key}: it goes on from one")
         now = self._now(timerValues)
         trace = replace(read_trace(bytes(initialState[STATE]), _named(key)), timer=None, silent=False)
-        seen = now if not self._by_time else _ms(trace.pending.newest)
-        self._write(self._scheduled(replace(trace, seen=seen), now))
+        self._write(self._scheduled(replace(trace, seen=self._seen(trace, now)), now))
 
     def close(self) -> None:
         """Do nothing: Spark keeps the state."""
@@ -87,6 +86,18 @@ class Processor:
 
     def _until(self, now: int) -> int | None:
         return now * _MS if self._by_time and now > 0 else None
+
+    def _seen(self, trace: Trace, now: int) -> int:
+        """Return the time of the last rows in ms: their own, unless they have none or it is ahead of the clock.
+
+        A key with a row of the year 2099 would not count as quiet before that.
+        """
+        if not self._by_time:
+            return now
+        newest, clock = _ms(trace.pending.newest), time_ns() // _MS
+        if newest is not None and newest <= clock:
+            return newest
+        return now if now > 0 else clock
 
     def _silence(self, trace: Trace) -> int | None:
         """Return the time at which a key counts as quiet; None if it never does, or that has been said."""
