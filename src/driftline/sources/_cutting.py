@@ -100,9 +100,9 @@ def due(pending: Pending, rule: WindowRule) -> int | None:
 def closed_to(pending: Pending, rule: WindowRule, until: int | None = None) -> str:
     """Say up to which order or time windows are closed, so that rows before it are late; empty if none is.
 
-    >>> rule, rows = WindowRule(window=2), pa.table({"n": [1, 2, 3]})
+    >>> rule, rows = WindowRule(window=10), pa.table({"n": range(25)})
     >>> closed_to(cut(Pending(), rows, rule, ["n"])[0], rule)
-    'n=2'
+    'n=19'
     """
     if rule.window is not None:
         last = {} if pending.last is None else pending.last.to_pylist()[0]
