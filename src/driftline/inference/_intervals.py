@@ -42,6 +42,7 @@ __all__ = [
 
 _MOST_NOISE = 1.0  # a fit whose bias without drift exceeds one nat is too poor to expand around
 _NOISY = 0.25  # share of a divergence's maximum; an expansion around no drift with more noise is far outside its range
+_LEAST_LIKELY = 5.0  # standard deviations from the mean beyond which an error is put down to another cause
 _THIN = 3000  # enough rows to estimate a mean curvature
 
 
@@ -230,8 +231,7 @@ def _smooth(reading: Reading, level: float) -> Estimate:
     quadratic = reading.quadratic
     assert quadratic is not None
     rest, above = max(reading.variance - reading.travelled, 0.0), reading.corrected + quadratic.noise
-    found = interval(above, rest, quadratic.noise, quadratic.variance, reading.share, level)
-    found = _widened(found, reading.travelled)
+    found = _beside(above, rest, reading.travelled, quadratic, reading.share, level)
     if np.isnan(found.noise) or quadratic.noise > _NOISY * reading.most:  # no law fits: keep the reading as it is
         found = normal_interval(reading.value, float(np.sqrt(max(reading.variance, 0.0))), level)
     return found
@@ -272,7 +272,9 @@ def forward_of(
     variance = at @ covariance(uncertainty) @ at + coef @ means @ coef + 2.0 * (at @ uncertainty.origin[:, :-1] @ coef)
     bias = float(at @ uncertainty.bias + uncertainty.origin[:-1, :-1].trace())
     reading = float(coef @ uncertainty.mean) + constant - bias + quadratic.noise
-    found = interval(reading, float(variance), quadratic.noise, quadratic.variance, quadratic.shared, level)
+    between = uncertainty.covariance - uncertainty.first
+    travelled = min(max(float(at @ between @ at), 0.0), max(float(variance), 0.0))  # see _travelled
+    found = _beside(reading, float(variance) - travelled, travelled, quadratic, quadratic.shared, level)
     return None if np.isnan(found.noise) else found
 
 
@@ -370,6 +372,20 @@ def _travelled(kind: str | Generator, uncertainty: Uncertainty, now: Floats, gra
     between = uncertainty.covariance - uncertainty.first
     then = np.append(np.where(uncertainty.known, uncertainty.mean, now[:-1]), 1.0)
     return max(min(flat * flat * float(then @ between @ then), float(gradient @ between @ gradient)), 0.0)
+
+
+def _beside(
+    reading: float, variance: float, travelled: float, quadratic: Quadratic, shared: float, level: float
+) -> Estimate:
+    """Return the estimate behind a reading that has a normal error of variance ``travelled`` beside that of the law.
+
+    Such an error may take the reading below all that the law allows; as much is put down to it and not to the law.
+    """
+    edge = quadratic.noise - _LEAST_LIKELY * math.sqrt(max(quadratic.variance, 0.0))
+    below = min(max(edge - reading, 0.0), _LEAST_LIKELY * math.sqrt(travelled))
+    found = interval(reading + below, variance, quadratic.noise, quadratic.variance, shared, level)
+    found = replace(found, value=found.value - below, low=found.low - below, high=found.high - below)
+    return _widened(found, travelled)
 
 
 def _widened(estimate: Estimate, variance: float) -> Estimate:
