@@ -78,6 +78,11 @@ from ._pooled import shrinking as shrinking
 from ._pooled import terms_of as terms_of
 from ._posterior import posterior_means as posterior_means
 from ._probes import probed_optimism as probed_optimism
+from ._tails import Tail as Tail
+from ._tails import beyond as beyond
+from ._tails import excesses as excesses
+from ._tails import tail_from as tail_from
+from ._tails import tail_of as tail_of
 from ._theory import exponential_family_covariance as exponential_family_covariance
 from ._theory import gaussian_mean_shift as gaussian_mean_shift
 from ._theory import step_covariance as step_covariance

@@ -125,7 +125,7 @@ class Reading(NamedTuple):
         variance: that of the value; nan if it is not known.
         corrected: value less the bias of the fit.
         quadratic: what the curvature does to the value; None for the total variation.
-        travelled: part of the variance that windows between original and last have left.
+        travelled: part of the variance that windows between original and last have left, or the draw of other rows.
         share: share of the noise that comes from the original.
         kink: of the total variation, the reading of reverse_kl, the mean effect of errors, and the mean log-ratio.
     """
@@ -166,7 +166,8 @@ def read_divergence(
     spread = uncertainty.covariance if own_window else covariance(uncertainty)
     if own_window:
         own = own - uncertainty.score * design.dot(uncertainty.inverse_hessian @ gradient)
-    variance = long_run_variance(dependence.merged(own), dependence.lag) + float(gradient @ spread @ gradient)
+    drawn = long_run_variance(dependence.merged(own), dependence.lag)
+    variance = drawn + float(gradient @ spread @ gradient)
     if kind == "total_variation":
         smooth = read_divergence(
             log_r, "reverse_kl", uncertainty, design, own_window=own_window, dependence=dependence, shared=shared
@@ -178,6 +179,8 @@ def read_divergence(
     corrected = reading - quadratic.bias - float(gradient @ uncertainty.bias)
     now = design.pull(np.full(design.shape[0], 1.0 / design.shape[0]))
     travelled = _travelled(kind, uncertainty, now, gradient)
+    if not own_window:  # the draw of other rows, which no law of the fit knows of
+        travelled += drawn
     return Reading(reading, most, variance, corrected, quadratic, travelled, quadratic.shared if shared else 0.0)
 
 

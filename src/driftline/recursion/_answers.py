@@ -157,6 +157,7 @@ ANSWERS: dict[str, dict[str, Field]] = {
             ("pulled", "smooth", "f' first T' A T"),
             ("tilted", "smooth q q", "f'' T T'"),
             ("kink", "", "what errors add to the total variation"),
+            ("beyond", "6", "rows beyond a limit: their count and by how much, or their count alone"),
         )
     },
 }

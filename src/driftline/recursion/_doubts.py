@@ -170,17 +170,22 @@ def _concerns(kind: str | Generator) -> tuple[str, ...]:
 
 def heavy(log_r: Floats, kind: str | Generator) -> tuple[Doubt, ...]:
     """Return the doubt that a divergence rests on the few rows with the largest ratios, if it does."""
-    if not callable(kind) and kind not in _HEAVY:
-        return ()
-    return heavy_of(inference.effective_sample_size(log_r), len(log_r), kind)
+    return heavy_of(inference.effective_sample_size(log_r), len(log_r), kind, inference.tail_of(log_r, kind))
 
 
-def heavy_of(size: float, of: int, kind: str | Generator) -> tuple[Doubt, ...]:
-    """Return the same for so many ratios, by their effective size."""
-    if not callable(kind) and kind not in _HEAVY:
+def heavy_of(size: float, of: int, kind: str | Generator, tail: inference.Tail) -> tuple[Doubt, ...]:
+    """Return the same for so many ratios, by their effective size and the tail of the divergence's terms."""
+    rests = callable(kind) or kind in _HEAVY
+    if not (rests and few(size, of)) and not tail.decides:
         return ()
-    advice = "too small in all likelihood; reverse_kl, js and hellinger do not depend on the largest ratios"
-    return on_few(size, of, DoubtCode.FEW_FOR_DIVERGENCE, "this divergence rests on", advice, _concerns(kind))
+    what = f"rests on {size:.1f} of the {of} rows (effective sample size)"
+    if tail.decides:
+        extreme = "smallest" if kind == "neyman" else "largest"
+        what = f"rests on the {extreme} ratios, and rows that the window does not show would decide it"
+    sentence = (
+        f"this divergence {what}: too small in all likelihood; reverse_kl, js and hellinger do not depend on them"
+    )
+    return (Doubt(DoubtCode.FEW_FOR_DIVERGENCE, sentence, _concerns(kind)),)
 
 
 def of_divergence(

@@ -58,6 +58,7 @@ __all__ = [
     "settled",
     "weights",
     "with_few_for_kl",
+    "with_own_doubts",
 ]
 
 Known = dict[tuple[str | Generator, bool], inference.Reading]
@@ -261,7 +262,16 @@ def _estimated(
             shared=not of_step,
         )
     estimate = inference.estimate_at(readings[key], level)
-    doubts = (*heavy(log_r, kind), *of_divergence(track, estimate, kind, len(log_r), of_step=of_step))
+    return with_own_doubts(track, estimate, kind, heavy(log_r, kind), len(log_r), of_step=of_step)
+
+
+def with_own_doubts(
+    track: Track, estimate: Estimate, kind: str | Generator, tails: tuple[Doubt, ...], rows: int, *, of_step: bool
+) -> Estimate:
+    """Return a divergence by the model with its doubts; a lower bound where there is one of its tails."""
+    doubts = (*tails, *of_divergence(track, estimate, kind, rows, of_step=of_step))
+    if tails:
+        estimate = inference.opened(estimate, inference.largest(kind))
     return replace(estimate, doubts=doubts) if doubts else estimate
 
 
@@ -285,7 +295,9 @@ def _wide(of: Wide, design: Design, log_r: Floats, kind: str | Generator, level:
     scores = design.dot(np.append(of.coef, 0.0))
     found = inference.wide_divergence(of, scores, kind, level, own_window=own_window)
     doubts = () if kind == "kl" else heavy(log_r, kind)
-    return replace(found, doubts=(*found.doubts, *doubts)) if doubts else found
+    if not doubts:
+        return found
+    return replace(inference.opened(found, inference.largest(kind)), doubts=(*found.doubts, *doubts))
 
 
 def _forward_kl(current: Anchor, log_r: Floats, design: Design | None, level: float) -> Estimate:

@@ -56,6 +56,7 @@ class RowsWithheldError(ValueError):
 
 _CELLS = {"live": "c", "edges": "c 19", "groups": "c 3", "pairs": "k 2"}
 _AT = {"coef": "q", "c": ""}
+_CURVED = {"spread": "q q", "share": "", "beyond": "2"}
 _JOINING = {"products": "a 2", "hinged": "h", "knots": "h"}
 GIVEN: dict[str, dict[str, str]] = {
     "moments": {},
@@ -76,7 +77,7 @@ GIVEN: dict[str, dict[str, str]] = {
         **_AT,
         "all": "q",
         "inverse": "q q",
-        **{f"{name}_{of}": shape for of in ("all", "step") for name, shape in (("spread", "q q"), ("share", ""))},
+        **{f"{name}_{of}": shape for name, shape in _CURVED.items() for of in ("all", "step")},
     },
 }
 """Arrays that questions hold beside the basis, with their shapes; cells only where there are some."""

@@ -17,7 +17,7 @@ from driftline.fitting import (
     part_of,
     sums_of_window,
 )
-from driftline.inference import curves_of, scored, shrinking, terms_of
+from driftline.inference import curves_of, excesses, scored, shrinking, terms_of
 from driftline.recursion._answers import CELLS, SIZES, Answer, numbers
 from driftline.recursion._by_sums import depends_of
 from driftline.recursion._candidates import Candidates
@@ -347,6 +347,8 @@ def _curves(question: Question, x: Floats) -> dict[str, Floats]:
         spread, share = given[f"spread_{of}"], float(given[f"share_{of}"])
         found = curves_of(rows, log_r, first, spread, given["inverse"], share)
         out.update({f"{of}_{name}": value for name, value in found._asdict().items()})
+        low, high = given[f"beyond_{of}"].tolist()
+        out[f"{of}_beyond"] = excesses(log_r, low, high, EACH)
     return out
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -40,13 +39,13 @@ from driftline.recursion._diagnostics import (
     missing,
     unvaried,
 )
-from driftline.recursion._doubts import WEAK, carried, heavy_of, of_divergence, on_few
+from driftline.recursion._doubts import WEAK, carried, heavy_of, on_few
 from driftline.recursion._floor import floor_on
 from driftline.recursion._kept import Readings, Sums, reading_keys
 from driftline.recursion._looked import Asked, Look, Reading, hidden_in, looked, overlooked, reading_of, unjoined
 from driftline.recursion._narrow import narrowed
 from driftline.recursion._partitions import Partitions, Tally
-from driftline.recursion._quantities import settled, with_few_for_kl
+from driftline.recursion._quantities import settled, with_few_for_kl, with_own_doubts
 from driftline.recursion._questions import Basis, Question
 from driftline.recursion._rows import unsupported
 from driftline.recursion._settings import StepSettings
@@ -339,7 +338,9 @@ def _read(
     given: dict[str, Floats | float] = {"inverse": begun.inverse, "all": taken.total}
     for of, (coef, uncertainty) in ratios.items():
         spread = inference.covariance(uncertainty)
-        given[f"spread_{of}"], given[f"share_{of}"] = spread, _calm(coef, spread, taken.den)
+        middle, variance = _spread(coef, taken.den)
+        given[f"spread_{of}"], given[f"share_{of}"] = spread, _calm(variance, spread, taken.den)
+        given[f"beyond_{of}"] = np.array(inference.beyond(middle, math.sqrt(variance)))
     curves, estimates = ask(taken.asked("curves", **given)), {}
     behind = _effective(scores["log_v"], scores["twice_v"])
     for of_step, kind, level in reading_keys():
@@ -362,10 +363,14 @@ def _read(
     return Readings(estimates, drawn.log_mean, doubts, parts, large, drawn.coef, drawn.log_normalizer)
 
 
-def _calm(coef: Floats, spread: Floats, den: WindowSums) -> float:
-    """Return the share of the variance of estimated log-ratios that is not their errors."""
+def _spread(coef: Floats, den: WindowSums) -> tuple[float, float]:
+    """Return mean and variance of estimated log-ratios in a window."""
     middle = float(coef @ den.mean)
-    variance = float(coef @ den.gram @ coef) - middle * middle
+    return middle, max(float(coef @ den.gram @ coef) - middle * middle, 0.0)
+
+
+def _calm(variance: float, spread: Floats, den: WindowSums) -> float:
+    """Return the share of the variance of estimated log-ratios that is not their errors."""
     wobble = float((spread * den.gram).sum())
     return min(max(1.0 - wobble / max(variance, 1e-300), 0.0), 1.0)
 
@@ -405,5 +410,6 @@ def _estimated(
         along = math.isnan(estimate.noise)  # not from the ratio's constant
         return with_few_for_kl(estimate, min(now.current.forward.rows, behind), rows) if along else estimate
     size = _effective(scores["log_u"], scores["twice_u"]) if of_step else behind
-    doubts = (*heavy_of(size, rows, kind), *of_divergence(now, estimate, kind, rows, of_step=of_step))
-    return replace(estimate, doubts=doubts) if doubts else estimate
+    k = inference.KINDS.index(kind)
+    tail = inference.tail_from(kind, curves[f"{of}_beyond"], float(found.total[k]), float(found.square[k]), rows)
+    return with_own_doubts(now, estimate, kind, heavy_of(size, rows, kind, tail), rows, of_step=of_step)
