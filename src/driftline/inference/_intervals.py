@@ -37,6 +37,7 @@ __all__ = [
     "overlooked",
     "read_divergence",
     "smooth_estimate",
+    "summed_along",
     "tilt",
 ]
 
@@ -282,18 +283,34 @@ def forward_of(
 
 
 def forward_along(
-    forward: Forward, log_r: Floats, level: float, uncertainty: Uncertainty | None, design: Design | None
+    forward: Forward,
+    log_r: Floats,
+    level: float,
+    uncertainty: Uncertainty | None,
+    design: Design | None,
+    dependence: Dependence,
 ) -> Estimate:
     """Estimate KL(original‖current) as summed up along the way, for log-linear ratios whose constant does not give it.
 
-    The noise of the fits is not subtracted. The error is that of the means that were summed up and that of the ratio's
-    coefficients at the original's mean features, which are estimated from the weighted window.
+    Arguments as in :func:`forward_kl`; without an uncertainty the error is nan.
     """
     if uncertainty is None or design is None or float(uncertainty.slack) < LEAST_SLACK:
         return normal_interval(forward.value, float("nan"), level)
-    gradient = design.pull(softmax(log_r))
+    noise = _second_order(log_r, "reverse_kl", uncertainty, design, True, dependence).noise
+    return summed_along(forward, design.pull(softmax(log_r)), level, uncertainty, noise)
+
+
+def summed_along(forward: Forward, gradient: Floats, level: float, uncertainty: Uncertainty, noise: float) -> Estimate:
+    """Return KL(original‖current) as summed up along the way.
+
+    The error is that of the means that were summed up and that of the ratio's coefficients at the original's mean
+    features, which are estimated from the weighted window: ``gradient``, (p+1,). The ``noise`` of the fits is that of
+    ``reverse_kl``, which near no drift is the same divergence; it is not subtracted where it is not known.
+    """
     variance = forward.variance + float(gradient @ covariance(uncertainty) @ gradient)
-    return normal_interval(forward.value, math.sqrt(max(variance, 0.0)), level)
+    noise = noise if 0.0 < noise < _MOST_NOISE else math.nan
+    value = forward.value - (0.0 if math.isnan(noise) else noise)
+    return replace(normal_interval(value, math.sqrt(max(variance, 0.0)), level), noise=noise)
 
 
 class Quadratic(NamedTuple):

@@ -28,6 +28,7 @@ from driftline.inference._intervals import (
     noise_of,
     normal_interval,
     smooth_estimate,
+    summed_along,
     tilt,
 )
 from driftline.inference._uncertainty import (
@@ -417,5 +418,4 @@ def _forward(ratio: _Ratio, level: float, forward: Forward, weighted: Floats) ->
     exact = forward_of(ratio.coef[:-1], float(ratio.coef[-1]), level, uncertainty, quadratic)
     if exact is not None:
         return exact
-    variance = forward.variance + float(weighted @ covariance(uncertainty) @ weighted)
-    return normal_interval(forward.value, math.sqrt(max(variance, 0.0)), level)
+    return summed_along(forward, weighted, level, uncertainty, quadratic.noise)

@@ -49,6 +49,7 @@ __all__ = [
     "Known",
     "LogRatios",
     "Weights",
+    "along",
     "as_read",
     "attribution",
     "divergence",
@@ -57,7 +58,6 @@ __all__ = [
     "log_ratio",
     "settled",
     "weights",
-    "with_few_for_kl",
     "with_own_doubts",
 ]
 
@@ -247,7 +247,7 @@ def _estimated(
         return _wide(wide, own, log_r, kind, level, own_window)
     design = None if uncertainty is None else _own_design(current) if own_window else design_of(psi, rows)
     if kind == "kl" and own_window and not of_step and isinstance(psi, LogLinear):
-        return _forward_kl(current, log_r, design, level)
+        return _forward_kl(track, log_r, design, level)
     if of_step and uncertainty is not None:
         uncertainty = inference.of_step(uncertainty)
     key, readings = (kind, of_step), {} if known is None else known
@@ -300,31 +300,30 @@ def _wide(of: Wide, design: Design, log_r: Floats, kind: str | Generator, level:
     return replace(inference.opened(found, inference.largest(kind)), doubts=(*found.doubts, *doubts))
 
 
-def _forward_kl(current: Anchor, log_r: Floats, design: Design | None, level: float) -> Estimate:
+def _forward_kl(track: Track, log_r: Floats, design: Design | None, level: float) -> Estimate:
     """Return KL(original‖current) of a log-linear ratio: from its constant if it can be, else summed over the steps."""
+    current = track.current
     psi, uncertainty, forward = current.psi, current.uncertainty, current.forward
     assert isinstance(psi, LogLinear)
+    depend = own_rows(current, _AS_FOUND)
     if uncertainty is not None and design is not None and psi.summaries is None:
-        constant = -current.log_normalizer
-        exact = inference.forward_kl(
-            psi.coef, constant, log_r, level, uncertainty, design, own_rows(current, _AS_FOUND)
-        )
+        exact = inference.forward_kl(psi.coef, -current.log_normalizer, log_r, level, uncertainty, design, depend)
         if exact is not None:
             return exact
-    rows = min(forward.rows, inference.effective_sample_size(log_r))
-    estimate = inference.forward_along(forward, log_r, level, uncertainty, design)
-    return with_few_for_kl(estimate, rows, len(log_r))
+    estimate = inference.forward_along(forward, log_r, level, uncertainty, design, depend)
+    return along(track, estimate, min(forward.rows, inference.effective_sample_size(log_r)), len(log_r))
 
 
-def with_few_for_kl(estimate: Estimate, rows: float, of: int) -> Estimate:
-    """Return KL(original‖current), summed up along the way, with the doubt that it rests on few rows, if it does."""
-    if not few(rows, of):
-        return estimate
-    sentence = (
-        f"'kl' rests on {rows:.1f} rows (effective sample size): the original is too far away; reverse_kl, js "
-        "and hellinger do not depend on the largest ratios"
-    )
-    return replace(estimate, doubts=(Doubt(DoubtCode.FEW_FOR_KL, sentence, ("kl",)),))
+def along(track: Track, estimate: Estimate, rows: float, of: int) -> Estimate:
+    """Return KL(original‖current), summed up along the way, with its doubts: it may rest on few rows."""
+    doubts = of_divergence(track, estimate, "kl", of, of_step=False)
+    if few(rows, of):
+        sentence = (
+            f"'kl' rests on {rows:.1f} rows (effective sample size): the original is too far away; reverse_kl, js "
+            "and hellinger do not depend on the largest ratios"
+        )
+        doubts = (Doubt(DoubtCode.FEW_FOR_KL, sentence, ("kl",)), *doubts)
+    return replace(estimate, doubts=doubts) if doubts else estimate
 
 
 def has_attribution(current: Anchor) -> bool:

@@ -45,7 +45,7 @@ from driftline.recursion._kept import Readings, Sums, reading_keys
 from driftline.recursion._looked import Asked, Look, Reading, hidden_in, looked, overlooked, reading_of, unjoined
 from driftline.recursion._narrow import narrowed
 from driftline.recursion._partitions import Partitions, Tally
-from driftline.recursion._quantities import settled, with_few_for_kl, with_own_doubts
+from driftline.recursion._quantities import along, settled, with_own_doubts
 from driftline.recursion._questions import Basis, Question
 from driftline.recursion._rows import unsupported
 from driftline.recursion._settings import StepSettings
@@ -407,8 +407,8 @@ def _estimated(
         forward=forward,
     )
     if kind == "kl" and not of_step:
-        along = math.isnan(estimate.noise)  # not from the ratio's constant
-        return with_few_for_kl(estimate, min(now.current.forward.rows, behind), rows) if along else estimate
+        exact = not math.isnan(estimate.noise_std)  # from the ratio's constant
+        return estimate if exact else along(now, estimate, min(now.current.forward.rows, behind), rows)
     size = _effective(scores["log_u"], scores["twice_u"]) if of_step else behind
     k = inference.KINDS.index(kind)
     tail = inference.tail_from(kind, curves[f"{of}_beyond"], float(found.total[k]), float(found.square[k]), rows)
