@@ -7,6 +7,7 @@ ended. A shape is drawn towards the one that all components share, so that none 
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -216,17 +217,23 @@ def _terms(rows: Floats, fit: _Fit, group: Integers) -> tuple[Floats, Floats]:
 
 
 def _tails(sample: Sample, fit: _Fit) -> float:
-    """Return the degrees of freedom under which the rows are most likely."""
+    """Return the degrees of freedom under which the rows are most likely, looking onwards from those of the fit."""
     g = fit.means.shape[1]
     logs, distance = _terms(_by_column(sample.rows), fit, sample.columns.group)
 
-    def likelihood(nu: float) -> float:
+    @cache
+    def likelihood(at: int) -> float:
+        nu = _FREEDOM[at]
         terms = logs + student_constant(nu, g) + student_log(distance, nu, g)
         top = terms.max(0)
         terms -= top
         return float((top + np.log(np.exp(terms, out=terms).sum(0))).sum())
 
-    return max(_FREEDOM, key=likelihood)
+    best, before = _FREEDOM.index(fit.freedom), -1
+    while best != before:
+        before = best
+        best = max(range(max(best - 1, 0), min(best + 2, len(_FREEDOM))), key=likelihood)
+    return _FREEDOM[best]
 
 
 def _maximised(sample: Sample, fit: _Fit, moments: _Moments) -> _Fit:
