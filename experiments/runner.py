@@ -140,8 +140,8 @@ def _begin(queue: Queue[tuple[Unit, str, int]]) -> None:
 
 
 def _run_all(experiment: Experiment, args: Any, folder: Path, todo: list[Unit], jobs: int, console: Console) -> None:
-    # two processes of one thread each beat one of two threads, and threads that spin for each other are slow under load;
-    # PyTorch reads these too
+    # two processes of one thread each beat one of two threads, and threads that spin for each other are slow under load
+    # (PyTorch reads these variables too)
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     with mp.get_context("spawn").Manager() as manager:
         queue = manager.Queue()
