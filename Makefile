@@ -23,6 +23,8 @@ spark-demo: setup
 
 # two test processes, one thread each, beat two threads in each
 test test-slow test-light: export OMP_NUM_THREADS := 1
+# containers often forbid Python to keep what it has compiled: pytest would compile all tests, and some packages, each time
+test test-slow test-light: export PYTHONDONTWRITEBYTECODE :=
 
 test: setup
 	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist worksteal

@@ -12,6 +12,7 @@ import threading
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -127,22 +128,20 @@ def run_unit(experiment: Experiment, args: Any, unit: Unit, folder: Path) -> Non
 
 
 def _run_named(name: str, args: Any, unit: Unit, folder: Path) -> None:
-    from experiments import catalogue  # in the worker: an experiment's functions are found by name, not sent
-
-    run_unit(catalogue.EXPERIMENTS[name], args, unit, folder)
+    # in the worker: an experiment's functions are found by name, not sent; the other experiments would take seconds
+    module = import_module(f"experiments.{name.replace('-', '_')}")
+    run_unit(module.EXPERIMENT, args, unit, folder)
 
 
 def _begin(queue: Queue[tuple[Unit, str, int]]) -> None:
     global _queue
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C too, and ends its workers
     _queue = queue
-    import torch
-
-    torch.set_num_threads(1)
 
 
 def _run_all(experiment: Experiment, args: Any, folder: Path, todo: list[Unit], jobs: int, console: Console) -> None:
     # two processes of one thread each beat one of two threads, and threads that spin for each other are slow under load
+    # (PyTorch reads these variables too)
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     with mp.get_context("spawn").Manager() as manager:
         queue = manager.Queue()

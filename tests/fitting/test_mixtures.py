@@ -342,3 +342,15 @@ def test_a_mixture_is_arrays_only():
     mixture = fit_mixture(mixed_rows(np.random.default_rng(0)), seed=0)
     assert all(isinstance(part, np.ndarray) for part in mixture)
     assert Mixture(*mixture).log_density(np.zeros((1, 8))).shape == (1,)
+
+
+def test_a_summary_is_decided_by_its_rows_and_seed():
+    """So tests/conftest.py may keep it for other tests that begin with the same rows."""
+    rng = np.random.default_rng(3)
+    rows = np.concatenate([rng.normal(size=(700, 3)), rng.normal(4.0, 0.5, (500, 3))])
+    before = rows.copy()
+    first, again = (first_summary(rows, seed=0).density for _ in range(2))
+    assert first.components == 2
+    for one, other in zip(first, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(rows, before)

@@ -113,6 +113,29 @@ def test_leaves_have_rows_enough_and_values_are_bounded():
         assert 20 <= (z[:, j] > cut).sum() <= 3980
 
 
+def test_boosting_ends_where_a_value_of_one_window_alone_gains_a_bit_for_ever():
+    """The other two have the log-ratio of their counts, and the third the largest that there is."""
+    rng = np.random.default_rng(0)
+    num, den = (rng.choice([0.0, 1.0, 2.0], (4000, 1), p=chances) for chances in ([0.5, 0.5, 0.0], [0.3, 0.6, 0.1]))
+    crossed = fit_crossed(num, den)
+    assert 20 < crossed.rounds < 80
+    values = crossed.trees(np.array([[0.0], [1.0], [2.0]]))[:, 0]
+    wanted = [np.log(np.mean(num == value) / np.mean(den == value)) for value in (0.0, 1.0)]
+    np.testing.assert_allclose(values[:2], wanted, atol=0.01)
+    assert values[2] < -5.0
+
+
+def test_rows_with_the_same_answers_have_the_same_value(crossed):
+    """Few questions are answered once for all rows with the same answers: as one by one."""
+    rng = np.random.default_rng(0)
+    num, den = (rng.choice([0.0, 1.0, 2.0], (900, 2), p=chances) for chances in ([0.5, 0.3, 0.2], [0.2, 0.3, 0.5]))
+    few, z = fit_crossed(num, den).trees, rng.choice([0.0, 1.0, 2.0], (50, 2))
+    assert len(few.start)
+    for trees, rows in ((few, z), (crossed.trees, turned(50, 9, 1.0))):
+        alone = np.concatenate([trees(row[None]) for row in rows])
+        np.testing.assert_allclose(trees(rows), alone, rtol=1e-12)
+
+
 def test_a_constant_table_has_no_trees():
     crossed = fit_crossed(np.zeros((50, 3)), np.zeros((60, 3)))
     assert crossed.rounds == 0

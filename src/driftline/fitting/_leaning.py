@@ -7,9 +7,11 @@ ended. A shape is drawn towards the one that all components share, so that none 
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from driftline._inputs import Floats
 from driftline.fitting._chunks import Integers, chunks, rows_in_cache
@@ -109,7 +111,7 @@ def _search(sample: Sample, rows: int, rng: np.random.Generator) -> _Fit:
 def _best_of(sample: Sample, k: int, previous: _Fit, rng: np.random.Generator) -> _Fit:
     """Return the best fit with k components from three starts."""
     rows, g = scaled(sample), len(sample.columns.gaussian)
-    labels = np.argmax(_expect(sample.rows.astype(np.float64), previous, sample.columns.group)[0], 1)
+    labels = np.argmax(_expect(_by_column(sample.rows), previous, sample.columns.group)[0], 0)
     turned = rows.copy()
     turned[:, :g] = rows[:, :g] @ previous.whiteners[int(np.argmax(previous.weights))]
     starts = [split(rows, labels, int(np.argmax(previous.weights)), k - 1), nearest(rows, k, rng)]
@@ -168,33 +170,33 @@ def _moments(sample: Sample, fit: _Fit, member: Floats | None = None) -> _Moment
     sizes, counts, sums, products = np.zeros(k), np.zeros(k), np.zeros((k, g)), np.zeros((k, g, g))
     flags, total = np.zeros(fit.chances.shape), 0.0
     for at in chunks(n, rows_in_cache(sample.rows.shape[1])):
-        rows = sample.rows[at].astype(np.float64)
+        rows = _by_column(sample.rows[at])
         gamma, weights = _expect(rows, fit, sample.columns.group)
-        top = _across(np.maximum, gamma)
-        gamma -= top[:, None]
+        top = gamma.max(0)
+        gamma -= top
         np.exp(gamma, out=gamma)
-        norm = _across(np.add, gamma)
+        norm = gamma.sum(0)
         total += float(top.sum() + np.log(norm).sum())
-        gamma /= norm[:, None]
+        gamma /= norm
         if member is not None:
-            gamma = member[at]
-        sizes += gamma.sum(0)
-        flags += gamma.T @ rows[:, g:]
-        gamma = gamma * weights
-        counts += gamma.sum(0)
-        sums += gamma.T @ rows[:, :g]
+            gamma = np.ascontiguousarray(member[at].T)
+        sizes += gamma.sum(1)
+        flags += gamma @ rows[g:].T
+        gamma *= weights
+        counts += gamma.sum(1)
+        sums += gamma @ rows[:g].T
         for c in range(k):
-            products[c] += (rows[:, :g] * gamma[:, c, None]).T @ rows[:, :g]
+            products[c] += (rows[:g] * gamma[c]) @ rows[:g].T
     return _Moments(sizes, counts, sums, products, flags, total / n - float(np.log(sample.scale).sum()))
 
 
-def _across(ufunc: np.ufunc, values: Floats) -> Floats:
-    """Return sums or maxima over the components of each row (n, K), (n,): NumPy is slow along rows so short."""
-    return np.asarray(ufunc.reduce(np.ascontiguousarray(values.T), 0))
+def _by_column(rows: npt.NDArray[np.float32]) -> Floats:
+    """Return rows (n, p) in double precision as (p, n): NumPy is slow along rows so short, and components are few."""
+    return np.ascontiguousarray(rows.T, dtype=np.float64)
 
 
 def _expect(rows: Floats, fit: _Fit, group: Integers) -> tuple[Floats, Floats]:
-    """Return log-densities of components times their weights, and the weights of Student's t, both (n, K)."""
+    """Return log-densities of components times their weights, and weights of Student's t, both (K, n), of (p, n)."""
     g = fit.means.shape[1]
     logs, distance = _terms(rows, fit, group)
     logs += student_constant(fit.freedom, g) + student_log(distance, fit.freedom, g)
@@ -202,29 +204,36 @@ def _expect(rows: Floats, fit: _Fit, group: Integers) -> tuple[Floats, Floats]:
 
 
 def _terms(rows: Floats, fit: _Fit, group: Integers) -> tuple[Floats, Floats]:
-    """Return what does not depend on the tails, and squared distances, both (n, K)."""
+    """Return what does not depend on the tails, and squared distances, both (K, n), of rows (p, n)."""
     g = fit.means.shape[1]
     odds, none = bernoulli_logits(fit.chances, group)
-    logs = rows[:, g:] @ odds.T + none + np.log(fit.weights) + np.linalg.slogdet(fit.whiteners)[1]
-    distance = np.empty((len(rows), len(fit.weights)))
+    logs = odds @ rows[g:]
+    logs += (none + np.log(fit.weights) + np.linalg.slogdet(fit.whiteners)[1])[:, None]
+    distance = np.empty(logs.shape)
     for c, (mean, whitener) in enumerate(zip(fit.means, fit.whiteners, strict=True)):
-        y = (rows[:, :g] - mean) @ whitener
-        distance[:, c] = np.einsum("ij,ij->i", y, y)
+        y = whitener.T @ (rows[:g] - mean[:, None])
+        np.einsum("ij,ij->j", y, y, out=distance[c])
     return logs, distance
 
 
 def _tails(sample: Sample, fit: _Fit) -> float:
-    """Return the degrees of freedom under which the rows are most likely."""
+    """Return the degrees of freedom under which the rows are most likely, looking onwards from those of the fit."""
     g = fit.means.shape[1]
-    logs, distance = _terms(sample.rows.astype(np.float64), fit, sample.columns.group)
+    logs, distance = _terms(_by_column(sample.rows), fit, sample.columns.group)
 
-    def likelihood(nu: float) -> float:
+    @cache
+    def likelihood(at: int) -> float:
+        nu = _FREEDOM[at]
         terms = logs + student_constant(nu, g) + student_log(distance, nu, g)
-        top = _across(np.maximum, terms)
-        terms -= top[:, None]
-        return float((top + np.log(_across(np.add, np.exp(terms, out=terms)))).sum())
+        top = terms.max(0)
+        terms -= top
+        return float((top + np.log(np.exp(terms, out=terms).sum(0))).sum())
 
-    return max(_FREEDOM, key=likelihood)
+    best, before = _FREEDOM.index(fit.freedom), -1
+    while best != before:
+        before = best
+        best = max(range(max(best - 1, 0), min(best + 2, len(_FREEDOM))), key=likelihood)
+    return _FREEDOM[best]
 
 
 def _maximised(sample: Sample, fit: _Fit, moments: _Moments) -> _Fit:

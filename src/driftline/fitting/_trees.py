@@ -17,6 +17,7 @@ __all__ = ["BOUND", "Trees", "no_trees"]
 
 BOUND = 8.0  # largest log-odds: beyond it a window of some thousand rows has nothing to say
 _CACHE = 65_536  # answers, and places in trees, that stay in the cache while they are used again
+_PATTERNS = 12  # questions, at most, whose answers are looked up: rows with the same answers have the same value
 _SHOWN = 5  # most thresholds listed for a column
 
 
@@ -63,9 +64,9 @@ class Trees(NamedTuple):
         depths = self._depths()
         out, rows = np.zeros((len(z), 1)), max(64, _CACHE // max(len(feature), 1))
         for at in range(0, len(z), rows):
-            answers = z[at : at + rows].T[feature] > threshold
+            answers, same = _patterns(z[at : at + rows].T[feature] > threshold)
             for depth in np.unique(depths):
-                out[at : at + rows, 0] += self._descend(self.start[depths == depth], depth, answers, question)
+                out[at : at + rows, 0] += self._descend(self.start[depths == depth], depth, answers, question)[same]
         return np.clip(out, -BOUND, BOUND, out=out)
 
     def _depths(self) -> Integers:
@@ -108,6 +109,19 @@ class Trees(NamedTuple):
             share = sum(cuts.values()) / total
             lines.append((share, f"{names[j]}: {100.0 * share:.0f} % of the gain, split at {listed}{more}"))
         return [line for _, line in sorted(lines, key=lambda item: -item[0])]
+
+
+def _patterns(answers: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.bool_], slice | Integers]:
+    """Return different answers of rows to few questions (q, n), and which of them each row has; else all as they are.
+
+    >>> different, same = _patterns(np.array([[True, False, True], [False, False, False]]))
+    >>> different[:, same].tolist()
+    [[True, False, True], [False, False, False]]
+    """
+    if len(answers) > _PATTERNS:
+        return answers, slice(None)
+    _, first, same = np.unique(2 ** np.arange(len(answers)) @ answers, return_index=True, return_inverse=True)
+    return answers[:, first], same
 
 
 def no_trees() -> Trees:
