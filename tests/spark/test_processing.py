@@ -120,12 +120,12 @@ def test_an_initial_state_brings_none_of_its_timers():
     processor.handleInitialState(("s",), {"state": bytearray(old)}, Clock(7 * SECOND))
     assert handle.timers == {17 * SECOND}
     assert read_trace(handle.value).pending.waiting == 30
-    arrays, meta = unpack(old, "driftline-trace", 1, "it")
+    arrays, meta = unpack(old, "driftline-trace", 2, "it")
     with pytest.raises(ValueError, match=r"two states for the key \('s',\)"):
         processor.handleInitialState(("s",), {"state": bytearray(old)}, Clock(0))
     other, _ = begun()
-    with pytest.raises(StateFileError, match="the state of 's': written as version 2"):
-        other.handleInitialState(("s",), {"state": pack(arrays, {**meta, "version": 2})}, Clock(0))
+    with pytest.raises(StateFileError, match="the state of 's': written as version 3"):
+        other.handleInitialState(("s",), {"state": pack(arrays, {**meta, "version": 3})}, Clock(0))
 
 
 def test_rows_are_packed_by_key_with_their_types():
