@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from driftline.files import StateFileError, pack, unpack
-from driftline.monitor import Plan, Trace, read_trace, take, trace_bytes
+from driftline.monitor import Plan, Trace, begin_trace, read_trace, take, trace_bytes
 from driftline.spark._packing import PACKED, _packing, unpacked
 from driftline.spark._processing import Processor
 
@@ -158,3 +158,18 @@ def test_a_time_ahead_of_the_clock_or_none_does_not_put_off_the_quiet_timer(at):
     assert handle.timers == {now + 10 * SECOND}
     (said,) = expire(processor, handle, now + 11 * SECOND)
     assert (said["status"], said["error"]) == ("quiet", "no rows since 2025-01-06T00:00:00Z")
+
+
+def test_a_key_with_an_original_and_no_rows_is_reported_by_the_time_of_the_others():
+    """The watermark is 0 in the first micro-batch, and then at once at the times of the rows, which may be old."""
+    plan = Plan({"time_column": "at", "every": "1d", "columns": ["a"]}, ("at",), ("a", "at"))
+    first = begin_trace(pa.table({"a": np.random.default_rng(0).normal(size=300)}), plan)
+    processor, handle = Processor(["shop"], plan, 10 * SECOND), Handle()
+    processor.init(handle)
+    processor.handleInitialState(("s",), {"state": bytearray(trace_bytes(first))}, Clock(0))
+    now = pd.Timestamp("2024-01-06", tz="UTC").value // 10**6
+    assert expire(processor, handle, now) == []
+    assert expire(processor, handle, now + 9 * SECOND) == []
+    (said,) = expire(processor, handle, now + 11 * SECOND)
+    assert (said["status"], said["window"], said["error"]) == ("quiet", 0, "no rows since 2024-01-06T00:00:00Z")
+    assert expire(processor, handle, now + 99 * SECOND) == []

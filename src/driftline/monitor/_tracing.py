@@ -98,8 +98,9 @@ def take(
     """Take the next rows of a stream, and return the Records of the windows that they complete.
 
     An error in a window becomes a Record with the doubt ``not_measured``. Bytes of another version, another order, or
-    settings that a run cannot change, are errors: nothing would be measured any more, and the rows would be lost. Once as many rows
-    as a window has were left out and no window is complete, a Record says so: else the stream would fall silent.
+    settings that a run cannot change, are errors: nothing would be measured any more, and the rows would be lost. Once
+    as many rows as a window has were left out and no window is complete, a Record says so: else the stream would fall
+    silent.
 
     Arguments:
         trace: stream before.
@@ -216,7 +217,9 @@ def _why_muted(left: LeftOut, closed: str) -> str:
     far += "with initial= states without it or another checkpoint"
     remedies = [*([far] if left.late else []), *(["fill in the order or time of each row"] if left.untimed else [])]
     remedies += ["correct these"] if left.wild else []
-    return f"{' and '.join(filter(None, (late, without, wild)))}, and no window was complete since; {'; '.join(remedies)}"
+    return (
+        f"{' and '.join(filter(None, (late, without, wild)))}, and no window was complete since; {'; '.join(remedies)}"
+    )
 
 
 def _thawed(trace: Trace, plan: Plan) -> tuple[RunState | None, list[str]]:

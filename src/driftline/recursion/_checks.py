@@ -41,7 +41,8 @@ from driftline.recursion._shapes import (
 
 __all__ = ["check_arrays", "check_learned"]
 
-_TYPES = {"f": "float64", "i": "int64", "c": "int32", "b": "bool", "s": "float32", "t": "int8"}
+_TYPES = {"f": np.dtype("float64"), "i": np.dtype("int64"), "c": np.dtype("int32"), "b": np.dtype("bool")}
+_TYPES |= {"s": np.dtype("float32"), "t": np.dtype("int8")}
 _DEEPEST = 64  # levels of a tree; those of ours have 9 at most
 
 Sizes = dict[str, int]
@@ -262,8 +263,10 @@ class _Check:
         """Return an array of this kind and number of dimensions."""
         _need(name in self.arrays, f"it lacks {name!r}")
         found = self.arrays[name]
-        _need(found.dtype.name == _TYPES[kind], f"{name} holds {found.dtype.name} instead of {_TYPES[kind]}")
-        _need(found.ndim == ndim, f"{name} has the shape {found.shape} instead of {ndim} dimensions")
+        if found.dtype != _TYPES[kind]:  # names of types are slow to make, and a state has a hundred arrays
+            raise ValueError(f"{name} holds {found.dtype.name} instead of {_TYPES[kind].name}")
+        if found.ndim != ndim:
+            raise ValueError(f"{name} has the shape {found.shape} instead of {ndim} dimensions")
         self.seen.add(name)
         return found
 

@@ -172,4 +172,5 @@ def numbers_of(column: pa.ChunkedArray) -> Values | None:
         if not pa.types.is_decimal(kind):
             return None
         column = column.cast(pa.float64())
-    return np.nan_to_num(column.to_numpy())  # infinite ones become the largest numbers there are
+    values: Values = np.nan_to_num(column.to_numpy())  # infinite ones become the largest numbers there are
+    return values
