@@ -170,7 +170,7 @@ def settings_of(cls: type[Any]) -> dict[str, Setting]:
     >>> level.flag, level.type, level.default, level.changeable
     ('--level', <class 'float'>, 0.95, True)
     """
-    return dict(_settings_of(cls))
+    return dict(_settings_of(cls))  # type: ignore[arg-type]  # classes are hashable, whatever mypy makes of Any
 
 
 @cache
