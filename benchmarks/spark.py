@@ -11,11 +11,12 @@ import os
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -214,23 +215,63 @@ def _session(folder: Path, cores: int) -> Iterator[Any]:
 
 
 def _timed(spark: Any, call: Callable[[int], Any], turn: int) -> Spent:
-    jvm = spark.sparkContext._gateway.proc.pid
-    wall, cpu = time.perf_counter(), time.process_time() + _cpu(jvm)
-    call(turn)
-    return Spent(time.perf_counter() - wall, time.process_time() + _cpu(jvm) - cpu)
+    wall, cpu = time.perf_counter(), time.process_time()
+    with Meter(spark.sparkContext._gateway.proc.pid) as meter:
+        call(turn)
+    return Spent(time.perf_counter() - wall, time.process_time() - cpu - meter.own + meter.spent)
 
 
-def _cpu(top: int) -> float:
-    """Return the CPU seconds of a process and all below it, those that have ended included."""
-    parents, spent = {}, {}
+class Meter:
+    """CPU seconds of a process and all below it while it runs, those that have ended included.
+
+    The daemon of PySpark ignores that its workers end, so the system does not add their times to its own: they would be
+    gone, and idle workers end after a minute. So all processes are looked at several times a second, and what was last
+    seen of each counts.
+
+    Attributes:
+        spent: CPU seconds of the processes.
+        own: CPU seconds that looking took, in this process.
+    """
+
+    def __init__(self, top: int, every: float = 0.1) -> None:
+        self._top, self._every, self._over = top, every, threading.Event()
+        self._thread = threading.Thread(target=self._look_on, daemon=True)
+        self._first: dict[tuple[int, int], float] = {}
+        self._last: dict[tuple[int, int], float] = {}
+        self.spent = self.own = 0.0
+
+    def __enter__(self) -> Self:
+        self._look()
+        self._first = dict(self._last)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._look()
+        self.spent = sum(seconds - self._first.get(process, 0.0) for process, seconds in self._last.items())
+
+    def _look_on(self) -> None:
+        while not self._over.wait(self._every):
+            self._look()
+        self.own = time.thread_time()
+
+    def _look(self) -> None:
+        found = _processes()
+        below, new = {self._top}, {self._top}
+        while new := {pid for pid, (parent, *_) in found.items() if parent in new} - below:
+            below |= new
+        self._last |= {(pid, found[pid][1]): found[pid][2] for pid in below if pid in found}
+
+
+def _processes() -> dict[int, tuple[int, int, float]]:
+    """Return of each process its parent, when it was started, and its CPU seconds so far."""
+    tick, found = os.sysconf("SC_CLK_TCK"), {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             parts = path.read_text().rpartition(")")[2].split()
         except OSError:  # it has ended
             continue
-        pid = int(path.parent.name)
-        parents[pid], spent[pid] = int(parts[1]), sum(map(int, parts[11:15]))  # its own, and of children it waited for
-    below, new = {top}, {top}
-    while new := {pid for pid, parent in parents.items() if parent in new} - below:
-        below |= new
-    return sum(spent.get(pid, 0) for pid in below) / os.sysconf("SC_CLK_TCK")
+        found[int(path.parent.name)] = int(parts[1]), int(parts[19]), (int(parts[11]) + int(parts[12])) / tick
+    return found

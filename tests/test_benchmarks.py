@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import child, honesty_cost, scaling
+from benchmarks import child, honesty_cost, scaling, spark
 from benchmarks.results import INF, Kept, Result, markdown, numbers
 from benchmarks.versions import CHILD, Version
 from driftline import ContinualDensityRatio
@@ -128,3 +128,19 @@ def test_what_honesty_costs_is_told_by_switching_it_off():
             )
     assert floors[0] > 0.1
     assert not floors[1] > 0.0
+
+
+def test_the_time_of_processes_that_have_ended_counts():
+    """As below PySpark's daemon, which ignores that its workers end: the system then forgets their times."""
+    worker = "e = time.process_time() + 0.5\n    while time.process_time() < e: pass\n    time.sleep(0.5); os._exit(0)"
+    daemon = (
+        f"import os, signal, sys, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nif not os.fork():\n    {worker}"
+    )
+    with subprocess.Popen([sys.executable, "-c", f"{daemon}\nsys.stdin.read()"], stdin=subprocess.PIPE) as process:
+        with spark.Meter(process.pid) as meter:
+            while len([1 for parent, *_ in spark._processes().values() if parent == process.pid]) == 0:
+                assert process.poll() is None
+            while any(parent == process.pid for parent, *_ in spark._processes().values()):
+                assert process.poll() is None
+        process.communicate(b"")
+    assert 0.4 <= meter.spent < 3.0

@@ -8,6 +8,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -94,8 +95,9 @@ def pack(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> bytes:
     ([1.0, 1.0], 'hello')
     """
     arrays = {key: np.ascontiguousarray(value).reshape(value.shape) for key, value in arrays.items()}
-    header = {**meta, "digest": _digest(arrays, meta)}
-    return _joined(arrays, {"driftline": json.dumps(header, sort_keys=True, default=_plain)})
+    parts = {str(name): json.dumps(value, sort_keys=True, default=_plain) for name, value in meta.items()}
+    header = {**parts, "digest": json.dumps(_digest(arrays, _object(parts)))}
+    return _joined(arrays, {"driftline": _object(header)})
 
 
 def unpack(data: bytes, kind: str, version: int, what: str) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -119,7 +121,7 @@ def unpack(data: bytes, kind: str, version: int, what: str) -> tuple[dict[str, A
         )
     digest = meta.pop("digest", None)
     try:
-        matches = digest == _digest(arrays, meta)
+        matches = digest == _digest(arrays, json.dumps(meta, sort_keys=True))
     except (ValueError, RecursionError):  # text that is not Unicode, or a header nested without end
         matches = False
     if not matches:
@@ -149,12 +151,12 @@ def _joined(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> bytes:
     """
     entries: dict[str, Any] = {"__metadata__": metadata}
     wide = {name: -place for place, name in enumerate(_TYPES)}
-    ordered, end = sorted(arrays, key=lambda key: (wide[arrays[key].dtype.name], key)), 0
+    ordered, end = sorted(arrays, key=lambda key: (wide[_name(arrays[key].dtype)], key)), 0
     for key in ordered:
         value, begin = arrays[key], end
         end += value.nbytes
         entries[key] = {
-            "dtype": _TYPES[value.dtype.name],
+            "dtype": _TYPES[_name(value.dtype)],
             "shape": list(value.shape),
             "data_offsets": [begin, end],
         }
@@ -174,10 +176,21 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be written to a state file")
 
 
-def _digest(arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> str:
-    total = hashlib.sha256(json.dumps(meta, sort_keys=True, default=_plain).encode())
+def _object(parts: Mapping[str, str]) -> str:
+    """Return an object as ``json.dumps`` writes it with sorted keys, from the JSON of its parts: these are long."""
+    return "{" + ", ".join(f"{json.dumps(name)}: {parts[name]}" for name in sorted(parts)) + "}"
+
+
+@cache
+def _name(kind: np.dtype[Any]) -> str:
+    """Return the name of a type, which numpy puts together anew each time."""
+    return kind.name
+
+
+def _digest(arrays: Mapping[str, Array], meta: str) -> str:
+    total = hashlib.sha256(meta.encode())
     for key in sorted(arrays):
         value = np.ascontiguousarray(arrays[key])
-        total.update(f"{key} {value.dtype} {arrays[key].shape}".encode())
+        total.update(f"{key} {_name(value.dtype)} {arrays[key].shape}".encode())
         total.update(value.data)
     return total.hexdigest()

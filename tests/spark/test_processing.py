@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from driftline.files import StateFileError, pack, unpack
-from driftline.monitor import Plan, Trace, read_trace, take, trace_bytes
+from driftline.monitor import Plan, Trace, begin_trace, read_trace, take, trace_bytes
 from driftline.spark._packing import PACKED, _packing, unpacked
 from driftline.spark._processing import Processor
 
@@ -120,12 +120,12 @@ def test_an_initial_state_brings_none_of_its_timers():
     processor.handleInitialState(("s",), {"state": bytearray(old)}, Clock(7 * SECOND))
     assert handle.timers == {17 * SECOND}
     assert read_trace(handle.value).pending.waiting == 30
-    arrays, meta = unpack(old, "driftline-trace", 1, "it")
+    arrays, meta = unpack(old, "driftline-trace", 2, "it")
     with pytest.raises(ValueError, match=r"two states for the key \('s',\)"):
         processor.handleInitialState(("s",), {"state": bytearray(old)}, Clock(0))
     other, _ = begun()
-    with pytest.raises(StateFileError, match="the state of 's': written as version 2"):
-        other.handleInitialState(("s",), {"state": pack(arrays, {**meta, "version": 2})}, Clock(0))
+    with pytest.raises(StateFileError, match="the state of 's': written as version 3"):
+        other.handleInitialState(("s",), {"state": pack(arrays, {**meta, "version": 3})}, Clock(0))
 
 
 def test_rows_are_packed_by_key_with_their_types():
@@ -158,3 +158,18 @@ def test_a_time_ahead_of_the_clock_or_none_does_not_put_off_the_quiet_timer(at):
     assert handle.timers == {now + 10 * SECOND}
     (said,) = expire(processor, handle, now + 11 * SECOND)
     assert (said["status"], said["error"]) == ("quiet", "no rows since 2025-01-06T00:00:00Z")
+
+
+def test_a_key_with_an_original_and_no_rows_is_reported_by_the_time_of_the_others():
+    """The watermark is 0 in the first micro-batch, and then at once at the times of the rows, which may be old."""
+    plan = Plan({"time_column": "at", "every": "1d", "columns": ["a"]}, ("at",), ("a", "at"))
+    first = begin_trace(pa.table({"a": np.random.default_rng(0).normal(size=300)}), plan)
+    processor, handle = Processor(["shop"], plan, 10 * SECOND), Handle()
+    processor.init(handle)
+    processor.handleInitialState(("s",), {"state": bytearray(trace_bytes(first))}, Clock(0))
+    now = pd.Timestamp("2024-01-06", tz="UTC").value // 10**6
+    assert expire(processor, handle, now) == []
+    assert expire(processor, handle, now + 9 * SECOND) == []
+    (said,) = expire(processor, handle, now + 11 * SECOND)
+    assert (said["status"], said["window"], said["error"]) == ("quiet", 0, "no rows since 2024-01-06T00:00:00Z")
+    assert expire(processor, handle, now + 99 * SECOND) == []

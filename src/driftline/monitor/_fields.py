@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from numbers import Integral, Real
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -170,6 +170,11 @@ def settings_of(cls: type[Any]) -> dict[str, Setting]:
     >>> level.flag, level.type, level.default, level.changeable
     ('--level', <class 'float'>, 0.95, True)
     """
+    return dict(_settings_of(cls))  # type: ignore[arg-type]  # classes are hashable, whatever mypy makes of Any
+
+
+@cache
+def _settings_of(cls: type[Any]) -> dict[str, Setting]:
     types = get_type_hints(cls)
     return {
         each.name: each.metadata["setting"](each.name, _without_none(types[each.name]), each.default)

@@ -18,16 +18,17 @@ from driftline.monitor._records import Record
 from driftline.monitor._settings import Settings, remark_on_model
 from driftline.monitor._sizes import TooFewRowsError
 from driftline.monitor._storage import with_settings
-from driftline.sources import Cursor, LeftOut, Pending, SourceError, Window, closed_to, cut, due, rows_of_frame
+from driftline.sources import Cursor, Held, LeftOut, Pending, SourceError, Window, closed_to, cut, due, rows_of_frame
 from driftline.tables import Rows
 
 __all__ = ["Plan", "Trace", "begin_trace", "next_due", "read_trace", "take", "too_short", "trace_bytes"]
 
-VERSION = 1
+VERSION = 2
 _FORMAT = "driftline-trace"
 _NUMBERS = ("passed", "last_window", "seen", "timer")
 _TEXTS = ("unsaid", "refused", "signal")
 _OF_PENDING = ("newest", "next_window", "total")
+Order = tuple[tuple[str, str], ...]  # columns, and what they hold
 _FEW = 20  # rows left out that are not worth a Record of their own, with windows by time
 
 
@@ -69,6 +70,7 @@ class Trace:
         seen: time of the last rows, as whoever keeps the stream counts it; None before.
         silent: whether it has been said that no more rows come.
         timer: time at which whoever keeps the stream has to look at it again; None if that was not asked for.
+        order: columns that rows are ordered by, and what each of them holds; empty before the first rows.
     """
 
     run: bytes | None = None
@@ -81,16 +83,24 @@ class Trace:
     seen: int | None = None
     silent: bool = False
     timer: int | None = None
+    order: Order = ()
 
 
 def take(
-    trace: Trace, table: pa.Table | None, plan: Plan, *, until: int | None = None, flush: bool = False
+    trace: Trace,
+    table: pa.Table | None,
+    plan: Plan,
+    *,
+    until: int | None = None,
+    flush: bool = False,
+    whole: bool = False,
 ) -> tuple[Trace, list[Record]]:
     """Take the next rows of a stream, and return the Records of the windows that they complete.
 
-    An error in a window becomes a Record with the doubt ``not_measured``. Bytes of another version, or settings that
-    a run cannot change, are errors: nothing would be measured any more, and the rows would be lost. Once as many rows
-    as a window has were left out and no window is complete, a Record says so: else the stream would fall silent.
+    An error in a window becomes a Record with the doubt ``not_measured``. Bytes of another version, another order, or
+    settings that a run cannot change, are errors: nothing would be measured any more, and the rows would be lost. Once
+    as many rows as a window has were left out and no window is complete, a Record says so: else the stream would fall
+    silent.
 
     Arguments:
         trace: stream before.
@@ -98,6 +108,7 @@ def take(
         plan: how it is traced.
         until: time (ns since 1970) up to which all rows have come, with windows by time.
         flush: whether to close all windows, full or not.
+        whole: whether these are all rows there are, so that none is held back because its order is far ahead.
     """
     records = [Record.from_json(trace.unsaid)] if trace.unsaid and table is not None else []
     trace = replace(trace, unsaid="" if records else trace.unsaid)
@@ -105,8 +116,9 @@ def take(
         if trace.pending.rows is None:
             return trace, records
         table = trace.pending.rows.slice(0, 0)
+    trace = replace(trace, order=_same_order(trace.order, table, plan.order))
     rule = plan.settings.window_rule()
-    pending, windows = _windows(trace.pending, table, plan, until, flush)
+    pending, windows = _windows(trace.pending, table, plan, until, flush, whole)
     if not windows and _muted(replace(trace, pending=pending), plan):
         pending, window = _without_left_out(pending, table)
         windows = [(window, TooFewRowsError(_why_muted(window.left_out, closed_to(pending, rule, until))))]
@@ -121,14 +133,36 @@ def take(
     return replace(trace, run=None if run is None else freeze(run)), records
 
 
+def _same_order(before: Order, table: pa.Table, names: Sequence[str]) -> Order:
+    """Return what rows are ordered by; raise a ValueError if it is not what those before were ordered by."""
+    types = dict(zip(table.schema.names, table.schema.types, strict=True))
+    now = tuple((name, _kind(types[name]) if name in types else "not there") for name in names)
+    if not before or before == now:
+        return now
+    then, new = (", ".join(f"{name!r} ({kind})" for name, kind in parts) for parts in (before, now))
+    raise ValueError(
+        f"the rows so far were ordered by {then}, not by {new}: name the same order= columns, cast to what they held, "
+        "or begin anew, with another checkpoint and without initial="
+    )
+
+
+def _kind(kind: pa.DataType) -> str:
+    """Return what a column of an order holds; values of one such kind can be compared."""
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "numbers"
+    if pa.types.is_timestamp(kind):
+        return "times" if kind.tz is None else "times with a zone"
+    return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else str(kind)
+
+
 def _windows(
-    pending: Pending, table: pa.Table, plan: Plan, until: int | None, flush: bool
+    pending: Pending, table: pa.Table, plan: Plan, until: int | None, flush: bool, whole: bool
 ) -> tuple[Pending, list[tuple[Window, Exception | None]]]:
     """Cut off complete windows; rows that cannot be ordered, or do not fit those that wait, are one with an error."""
     rule = plan.settings.window_rule()
 
     def cut_from(pending: Pending) -> tuple[Pending, list[tuple[Window, Exception | None]]]:
-        after, windows = cut(pending, table, rule, plan.order, until=until, flush=flush)
+        after, windows = cut(pending, table, rule, plan.order, until=until, flush=flush, whole=whole)
         return after, [(window, None) for window in windows]
 
     try:
@@ -176,12 +210,16 @@ def _why_muted(left: LeftOut, closed: str) -> str:
     """Say why rows of a stream do not become windows, and what to do about it."""
     late = f"{counted(left.late, 'row')} came too late (windows are closed up to {closed})" if left.late else ""
     without = f"{counted(left.untimed, 'row')} had no order or time" if left.untimed else ""
+    wild = f"{counted(left.wild, 'row')} had an order or time far ahead of the others" if left.wild else ""
     far = (
         "an order or time far ahead closes all windows before it: if it is wrong, correct it, and begin the key anew, "
     )
     far += "with initial= states without it or another checkpoint"
     remedies = [*([far] if left.late else []), *(["fill in the order or time of each row"] if left.untimed else [])]
-    return f"{' and '.join(filter(None, (late, without)))}, and no window was complete since; {'; '.join(remedies)}"
+    remedies += ["correct these"] if left.wild else []
+    return (
+        f"{' and '.join(filter(None, (late, without, wild)))}, and no window was complete since; {'; '.join(remedies)}"
+    )
 
 
 def _thawed(trace: Trace, plan: Plan) -> tuple[RunState | None, list[str]]:
@@ -268,6 +306,8 @@ def trace_bytes(trace: Trace) -> bytes:
         **{name: getattr(trace, name) for name in (*_NUMBERS, *_TEXTS, "silent")},
         **{name: getattr(pending, name) for name in _OF_PENDING},
         "left_out": asdict(pending.left_out),
+        "held": pending.held,
+        "order": trace.order,
     }
     return pack(arrays, meta)
 
@@ -284,8 +324,10 @@ def read_trace(data: bytes | None, what: str = "the state of a stream") -> Trace
         for name in (*_NUMBERS, *_OF_PENDING):
             if not isinstance(meta[name], int | None) or isinstance(meta[name], bool):
                 raise ValueError(f"{name} is not a number")
-        pending = Pending(**inside, left_out=LeftOut(**meta["left_out"]))
-        return Trace(run=arrays["run"].tobytes() if "run" in arrays else None, pending=pending, **parts)
+        held, order = meta["held"], tuple((str(name), str(kind)) for name, kind in meta["order"])
+        pending = Pending(**inside, left_out=LeftOut(**meta["left_out"]), held=None if held is None else Held(*held))
+        run = arrays["run"].tobytes() if "run" in arrays else None
+        return Trace(run=run, pending=pending, order=order, **parts)
     except (pa.ArrowException, LookupError, TypeError, ValueError) as error:
         raise StateFileError(f"{what}: damaged, its parts do not fit together ({error})") from None
 

@@ -7,6 +7,7 @@ these checks a few bytes in a header would ask for any amount of memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -41,7 +42,8 @@ from driftline.recursion._shapes import (
 
 __all__ = ["check_arrays", "check_learned"]
 
-_TYPES = {"f": "float64", "i": "int64", "c": "int32", "b": "bool", "s": "float32", "t": "int8"}
+_NAMES = {"f": "float64", "i": "int64", "c": "int32", "b": "bool", "s": "float32", "t": "int8"}
+_TYPES: Mapping[str, np.dtype[Any]] = {kind: np.dtype(name) for kind, name in _NAMES.items()}
 _DEEPEST = 64  # levels of a tree; those of ours have 9 at most
 
 Sizes = dict[str, int]
@@ -248,12 +250,12 @@ class _Check:
         sizes = dict(sizes)
         for name, shape in shapes.items():
             full = f"{key}.{name}" if key else name
-            shape, _, below = shape.partition(" <")
-            kind, *dims = shape.split()
+            kind, dims, below = _read_shape(shape)
             found = self.array(full, kind, len(dims)).shape
             for dim, size in zip(dims, found, strict=True):
-                wanted = int(dim) if dim.isdecimal() else sizes.setdefault(dim, size)
-                _need(size == wanted, f"{full} has the shape {found}, with {size} instead of {wanted}")
+                wanted = dim if isinstance(dim, int) else sizes.setdefault(dim, size)
+                if size != wanted:
+                    raise ValueError(f"{full} has the shape {found}, with {size} instead of {wanted}")
             if below:
                 self.within(full, 0, int(below) if below.isdecimal() else sizes[below])
         return sizes
@@ -262,8 +264,10 @@ class _Check:
         """Return an array of this kind and number of dimensions."""
         _need(name in self.arrays, f"it lacks {name!r}")
         found = self.arrays[name]
-        _need(found.dtype.name == _TYPES[kind], f"{name} holds {found.dtype.name} instead of {_TYPES[kind]}")
-        _need(found.ndim == ndim, f"{name} has the shape {found.shape} instead of {ndim} dimensions")
+        if found.dtype != _TYPES[kind]:  # names of types are slow to make, and a state has a hundred arrays
+            raise ValueError(f"{name} holds {found.dtype.name} instead of {_NAMES[kind]}")
+        if found.ndim != ndim:
+            raise ValueError(f"{name} has the shape {found.shape} instead of {ndim} dimensions")
         self.seen.add(name)
         return found
 
@@ -272,6 +276,14 @@ class _Check:
         values = self.arrays[name][:count] if count is not None else self.arrays[name]
         fits = values.size == 0 or (values.min() >= low and values.max() < high)
         _need(bool(fits), f"{name} has entries outside {low} to {high - 1}")
+
+
+@cache
+def _read_shape(shape: str) -> tuple[str, tuple[int | str, ...], str]:
+    """Return the kind of an array, its dimensions, and what its entries are below, if anything."""
+    shape, _, below = shape.partition(" <")
+    kind, *dims = shape.split()
+    return kind, tuple(int(dim) if dim.isdecimal() else dim for dim in dims), below
 
 
 def _check_trees(child: Array, start: Array, key: str) -> None:

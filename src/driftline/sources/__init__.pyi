@@ -1,3 +1,4 @@
+from ._ahead import Held as Held
 from ._batches import Batch as Batch
 from ._batches import Cursor as Cursor
 from ._batches import LeftOut as LeftOut

@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from driftline.sources._ahead import Held, Judged, among_rows, among_times, numbers_of
 from driftline.sources._batches import Batch, Cursor, LeftOut, SourceError, Window
+from driftline.sources._leaps import Leaps
 from driftline.sources._time_columns import times_of
 from driftline.sources._times import MISSING, Every, iso, span
 from driftline.sources._window_rule import WindowRule
@@ -33,6 +35,7 @@ class Pending:
         next_window: index in time of the first window that is not closed, only with windows by time.
         total: number of rows in windows so far.
         left_out: rows left out that no window accounts for yet.
+        held: rows among those that wait which are far ahead of the others; None if there are none.
     """
 
     rows: pa.Table | None = None
@@ -41,6 +44,7 @@ class Pending:
     next_window: int | None = None
     total: int = 0
     left_out: LeftOut = field(default_factory=LeftOut)
+    held: Held | None = None
 
     @property
     def waiting(self) -> int:
@@ -56,6 +60,7 @@ def cut(
     *,
     until: int | None = None,
     flush: bool = False,
+    whole: bool = False,
 ) -> tuple[Pending, list[Window]]:
     """Put the rows of a batch in order, and cut off the windows that are complete.
 
@@ -64,6 +69,10 @@ def cut(
     with windows by time, if it belongs before the first window that is open. Late rows, and those without an order,
     are left out and counted with the next window.
 
+    One wrong order or time far ahead would close all windows before it. So rows that are ahead by more than a few
+    windows are held back until enough others agree, and left out once as many contradict
+    (:func:`~driftline.sources._ahead.judge`).
+
     Arguments:
         pending: what waits from the batches before.
         table: the rows; columns that are neither watched nor for the order must not be among them.
@@ -71,6 +80,7 @@ def cut(
         order: columns that rows are ordered by.
         until: time (ns since 1970) up to which all rows have come; windows that end before it are closed.
         flush: whether to close all windows, full or not.
+        whole: whether these are all rows there are: none comes late, so none is held back for its order.
 
     >>> rule, rows = WindowRule(window=10), pa.table({"x": range(25), "n": range(25)})
     >>> pending, windows = cut(Pending(), rows, rule, ["n"])
@@ -84,7 +94,7 @@ def cut(
     pending = replace(pending, left_out=pending.left_out + LeftOut(untimed=int(unordered.sum())))
     table = table.filter(pa.array(~unordered)) if unordered.any() else table
     if rule.window is not None:
-        return _by_rows(pending, table, rule.window, order, flush)
+        return _by_rows(pending, table, rule.window, order, flush, whole or flush)
     return _by_time(pending, table, rule, order, until, flush)
 
 
@@ -113,19 +123,23 @@ def closed_to(pending: Pending, rule: WindowRule, until: int | None = None) -> s
 
 
 def _by_rows(
-    pending: Pending, table: pa.Table, size: int, order: Sequence[str], flush: bool
+    pending: Pending, table: pa.Table, size: int, order: Sequence[str], flush: bool, whole: bool
 ) -> tuple[Pending, list[Window]]:
     late = np.zeros(table.num_rows, bool) if pending.last is None else ~_after(table, pending.last, order)
     pending = replace(pending, left_out=pending.left_out + LeftOut(late=int(late.sum())))
-    rows = _ordered(_joined(pending.rows, table.filter(pa.array(~late)) if late.any() else table), order)
-    windows, start = [], 0
-    while rows.num_rows - start >= size or (flush and rows.num_rows > start):
-        part = rows.slice(start, size)
-        pending, window = _closed(pending, part)
+    new = table.filter(pa.array(~late)) if late.any() else table
+    rows = _ordered(_joined(pending.rows, new), order)
+    found, full = Judged(rows.num_rows), rows.num_rows if flush else rows.num_rows // size * size
+    values, came = numbers_of(rows.column(order[0])), numbers_of(new.column(order[0]))
+    if not whole and values is not None and came is not None:
+        found, full = among_rows(values, came, pending.held, size)
+    pending, rows = _after_judging(pending, rows, found, np.arange(rows.num_rows) < found.right)
+    windows = []
+    for start in range(0, full, size):
+        pending, window = _closed(pending, rows.slice(start, size))
         windows.append(window)
-        start += part.num_rows
-    last = _own(rows.slice(start - 1, 1).select(list(order))) if start else pending.last
-    return replace(pending, rows=_own(rows.slice(start)), last=last), windows
+    last = _own(rows.slice(full - 1, 1).select(list(order))) if full else pending.last
+    return replace(pending, rows=_own(rows.slice(full)), last=last), windows
 
 
 def _by_time(
@@ -140,17 +154,45 @@ def _by_time(
     pending = replace(pending, left_out=pending.left_out + left)
     kept = known & ~late
     rows = _ordered(_joined(pending.rows, table.filter(pa.array(kept)) if not kept.all() else table), order)
-    if kept.any():
-        newest = int(times[kept].max())
-        pending = replace(pending, newest=newest if pending.newest is None else max(newest, pending.newest))
+    pending, rows, waiting = _timed(pending, rows, times[kept], rule, until, flush)
     floor = _LAST if flush else _floor(pending, every, lateness, until)
     if not rows.num_rows or floor is None:
         return replace(pending, rows=rows), []
-    indices, windows = every.index(_times(rows, rule)), []
+    indices, windows = every.index(waiting), []
     for start, stop, part in _complete(rows, indices, pending.next_window, floor):
         pending, window = _closed(pending, part, every, start, stop)
         windows.append(window)
     return replace(pending, rows=_own(rows.filter(pa.array(indices >= (pending.next_window or MISSING))))), windows
+
+
+def _timed(
+    pending: Pending, rows: pa.Table, new: NDArray[np.int64], rule: WindowRule, until: int | None, final: bool
+) -> tuple[Pending, pa.Table, NDArray[np.int64]]:
+    """Note the newest time that counts, leave out rows whose time is wrong, and return the times of the others.
+
+    Time up to which all rows have come is not far ahead, whatever the rows of this stream say.
+    """
+    times = _times(rows, rule)
+    reached = max((time for time in (pending.newest, until) if time is not None), default=None)
+    leaps, ordered = Leaps(Every(rule.every or ""), span(rule.lateness)), np.sort(times)
+    found = among_times(ordered, new, leaps, reached, pending.held, final=final)
+    right = np.ones(len(times), bool) if found.right == len(times) else times < ordered[found.right]
+    if right.any():
+        newest = int(times[right].max())
+        pending = replace(pending, newest=newest if pending.newest is None else max(newest, pending.newest))
+    pending, rows = _after_judging(pending, rows, found, right)
+    return pending, rows, times[right] if found.wild else times
+
+
+def _after_judging(
+    pending: Pending, rows: pa.Table, found: Judged, right: NDArray[np.bool_]
+) -> tuple[Pending, pa.Table]:
+    """Leave out rows that are wrong; those that are held back wait."""
+    pending = replace(pending, held=found.held)
+    if not found.wild:
+        return pending, rows
+    wild = LeftOut(wild=rows.num_rows - int(right.sum()))
+    return replace(pending, left_out=pending.left_out + wild), rows.filter(pa.array(right))
 
 
 def _complete(
@@ -174,6 +216,8 @@ def _closed(
     notes = [f"no rows for {stop - start} window{'' if stop - start == 1 else 's'}"] if not part.num_rows else []
     if left.untimed:
         notes.append(f"{left.untimed} row{'' if left.untimed == 1 else 's'} without a time or an order left out")
+    if left.wild:
+        notes.append(LeftOut(wild=left.wild).described())
     window = Window(
         Rows(part),
         pending.total,
@@ -219,6 +263,11 @@ def _after(table: pa.Table, last: pa.Table, order: Sequence[str]) -> NDArray[np.
 def _joined(waiting: pa.Table | None, table: pa.Table) -> pa.Table:
     if waiting is None or not waiting.num_rows:
         return table
+    if set(waiting.column_names) != set(table.column_names):
+        raise SourceError(
+            f"rows that wait for their window have the columns {waiting.column_names}, those that came "
+            f"{table.column_names}"
+        )
     try:
         return pa.concat_tables([waiting, table], promote_options="permissive")
     except pa.ArrowException as error:

@@ -75,12 +75,16 @@ class Leaps:
             return (int(np.argmax(known)) if known.any() else len(times)), newest
         highest = int(times.max())
         if highest > newest:
-            before = np.maximum.accumulate(np.concatenate([[newest], times]))[:-1]
-            ahead = self._every.index(times) > self._furthest(before)
+            ahead = self.ahead(times, newest)
             if ahead.any():
                 row = int(np.argmax(ahead))
-                return row, int(before[row])
+                return row, int(times[:row].max(initial=newest))
         return len(times), max(newest, highest)
+
+    def ahead(self, times: NDArray[np.int64], newest: int) -> NDArray[np.bool_]:
+        """Mark the rows that are more than a few windows ahead of all rows before them, the newest from before too."""
+        before = np.maximum.accumulate(np.concatenate([[newest], times]))[:-1]
+        return np.asarray(self._every.index(times) > self._furthest(before))
 
     def _furthest(self, newest: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the last window that is not a leap after these times."""

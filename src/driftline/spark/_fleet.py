@@ -10,6 +10,7 @@ import pyarrow as pa
 from driftline._wording import moment
 from driftline.monitor import FIRST, Original, Record, RecordError, Settings, Status
 from driftline.report import History, Outcome, Trust, Verdict, verdict
+from driftline.spark._columns import inner, named
 from driftline.spark._output import QUIET, ddl
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def fleet(
     *,
     tolerance: float = 0.1,
     expected: str | None = None,
+    known: DataFrame | None = None,
 ) -> Fleet:
     """Return how a fleet stands: which keys alarm, which columns move across keys, and what was not measured.
 
@@ -78,6 +80,8 @@ def fleet(
         tolerance: drift that does not matter, as it was watched with.
         expected: time, ISO 8601, up to which every key should have had rows, with windows by time: one whose last
             window with rows ends before it is ``quiet``. If None, only the rows of a stream that say so make it that.
+        known: table with the columns of the key, of all keys that there should be, such as the ``originals=`` or
+            ``initial=`` of :func:`watch`: one without a Record is ``quiet``, instead of not being there.
     """
     from pyspark.sql import functions as f
 
@@ -90,6 +94,9 @@ def fleet(
     keys = before if key is None else [key] if isinstance(key, str) else list(key)
     if not keys:
         raise ValueError("key= needs a column: without one, all Records would be those of one stream")
+    clash = [name for name in keys if name.lower() in _FIELDS]
+    if clash:
+        raise ValueError(f"the key {clash[0]!r} has the name of a column of the result: rename it")
     if expected is not None and moment(expected) is None:
         raise ValueError(f"expected={expected!r} is not a time: write it as 2025-01-31 or 2025-01-31T12:00:00Z")
     settings = Settings(window=1000, tolerance=tolerance)  # a verdict reads the tolerance alone
@@ -99,7 +106,10 @@ def fleet(
         own = {name: pa.array([part.as_py()] * len(lines), part.type) for name, part in zip(keys, group, strict=True)}
         return pa.table({**own, **{name: pa.array([x[name] for x in lines], kind) for name, kind in _TYPES.items()}})
 
-    found = records.select(*keys, *_READ).groupBy(*keys).applyInArrow(standing, ddl(records, keys, _FIELDS))
+    chosen = named(records, (*keys, *_READ))
+    if known is not None:
+        chosen = chosen.unionByName(_unheard(chosen, keys, known))
+    found = chosen.groupBy(*map(inner, keys)).applyInArrow(standing, ddl(records, keys, _FIELDS))
     each = found.select("original", "outcome", "columns", f.explode("tested").alias("column"))
     moved = f.array_contains("columns", f.col("column"))
     columns = each.groupBy("original", "column").agg(
@@ -109,6 +119,23 @@ def fleet(
     )
     totals = found.groupBy("original", "outcome").agg(f.count("*").alias("keys"))
     return Fleet(found, columns.orderBy("original", f.desc("keys"), "column"), totals.orderBy("original", "outcome"))
+
+
+def _unheard(records: DataFrame, keys: Sequence[str], known: DataFrame) -> DataFrame:
+    """Return a row, as a key that is quiet has one, for each of the known keys that has no Record."""
+    from pyspark.sql import functions as f
+
+    lacking = [name for name in keys if name not in known.columns]
+    if lacking:
+        raise ValueError(f"the table of known keys lacks the column(s) {lacking}")
+    same = [(inner(name), f"_driftline_{i}") for i, name in enumerate(keys)]
+    kinds = {name: records.schema[name].dataType for name, _ in same}
+    all_keys = named(known, keys).select(*(f.col(name).cast(kinds[name]).alias(name) for name, _ in same)).distinct()
+    heard = records.select(*(f.col(name).alias(other) for name, other in same)).distinct()
+    equal = [f.col(name).eqNullSafe(f.col(other)) for name, other in same]  # null is a key like others
+    said = {"status": QUIET, "error": "no rows of this key came"}
+    empty = [f.lit(said.get(name)).cast(records.schema[name].dataType).alias(name) for name in _READ]
+    return all_keys.join(heard, equal, "left_anti").select("*", *empty)
 
 
 class _Gone(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from driftline.monitor import Record, Trace
+from driftline.spark._columns import quoted
 
 __all__ = ["FIELDS", "QUIET", "STATE", "arrow_rows", "as_quiet", "as_row", "ddl"]
 
@@ -32,7 +33,7 @@ _UNMEASURED = "not_measured"
 
 def ddl(df: Any, keys: Sequence[str], fields: Mapping[str, str] = FIELDS) -> str:
     """Return a schema in Spark's words: the keys as they are in a table, then these fields."""
-    own = [f"`{name}` {df.schema[name].dataType.simpleString()}" for name in keys]
+    own = [f"{quoted(name)} {df.schema[name].dataType.simpleString()}" for name in keys]
     return ", ".join([*own, *(f"{name} {kind}" for name, kind in fields.items())])
 
 
@@ -54,8 +55,8 @@ def as_row(record: Record) -> dict[str, Any]:
     }
 
 
-def as_quiet(trace: Trace, since: str) -> dict[str, Any]:
-    """Return a row that says that a key sends no more rows: its last window, and the rows that wait for theirs."""
+def as_quiet(trace: Trace, why: str) -> dict[str, Any]:
+    """Return a row that says that a key sends no rows: its last window, and the rows that wait for theirs."""
     return {
         **dict.fromkeys(FIELDS),
         "window": trace.last_window,
@@ -63,7 +64,7 @@ def as_quiet(trace: Trace, since: str) -> dict[str, Any]:
         "rows": trace.pending.waiting,
         "late": trace.pending.left_out.late,
         "signal": trace.signal or None,
-        "error": f"no rows since {since}",
+        "error": "; ".join(filter(None, (why, trace.refused))),
     }
 
 

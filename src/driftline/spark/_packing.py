@@ -9,6 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from driftline.spark._columns import inner, named, outer
+from driftline.spark._output import ddl
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -19,10 +22,13 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def packed(df: DataFrame, keys: Sequence[str], columns: Sequence[str]) -> DataFrame:
-    """Return the keys of a table, each with its rows as the bytes of an Arrow stream, once or several times."""
-    kinds = [f"`{name}` {df.schema[name].dataType.simpleString()}" for name in keys]
-    chosen = df.select(*(f"`{name}`" for name in (*keys, *columns)))
-    return chosen.mapInArrow(_packing(tuple(keys), tuple(columns)), ", ".join([*kinds, f"{PACKED} binary"]))
+    """Return the keys of a table, each with its rows as the bytes of an Arrow stream, once or several times.
+
+    Columns of the key have their inner names.
+    """
+    own, values = tuple(map(inner, keys)), tuple(map(inner, columns))
+    chosen = named(df, (*keys, *columns))
+    return chosen.mapInArrow(_packing(own, values), ddl(chosen, own, {PACKED: "binary"}))
 
 
 def unpacked(parts: Iterable[bytes]) -> pa.Table:
@@ -48,7 +54,7 @@ def _pack(batch: pa.RecordBatch, keys: tuple[str, ...], columns: tuple[str, ...]
     order = np.argsort(groups, kind="stable")
     rows = batch.take(pa.array(order))
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
-    values, parts = rows.select(list(columns)), []
+    values, parts = rows.select(list(columns)).rename_columns(list(map(outer, columns))), []
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, values.schema) as writer:

@@ -59,10 +59,12 @@ class Processor:
         if self._by_time:
             trace, records = take(trace, None, self._plan, until=self._until(now))
             found = [as_row(record) for record in records]
+        if trace.seen is None:
+            trace = replace(trace, seen=now)  # of a key that has not sent a row yet: its silence begins here
         silence = self._silence(trace)
         if silence is not None and silence <= now and trace.seen is not None:
             since = datetime.fromtimestamp(trace.seen / 1000, UTC).isoformat(timespec="seconds")
-            found.append(as_quiet(trace, since.replace("+00:00", "Z")))
+            found.append(as_quiet(trace, f"no rows since {since.replace('+00:00', 'Z')}"))
             trace = replace(trace, silent=True)
         self._write(self._scheduled(trace, now))
         return iter([self._row(key, row) for row in found])
@@ -73,7 +75,8 @@ class Processor:
             raise ValueError(f"initial= has two states for the key {key}: it goes on from one")
         now = self._now(timerValues)
         trace = replace(read_trace(bytes(initialState[STATE]), _named(key)), timer=None, silent=False)
-        self._write(self._scheduled(replace(trace, seen=self._seen(trace, now)), now))
+        unknown = self._by_time and now <= 0 and trace.pending.newest is None
+        self._write(self._scheduled(replace(trace, seen=None if unknown else self._seen(trace, now)), now))
 
     def close(self) -> None:
         """Do nothing: Spark keeps the state."""
@@ -107,6 +110,7 @@ class Processor:
         """Set a timer for the next time at which the key must be looked at, unless one is set before that."""
         end = next_due(trace, self._plan)
         times = [time for time in (None if end is None else -(-end // _MS), self._silence(trace)) if time is not None]
+        times += [now + 1] if self._quiet is not None and trace.seen is None else []
         if not times:
             return trace
         due = max(min(times), now + 1)

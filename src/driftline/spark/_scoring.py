@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from driftline.estimators import ContinualDensityRatio, warn_of
 from driftline.monitor import Monitor
-from driftline.spark._columns import check_numbers
+from driftline.spark._columns import check_numbers, inner, named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,16 +54,18 @@ def score(
     names = [] if data.startswith(_TRACKER) else _checked(df, data, original, columns)
     if not names:
         _check_tracker(df, data, original)
+    given, odd = df.columns, any(inner(name) != name for name in df.columns)
     shared = df.sparkSession.sparkContext.broadcast(data)
 
     def scored(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            values = _scorer(shared.value, tuple(names))(pa.Table.from_batches([batch]), original)
+            table = pa.Table.from_batches([batch]).rename_columns(given)
+            values = _scorer(shared.value, tuple(names))(table, original)
             arrays = [*batch.columns, *(pa.array(part, type=pa.float64(), from_pandas=True) for part in values)]
-            yield pa.RecordBatch.from_arrays(arrays, names=[*batch.schema.names, *_ADDED])
+            yield pa.RecordBatch.from_arrays(arrays, names=[*given, *_ADDED])
 
     schema = StructType([*df.schema.fields, *(StructField(name, DoubleType()) for name in _ADDED)])
-    return df.mapInArrow(scored, schema)
+    return (named(df, given) if odd else df).mapInArrow(scored, schema)
 
 
 def _bytes_of(model: ContinualDensityRatio | bytes | str | os.PathLike[str]) -> bytes:

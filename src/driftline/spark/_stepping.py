@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from driftline.estimators import ContinualDensityRatio
 from driftline.federated import Coordinator, Site, relay
-from driftline.spark._columns import check_numbers
+from driftline.spark._columns import check_numbers, inner, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -73,11 +73,7 @@ def _numbers(df: DataFrame, names: Sequence[str]) -> DataFrame:
     from pyspark.sql.functions import col
 
     check_numbers(df, names)
-    return df.select(*(col(_quoted(name)).cast("double").alias(name) for name in names))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return df.select(*(col(quoted(name)).cast("double").alias(inner(name)) for name in names))
 
 
 class _Table:

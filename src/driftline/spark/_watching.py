@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from driftline.monitor import Plan, Trace, begin_trace, read_trace, take, too_short, trace_bytes
-from driftline.spark._output import FIELDS, STATE, arrow_rows, as_row, ddl
+from driftline.monitor import Plan, Record, Trace, begin_trace, read_trace, take, too_short, trace_bytes
+from driftline.spark._columns import check_order, inner, named, outer, quoted
+from driftline.spark._output import FIELDS, STATE, arrow_rows, as_quiet, as_row, ddl
 from driftline.spark._packing import packed
 from driftline.spark._processing import STATE_NAME, Processor
 
@@ -23,6 +24,7 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _WATERMARK = "_driftline_watermark"
 _NO_ORIGINAL = "originals= has no rows of this key: it is measured from nothing else"
+_NO_ROWS = "no rows of this key came"
 _OWN_WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that has one
 _KEYS = (
     "string",
@@ -117,7 +119,8 @@ def states(
 def read_states(spark: SparkSession, checkpoint: str) -> DataFrame:
     """Return the state of each key of a stream, from its checkpoint: the columns of the key, and ``state``."""
     found = spark.read.format("statestore").option("stateVarName", STATE_NAME).load(checkpoint)
-    return found.select("key.*", f"value.{STATE}")
+    parts = found.select("key.*", f"value.{STATE}")
+    return parts.toDF(*map(outer, parts.columns))
 
 
 def _task(
@@ -133,7 +136,7 @@ def _task(
     keys, places = ([name] if isinstance(name, str) else list(name) for name in (key, order))
     if not keys or not places:
         raise ValueError("key= and order= need a column each, since rows of a shuffle have no order")
-    taken = [name for name in keys if name in (*FIELDS, STATE)]
+    taken = [name for name in keys if name.lower() in (*FIELDS, STATE)]  # to Spark, upper and lower case are the same
     if taken:
         raise ValueError(f"the key {taken[0]!r} has the name of a column of the result: rename it")
     time = settings.get("time_column")
@@ -145,6 +148,7 @@ def _task(
     lacking = [name for name in (*keys, *places, *watched, *([time] if time else [])) if name not in df.columns]
     if lacking:
         raise ValueError(f"the table lacks the column(s) {lacking}")
+    check_order(df, places)
     if initial is not None and originals is not None:
         raise ValueError("initial= and originals= exclude each other: a key goes on, or begins")
     chosen = [*watched, *([time] if time is not None and time not in watched else [])]
@@ -157,27 +161,27 @@ def _task(
 
 
 def _same_keys(task: _Task, given: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Return a table with keys of the same types, and these columns."""
+    """Return a table with keys of the same types, and these columns, under their inner names."""
     from pyspark.sql import functions
 
     lacking = [name for name in (*task.keys, *columns) if name not in given.columns]
     if lacking:
         raise ValueError(f"the table of what keys begin from lacks the column(s) {lacking}")
-    own = [functions.col(f"`{name}`").cast(task.df.schema[name].dataType).alias(name) for name in task.keys]
-    return given.select(*own, *(f"`{name}`" for name in columns))
+    own = [functions.col(quoted(name)).cast(task.df.schema[name].dataType).alias(name) for name in task.keys]
+    return named(given.select(*own, *map(quoted, columns)), (*task.keys, *columns))
 
 
 def _begun(task: _Task, originals: DataFrame) -> DataFrame:
     """Return the state of each key after its original, which is fitted where its rows are."""
-    plan, keys = task.plan, task.keys
-    time = plan.settings.time_column
+    plan, own, time = task.plan, list(map(inner, task.keys)), task.plan.settings.time_column
     wanted = [name for name in plan.watched if name != time or name in originals.columns]
     table = _same_keys(task, originals, wanted)
 
     def begun(group: tuple[Any, ...], rows: pa.Table) -> pa.Table:
-        return arrow_rows(group, keys, [{STATE: trace_bytes(begin_trace(rows.select(wanted), plan))}], _STATES)
+        original = rows.select(list(map(inner, wanted))).rename_columns(wanted)
+        return arrow_rows(group, own, [{STATE: trace_bytes(begin_trace(original, plan))}], _STATES)
 
-    return table.groupBy(*keys).applyInArrow(begun, ddl(table, keys, _STATES))
+    return table.groupBy(*own).applyInArrow(begun, ddl(table, own, _STATES))
 
 
 def _from(before: bytes | None, absent: Trace) -> Trace:
@@ -189,11 +193,17 @@ def _of_table(task: _Task, flush: bool) -> DataFrame:
     plan, absent = task.plan, task.absent
 
     def traced(table: pa.Table | None, before: bytes | None) -> list[dict[str, Any]]:
-        trace, records = take(_from(before, absent), table, plan, flush=flush)
+        trace, records = take(_from(before, absent), table, plan, flush=flush, whole=True)
         short = too_short(trace, plan)
-        return [as_row(record) for record in (*records, *([] if short is None else [short]))]
+        found = [as_row(record) for record in (*records, *([] if short is None else [short]))]
+        return found if found or table is not None else [*_original(trace), as_quiet(trace, _NO_ROWS)]
 
     return _grouped(task, traced, FIELDS)
+
+
+def _original(trace: Trace) -> list[dict[str, Any]]:
+    """Return the Record of an original after which no rows have come."""
+    return [as_row(Record.from_json(trace.unsaid))] if trace.unsaid else []
 
 
 def _grouped(
@@ -201,10 +211,12 @@ def _grouped(
 ) -> DataFrame:
     """Apply a function to the rows of each key, if it has some, and to the state that it begins from."""
     columns, keys, schema = task.columns, task.keys, ddl(task.df, task.keys, fields)
-    own = task.df.select(*(f"`{name}`" for name in (*keys, *columns))).groupBy(*keys)
+    groups, inside = list(map(inner, keys)), list(map(inner, columns))
+    own = named(task.df, (*keys, *columns)).groupBy(*groups)
 
     def made(group: tuple[Any, ...], table: pa.Table, before: bytes | None) -> pa.Table:
-        return arrow_rows(group, keys, function(table.select(columns) if table.num_rows else None, before), fields)
+        rows = table.select(inside).rename_columns(columns) if table.num_rows else None
+        return arrow_rows(group, keys, function(rows, before), fields)
 
     if task.initial is None:
 
@@ -218,7 +230,7 @@ def _grouped(
             raise ValueError(f"initial= has {given.num_rows} states for the key {group}: it goes on from one")
         return made(group, table, given.column(STATE)[0].as_py() if given.num_rows else None)
 
-    return own.cogroup(task.initial.groupBy(*keys)).applyInArrow(together, schema)
+    return own.cogroup(task.initial.groupBy(*groups)).applyInArrow(together, schema)
 
 
 def _of_stream(task: _Task, quiet: int | None) -> DataFrame:
@@ -234,8 +246,8 @@ def _of_stream(task: _Task, quiet: int | None) -> DataFrame:
     if by_time:
         df = _with_watermark(df, plan)
     mode = "eventTime" if by_time else "none" if quiet is None else "processingTime"
-    initial = None if task.initial is None else task.initial.groupBy(*keys)
-    rows = packed(df, keys, task.columns).groupBy(*keys)
+    initial = None if task.initial is None else task.initial.groupBy(*map(inner, keys))
+    rows = packed(df, keys, task.columns).groupBy(*map(inner, keys))
     # not of Spark's class, so that nothing else here needs Spark
     processor: Any = Processor(keys, plan, quiet, task.absent)
     return rows.transformWithState(processor, ddl(task.df, keys), "append", mode, initial)
@@ -255,7 +267,7 @@ def _with_watermark(df: DataFrame, plan: Plan) -> DataFrame:
     kind = df.schema[name].dataType.simpleString()
     if kind != "timestamp":
         raise ValueError(f"the times of a stream must be timestamps, {name!r} is {kind}: cast it")
-    capped = functions.least(functions.col(f"`{name}`"), functions.current_timestamp())
+    capped = functions.least(functions.col(quoted(name)), functions.current_timestamp())
     late = _milliseconds(plan.settings.lateness, "lateness")
     return df.withColumn(_WATERMARK, capped).withWatermark(_WATERMARK, f"{late} milliseconds")
 

@@ -1,0 +1,51 @@
+"""The page on Spark, and the example: code runs as typed, and a machine without Java is told so."""
+
+import ast
+import builtins
+import os
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"(?s)```python\n(.*?)```\n", PAGE)
+
+
+def test_code_of_the_page_brings_its_imports():
+    """A name that a block uses comes from its own imports, from itself, or is ``spark``, of the first block."""
+    assert len(BLOCKS) == 8
+    for block in BLOCKS:
+        nodes = list(ast.walk(ast.parse(block)))
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        own = {name.id for name in names if isinstance(name.ctx, ast.Store)} | {"spark", *dir(builtins)}
+        own |= {alias.asname or alias.name for node in nodes for alias in getattr(node, "names", [])}
+        assert {name.id for name in names} <= own
+
+
+@pytest.mark.slow
+def test_code_of_the_page_runs_as_typed(spark, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for i, block in enumerate(BLOCKS):
+        # each block is pasted into a session of its own, in which only Spark is
+        exec(compile(block, f"docs/spark.md, block {i}", "exec"), {"spark": spark})
+    said = capsys.readouterr().out
+    assert re.search(r"\|\s*south\|\s*\d+\|0\.\d+", said)  # in alarm
+    assert not re.search(r"\|\s*north\|\s*\d+\|0\.\d+\S*\s*\|\n", said.split("signal")[0])
+    written = spark.read.parquet("records")
+    assert {row["shop"] for row in written.where("signal = 'alarm'").select("shop").distinct().collect()} == {"south"}
+
+
+def test_the_example_says_what_is_missing(tmp_path, monkeypatch):
+    session = runpy.run_path(str(ROOT / "examples" / "spark_shops.py"))["session"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(SystemExit, match="Spark needs Java 17: apt install openjdk-17-jre-headless, or set JAVA_HOME"):
+        session(tmp_path, 1)
+    monkeypatch.setenv("JAVA_HOME", os.sep)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(SystemExit, match=r"this example needs PySpark: pip install 'driftline\[spark\]'"):
+        session(tmp_path, 1)
