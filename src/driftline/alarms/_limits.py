@@ -18,7 +18,7 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline._roots import root
-from driftline.inference import Estimate, Law, law_of, quantiles, tails_at
+from driftline.inference import Estimate, Law, chances_above, law_of, quantiles
 
 __all__ = ["Quiet", "has_law", "limit", "quiet_law"]
 
@@ -75,7 +75,7 @@ class Quiet(NamedTuple):
 
     def above(self) -> Callable[[float], Floats]:
         """Return the chance of a larger reading, for each of the lengths, as a function of the reading."""
-        tails, (shift, scale) = tails_at(self.law.dof, self.lengths / self.fresh), (self.law.shift, self.law.scale)
+        tails, (shift, scale) = chances_above(self.law.dof, self.lengths / self.fresh), (self.law.shift, self.law.scale)
         return lambda reading: tails(max(reading - shift, 0.0) / scale / self.fresh)
 
     def limit(self, chance: float) -> float:

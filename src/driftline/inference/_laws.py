@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from driftline._inputs import Floats
 
-__all__ = ["Law", "law_of", "quantiles", "tail", "tails_at"]
+__all__ = ["Law", "chances_above", "law_of", "quantiles", "tail"]
 
 _EXACT = 5.0  # sum of degrees of freedom and noncentrality above which a power of the variable is nearly normal
 _POINTS = 17  # points at which the law is evaluated at once when it is inverted
@@ -82,11 +82,11 @@ def tail(x: npt.ArrayLike, dof: float, noncentrality: npt.ArrayLike) -> Floats:
     return out
 
 
-def tails_at(dof: float, noncentrality: Floats) -> Callable[[float], Floats]:
+def chances_above(dof: float, noncentrality: Floats) -> Callable[[float], Floats]:
     """Return :func:`tail` as a function of x alone: what does not depend on x is computed once.
 
     >>> extra = np.array([2.0, 30.0])
-    >>> bool((tails_at(10.0, extra)(60.0) == tail(60.0, 10.0, extra)).all())
+    >>> bool((chances_above(10.0, extra)(60.0) == tail(60.0, 10.0, extra)).all())
     True
     """
     from scipy.special import ndtr  # as in tail
