@@ -10,6 +10,13 @@ settings.register_profile("driftline", deadline=None, suppress_health_check=[Hea
 settings.load_profile("driftline")
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("replicates") and item.callspec.params["seed"] > 0:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(params=[0, 1, 2], ids=lambda s: f"seed{s}")
 def seed(request):
     return request.param

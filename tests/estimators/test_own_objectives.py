@@ -43,6 +43,7 @@ def run(rows, **params):
 
 
 @pytest.mark.parametrize("model", ["linear", "quadratic", "auto"])
+@pytest.mark.replicates
 def test_newtons_path_gives_the_results_of_the_built_in(model, rng):
     rows = windows(rng)
     own, built_in = run(rows, objective=OWN, model=model), run(rows, objective="logistic", model=model)
@@ -87,6 +88,7 @@ def test_networks_are_trained_on_it(own, built_in, seed):
 
 
 @pytest.mark.parametrize("model", ["auto", pytest.param("mlp", marks=pytest.mark.networks)])
+@pytest.mark.replicates
 def test_files_do_not_hold_it(model, rng, tmp_path):
     rows = windows(rng)
     params = {"model": model, "hidden": (8,), "training": Training(epochs=1)}

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import chi2, ncx2
 
-from driftline.inference import Doubt, DoubtCode, Estimate, Law, law_of, quantiles, tail
+from driftline.inference import Doubt, DoubtCode, Estimate, Law, chances_above, law_of, quantiles, tail
 
 
 @pytest.mark.parametrize("dof", [1.0, 4.0, 15.0, 130.0, 2000.0])
@@ -44,6 +44,9 @@ def test_the_tail_takes_many_noncentralities_at_once():
     np.testing.assert_array_equal(found, [[float(tail(a, 2.0, b)) for b in extra] for a in x[:, 0]])
     np.testing.assert_allclose(found, ncx2.sf(x, 2.0, np.maximum(extra, 1e-300)), atol=0.01)
     assert (np.diff(found, axis=0) <= 0.0).all()
+    for dof in (2.0, 6.0):  # some exact, none
+        at = chances_above(dof, extra)
+        np.testing.assert_array_equal([at(a) for a in x[:, 0]], tail(x, dof, extra))
 
 
 @pytest.mark.parametrize("law", [Law(-0.01, 0.004, 1.5), Law(0.0, 0.002, 10.0), Law(-0.3, 0.001, 400.0)], ids=str)

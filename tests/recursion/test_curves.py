@@ -61,6 +61,7 @@ def test_three_columns_at_once_are_followed(seed):
 
 
 @pytest.mark.parametrize("law", ["normal", "correlated", "lognormal", "counts", "bent"])
+@pytest.mark.replicates
 def test_nothing_joins_without_drift(law, seed):
     def sample(rng, rows=1500):
         x = rng.normal(size=(rows, 6))

@@ -60,6 +60,7 @@ def test_a_static_ratio_has_a_floor(rng):
 
 
 @pytest.mark.parametrize("rho", [0.8, 0.95])
+@pytest.mark.replicates
 def test_a_pair_that_becomes_correlated_has_a_floor(rho, rng):
     est = estimator().fit(pair(0.0, 4000, rng))
     for part in (0.3, 0.7, 1.0):

@@ -29,6 +29,7 @@ def test_no_feature_joins_without_need(seed):
 
 
 @pytest.mark.parametrize("law", ["t", "lognormal", "one-hot"])
+@pytest.mark.replicates
 def test_no_feature_joins_on_awkward_laws_without_drift(law, seed):
     rng = np.random.default_rng(seed)
 
@@ -64,6 +65,7 @@ def test_slow_correlation_drift_is_found_in_the_sum(seed):
     assert len(features(est).pairs) >= 4
 
 
+@pytest.mark.replicates
 def test_a_marginal_that_changes_shape_gets_hinges(seed):
     rng = np.random.default_rng(seed)
     original = rng.normal(size=(5000, 10))
@@ -79,6 +81,7 @@ def test_a_marginal_that_changes_shape_gets_hinges(seed):
     assert abs(DensityRatio(model="quadratic", random_state=0).fit(original, current).divergence().value) < 0.02
 
 
+@pytest.mark.replicates
 def test_few_columns_get_units_for_any_shape(seed):
     """A ring whose density develops three lobes: first and second moments never move."""
     rng = np.random.default_rng(seed)

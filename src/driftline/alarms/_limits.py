@@ -9,6 +9,7 @@ out to be, by Bayes' rule on a grid of its quantiles; run lengths are then geome
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
@@ -17,7 +18,7 @@ import numpy as np
 
 from driftline._inputs import Floats
 from driftline._roots import root
-from driftline.inference import Estimate, Law, law_of, quantiles, tail
+from driftline.inference import Estimate, Law, chances_above, law_of, quantiles
 
 __all__ = ["Quiet", "has_law", "limit", "quiet_law"]
 
@@ -72,10 +73,10 @@ class Quiet(NamedTuple):
     lengths: Floats
     weights: Floats
 
-    def above(self, reading: float) -> Floats:
-        """Return the chance of a larger reading, for each of the lengths."""
-        x = max(reading - self.law.shift, 0.0) / self.law.scale
-        return tail(x / self.fresh, self.law.dof, self.lengths / self.fresh)
+    def above(self) -> Callable[[float], Floats]:
+        """Return the chance of a larger reading, for each of the lengths, as a function of the reading."""
+        tails, (shift, scale) = chances_above(self.law.dof, self.lengths / self.fresh), (self.law.shift, self.law.scale)
+        return lambda reading: tails(max(reading - shift, 0.0) / scale / self.fresh)
 
     def limit(self, chance: float) -> float:
         """Return the reading that is exceeded with this chance."""
@@ -83,8 +84,10 @@ class Quiet(NamedTuple):
         low = self.law.shift
         high = low + self.law.scale * (self.law.dof + float(self.lengths.max())) + 4.0 * width
 
+        above = self.above()
+
         def excess(reading: float) -> float:
-            return math.log(max(float(self.above(reading) @ self.weights), 1e-300)) - math.log(chance)
+            return math.log(max(float(above(reading) @ self.weights), 1e-300)) - math.log(chance)
 
         while excess(high) > 0.0:
             high += 4.0 * width
@@ -93,7 +96,8 @@ class Quiet(NamedTuple):
     def learned(self, reading: float) -> tuple[float, ...]:
         """Return the weights of the lengths after a reading, as logarithms."""
         width = 0.05 * self.law.scale * math.sqrt(2.0 * self.law.dof * self.fresh)
-        density = np.maximum(self.above(reading - width) - self.above(reading + width), 1e-300)
+        above = self.above()
+        density = np.maximum(above(reading - width) - above(reading + width), 1e-300)
         logs = np.log(np.maximum(self.weights, 1e-300)) + np.log(density)
         return tuple(float(v) for v in logs - logs.max())
 

@@ -47,6 +47,7 @@ from ._intervals import normal_interval as normal_interval
 from ._intervals import overlooked as overlooked
 from ._intervals import read_divergence as read_divergence
 from ._laws import Law as Law
+from ._laws import chances_above as chances_above
 from ._laws import law_of as law_of
 from ._laws import quantiles as quantiles
 from ._laws import tail as tail

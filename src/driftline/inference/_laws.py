@@ -11,6 +11,7 @@ invert it (:func:`driftline.inference.interval`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from driftline._inputs import Floats
 
-__all__ = ["Law", "law_of", "quantiles", "tail"]
+__all__ = ["Law", "chances_above", "law_of", "quantiles", "tail"]
 
 _EXACT = 5.0  # sum of degrees of freedom and noncentrality above which a power of the variable is nearly normal
 _POINTS = 17  # points at which the law is evaluated at once when it is inverted
@@ -79,6 +80,22 @@ def tail(x: npt.ArrayLike, dof: float, noncentrality: npt.ArrayLike) -> Floats:
     if not large.all():
         out[~large] = 1.0 - chndtr(x[~large], max(dof, 1e-8), extra[~large])
     return out
+
+
+def chances_above(dof: float, noncentrality: Floats) -> Callable[[float], Floats]:
+    """Return :func:`tail` as a function of x alone: what does not depend on x is computed once.
+
+    >>> extra = np.array([2.0, 30.0])
+    >>> bool((chances_above(10.0, extra)(60.0) == tail(60.0, 10.0, extra)).all())
+    True
+    """
+    from scipy.special import ndtr  # as in tail
+
+    total = dof + noncentrality
+    if not (total > _EXACT).all():
+        return lambda x: tail(x, dof, noncentrality)
+    power, mean, spread = _sankaran(dof, noncentrality)
+    return lambda x: np.asarray(ndtr(-((x / total) ** power - mean) / spread))
 
 
 def quantiles(levels: Floats, dof: float, noncentrality: float) -> Floats:
