@@ -100,7 +100,8 @@ def _check_tracker(df: DataFrame, data: bytes, original: str | None) -> None:
     known = [each.name for each in monitor.originals]
     if original is not None and original not in known:
         raise ValueError(f"original {original!r} is unknown: choose one of {known}")
-    zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}  # not in older versions
+    # PySpark before this argument takes UTC by itself
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     none = to_arrow_schema(df.schema, **zone).empty_table()
     warn_of(monitor.score(_known_to(monitor, none), original).doubts)
 
