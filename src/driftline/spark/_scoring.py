@@ -8,6 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +100,9 @@ def _check_tracker(df: DataFrame, data: bytes, original: str | None) -> None:
     known = [each.name for each in monitor.originals]
     if original is not None and original not in known:
         raise ValueError(f"original {original!r} is unknown: choose one of {known}")
-    none = to_arrow_schema(df.schema).empty_table()
+    # PySpark before this argument takes UTC by itself
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    none = to_arrow_schema(df.schema, **zone).empty_table()
     warn_of(monitor.score(_known_to(monitor, none), original).doubts)
 
 
