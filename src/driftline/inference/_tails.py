@@ -32,7 +32,7 @@ class Tail(NamedTuple):
     @property
     def decides(self) -> bool:
         """Whether rows that the window does not show may decide the mean: its variance is infinite."""
-        return self.heaviness > _HEAVIEST and self.even < _EVEN
+        return self.heaviness > _HEAVIEST and not self.even >= _EVEN
 
 
 def beyond(mean: float, std: float) -> tuple[float, float]:
@@ -54,7 +54,8 @@ def tail_from(kind: str, found: Floats, total: float, square: float, rows: int) 
     power = _POWERS.get(kind, 0.0)
     many, by, unseen = found[:3] if power > 0.0 else found[3:]
     heaviness = 0.0 if power == 0.0 else np.inf if unseen > many else abs(power) * float(by / max(many, 1.0))
-    even = (rows + total) ** 2 / max(rows * (rows + 2.0 * total + square), 1e-300)
+    mean, mean_square = total / rows, square / rows
+    even = (1.0 + mean) * (1.0 + mean) / max(1.0 + 2.0 * mean + mean_square, 1e-300)  # nan if the squares overflow
     return Tail(heaviness, even)
 
 
