@@ -96,7 +96,7 @@ def test_intervals_of_kl_hold_for_a_stream_that_came_back(keep):
 
 
 def test_intervals_over_other_rows_hold_their_draw():
-    """Squared Hellinger distance of N(0, 0.9²) over new rows of small windows; before, 17 of 60 ends were too low."""
+    """Squared Hellinger distance of N(0, 0.9²) over new rows of small windows; before, 16 of 60 ends were too low."""
     truth = 1.0 - math.sqrt(2.0 * 0.9 / (1.0 + 0.81))
     held = []
     for seed in range(33_000, 33_040):
