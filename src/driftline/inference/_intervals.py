@@ -179,7 +179,7 @@ def read_divergence(
     quadratic = _second_order(log_r, kind, uncertainty, design, own_window, dependence)
     corrected = reading - quadratic.bias - float(gradient @ uncertainty.bias)
     now = design.pull(np.full(design.shape[0], 1.0 / design.shape[0]))
-    travelled = _travelled(kind, uncertainty, now, gradient)
+    travelled = _travelled(kind, uncertainty, now, gradient, quadratic)
     if not own_window:  # the draw of other rows, which no law of the fit knows of
         travelled += drawn
     return Reading(reading, most, variance, corrected, quadratic, travelled, quadratic.shared if shared else 0.0)
@@ -226,7 +226,7 @@ def smooth_estimate(
         now: means of features and of a one in the window, (p+1,).
         gradient: slope of the reading in (coefficients, constant), (p+1,).
     """
-    travelled = _travelled(kind, uncertainty, now, gradient)
+    travelled = _travelled(kind, uncertainty, now, gradient, quadratic)
     less = corrected - quadratic.bias
     return _smooth(Reading(reading, largest(kind), variance, less, quadratic, travelled, quadratic.shared), level)
 
@@ -276,8 +276,9 @@ def forward_of(
     variance = at @ covariance(uncertainty) @ at + coef @ means @ coef + 2.0 * (at @ uncertainty.origin[:, :-1] @ coef)
     bias = float(at @ uncertainty.bias + uncertainty.origin[:-1, :-1].trace())
     reading = float(coef @ uncertainty.mean) + constant - bias + quadratic.noise
-    between = uncertainty.covariance - uncertainty.first
-    travelled = min(max(float(at @ between @ at), 0.0), max(float(variance), 0.0))  # see _travelled
+    between, whole = uncertainty.covariance - uncertainty.first, covariance(uncertainty)
+    travelled = max(float(at @ between @ at), float(at @ whole @ at) - quadratic.variance)  # see _travelled
+    travelled = min(max(travelled, 0.0), max(float(variance), 0.0))
     found = _beside(reading, float(variance) - travelled, travelled, quadratic, quadratic.shared, level)
     return None if np.isnan(found.noise) else found
 
@@ -380,18 +381,28 @@ def noise_of(
     return _at_least(found, uncertainty.quiet, kind, rows)
 
 
-def _travelled(kind: str | Generator, uncertainty: Uncertainty, now: Floats, gradient: Floats) -> float:
-    """Return the variance that windows between original and last leave even where the drift is back at 0.
+def _travelled(
+    kind: str | Generator, uncertainty: Uncertainty, now: Floats, gradient: Floats, quadratic: Quadratic
+) -> float:
+    """Return the variance that the way leaves even where the drift is back at 0.
 
-    Where nothing moves, the errors of such a window cancel between its two roles. Where the stream went far away and
-    came back, they do not: the constants of its steps are off, whatever the drift is now. This is read where the drift
+    Where nothing moves, the errors of a window cancel between its two roles. Where the stream went far away and came
+    back, they do not: the constants of its steps are off, whatever the drift is now. This is read where the drift
     would be 0, at the original's means, and is no more than what these windows leave in the reading of now. Far from
-    the original it would be: beside a column that has shrunk, the original's means lie where no row is.
+    the original it would be: beside a column that has shrunk, the original's means lie where no row is. Of the first
+    and the last window, what the law of the noise holds already is left out.
     """
-    flat = float(slope(np.zeros(1), kind)[0])
-    between = uncertainty.covariance - uncertainty.first
+    none = np.zeros(1)
+    flat, bend = float(slope(none, kind)[0]), float(curvature(none, kind)[0])
     then = np.append(np.where(uncertainty.known, uncertainty.mean, now[:-1]), 1.0)
-    return max(min(flat * flat * float(then @ between @ then), float(gradient @ between @ gradient)), 0.0)
+
+    def left(spread: Floats) -> float:
+        constant = max(min(float(then @ spread @ then), float(now @ spread @ now)), 0.0)
+        first = max(min(flat * flat * constant, float(gradient @ spread @ gradient)), 0.0)
+        return first + 0.5 * bend * bend * constant * constant
+
+    ends = left(covariance(uncertainty)) - quadratic.variance
+    return max(left(uncertainty.covariance - uncertainty.first), ends, 0.0)
 
 
 def _beside(
@@ -404,8 +415,13 @@ def _beside(
     edge = quadratic.noise - _LEAST_LIKELY * math.sqrt(max(quadratic.variance, 0.0))
     below = min(max(edge - reading, 0.0), _LEAST_LIKELY * math.sqrt(travelled))
     found = interval(reading + below, variance, quadratic.noise, quadratic.variance, shared, level)
+    if np.isnan(found.noise):
+        return found
     found = replace(found, value=found.value - below, low=found.low - below, high=found.high - below)
-    return _widened(found, travelled)
+    found = _widened(found, travelled)
+    if not found.high >= 0.0:  # no divergence is negative: nothing that is known explains it
+        return replace(found, noise=math.nan)
+    return replace(found, slope=(max(variance, 0.0) + travelled) / max(reading + below, quadratic.noise))
 
 
 def _widened(estimate: Estimate, variance: float) -> Estimate:
@@ -470,7 +486,7 @@ def kinked(mean: float, reading: float, variance: float, smooth: Estimate, level
         bias: mean effect of errors, see :func:`kink`.
     """
     if smooth.value < smooth.noise + 4.0 * smooth.noise_std:
-        factor = reading / math.sqrt(max(-mean, 1e-300))
+        factor = reading / math.sqrt(max(-mean, 2.0 * reading * reading, 1e-300))  # of any two, by Pinsker
         value, low, high = (factor * math.sqrt(max(v, 0.0)) for v in (smooth.value, smooth.low, smooth.high))
         width = normal_interval(0.0, 1.0, level).high
         return Estimate(value, (high - low) / (2.0 * width), low, high, level)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.inference._divergences import Generator, terms
+from driftline.inference._divergences import Generator, curvature, slope, terms
 
 __all__ = ["Tail", "beyond", "excesses", "tail_from", "tail_of"]
 
@@ -54,6 +54,7 @@ def tail_from(kind: str, found: Floats, total: float, square: float, rows: int) 
     power = _POWERS.get(kind, 0.0)
     many, by, unseen = found[:3] if power > 0.0 else found[3:]
     heaviness = 0.0 if power == 0.0 else np.inf if unseen > many else abs(power) * float(by / max(many, 1.0))
+    heaviness *= 1.0 + 1.0 / max(float(many), 1.0) ** 0.5  # its standard error on top
     mean, mean_square = total / rows, square / rows
     even = (1.0 + mean) * (1.0 + mean) / max(1.0 + 2.0 * mean + mean_square, 1e-300)  # nan if the squares overflow
     return Tail(heaviness, even)
@@ -68,7 +69,9 @@ def tail_of(log_r: Floats, kind: str | Generator) -> Tail:
     """
     values = terms(log_r, kind)
     if callable(kind):
-        values = np.abs(values)
+        none = np.zeros(1)
+        bend = float((curvature(none, kind) - slope(none, kind))[0])  # f''(1): its scale
+        values = np.abs(values) * (2.0 / bend if bend > 0.0 else 1.0)
         logs = np.log1p(values)
         log_r, kind = logs, "kl"  # its power of 1, for logarithms of terms
     found = excesses(log_r, *beyond(float(log_r.mean()), float(log_r.std())))

@@ -64,6 +64,7 @@ __all__ = [
 Known = dict[tuple[str | Generator, bool], inference.Reading]
 """Readings of a window by the kind of divergence, and whether they are of the last step alone."""
 _AS_FOUND = StepSettings()  # the lag is known, and was found or set by then
+_FEWEST = 50  # rows passed in, for an interval
 
 
 def effective_rows(anchor: Anchor) -> float:
@@ -262,6 +263,9 @@ def _estimated(
             shared=not of_step,
         )
     estimate = inference.estimate_at(readings[key], level)
+    if not own_window and len(log_r) < _FEWEST and np.isfinite(estimate.std_error):
+        sentence = f"{len(log_r)} rows are few for a mean over them: pass {_FEWEST} or more"
+        return replace(inference.withheld(estimate), doubts=(Doubt(DoubtCode.FEW_ROWS, sentence),))
     return with_own_doubts(track, estimate, kind, heavy(log_r, kind), len(log_r), of_step=of_step)
 
 
@@ -270,7 +274,7 @@ def with_own_doubts(
 ) -> Estimate:
     """Return a divergence by the model with its doubts; a lower bound where there is one of its tails."""
     doubts = (*tails, *of_divergence(track, estimate, kind, rows, of_step=of_step))
-    if tails:
+    if tails and np.isfinite(estimate.std_error):
         estimate = inference.opened(estimate, inference.largest(kind))
     return replace(estimate, doubts=doubts) if doubts else estimate
 
@@ -287,6 +291,12 @@ def _withheld(current: Anchor, estimate: Estimate) -> Estimate:
         doubts = tuple(doubt for doubt in estimate.doubts if doubt.code != DoubtCode.NOISE_UNKNOWN)
         return inference.withheld(replace(estimate, value=0.0, doubts=doubts))  # not what rounding errors add up to
     doubts = unsupported(current, own_rows(current, _AS_FOUND))
+    if (
+        doubts
+        and not bounding(estimate.doubts)
+        and any(d.code == DoubtCode.FEW_FOR_DIVERGENCE for d in estimate.doubts)
+    ):
+        estimate = replace(estimate, lower_bound=False)  # its tail is said to be too small, but all of it is a guess
     return doubted(replace(inference.withheld(estimate), doubts=doubts), estimate.doubts) if doubts else estimate
 
 
