@@ -129,7 +129,7 @@ def test_numbers_are_those_of_rows_up_to_a_few_percent(model):
         for of in ("divergence", "step_divergence"):
             a, b = getattr(kept, of)(kind), getattr(summed, of)(kind)
             # near no drift the total variation is the root of another divergence, and its error follows its value
-            near, close = (0.7, 0.25) if kind == "total_variation" else (0.5, 0.1)
+            near, close = (0.7, 0.35) if kind == "total_variation" else (0.5, 0.1)
             assert abs(a.value - b.value) < near * a.std_error, (of, kind)
             assert b.std_error == pytest.approx(a.std_error, rel=close), (of, kind)
     a, b = (est.log_ratio(stream[-1], return_std=True) for est in (kept, summed))

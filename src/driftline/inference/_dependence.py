@@ -56,6 +56,13 @@ class Dependence(NamedTuple):
         return self.lag == 0 and self.repeats is None and self.swell is None
 
     @property
+    def regular(self) -> bool:
+        """Whether rows are independent, or all of them have equally many copies."""
+        copies = self.repeats
+        even = copies is None or copies.worth * len(copies.first) < len(copies.place) + 0.5
+        return even and self.lag == 0 and self.swell is None
+
+    @property
     def worth(self) -> float:
         """Number of rows that are worth one as copies of each other."""
         return self.copies if self.repeats is None else self.repeats.worth

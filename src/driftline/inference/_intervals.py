@@ -179,7 +179,8 @@ def read_divergence(
     quadratic = _second_order(log_r, kind, uncertainty, design, own_window, dependence)
     corrected = reading - quadratic.bias - float(gradient @ uncertainty.bias)
     now = design.pull(np.full(design.shape[0], 1.0 / design.shape[0]))
-    travelled = _travelled(kind, uncertainty, now, gradient, quadratic)
+    # unequal copies, and rows that depend, leave a variance there even where nothing has moved
+    travelled = _travelled(kind, uncertainty, now, gradient, quadratic, ends=dependence.regular)
     if not own_window:  # the draw of other rows, which no law of the fit knows of
         travelled += drawn
     return Reading(reading, most, variance, corrected, quadratic, travelled, quadratic.shared if shared else 0.0)
@@ -264,11 +265,17 @@ def forward_kl(
     if float(uncertainty.slack) < LEAST_SLACK or bool(joined_later(coef, uncertainty).any()):
         return None
     quadratic = _second_order(log_r, "reverse_kl", uncertainty, design, True, dependence)
-    return forward_of(coef, constant, level, uncertainty, quadratic)
+    return forward_of(coef, constant, level, uncertainty, quadratic, ends=dependence.regular)
 
 
 def forward_of(
-    coef: Floats, constant: float, level: float, uncertainty: Uncertainty, quadratic: Quadratic
+    coef: Floats,
+    constant: float,
+    level: float,
+    uncertainty: Uncertainty,
+    quadratic: Quadratic,
+    *,
+    ends: bool = True,
 ) -> Estimate | None:
     """Return KL(original‖current), given the effects of the curvature of ``reverse_kl``; None if no law fits."""
     means = uncertainty.origin_spread[:-1, :-1]
@@ -276,8 +283,9 @@ def forward_of(
     variance = at @ covariance(uncertainty) @ at + coef @ means @ coef + 2.0 * (at @ uncertainty.origin[:, :-1] @ coef)
     bias = float(at @ uncertainty.bias + uncertainty.origin[:-1, :-1].trace())
     reading = float(coef @ uncertainty.mean) + constant - bias + quadratic.noise
-    between, whole = uncertainty.covariance - uncertainty.first, covariance(uncertainty)
-    travelled = max(float(at @ between @ at), float(at @ whole @ at) - quadratic.variance)  # see _travelled
+    travelled = float(at @ (uncertainty.covariance - uncertainty.first) @ at)  # see _travelled
+    if ends:
+        travelled = max(travelled, float(at @ covariance(uncertainty) @ at) - quadratic.variance)
     travelled = min(max(travelled, 0.0), max(float(variance), 0.0))
     found = _beside(reading, float(variance) - travelled, travelled, quadratic, quadratic.shared, level)
     return None if np.isnan(found.noise) else found
@@ -382,7 +390,13 @@ def noise_of(
 
 
 def _travelled(
-    kind: str | Generator, uncertainty: Uncertainty, now: Floats, gradient: Floats, quadratic: Quadratic
+    kind: str | Generator,
+    uncertainty: Uncertainty,
+    now: Floats,
+    gradient: Floats,
+    quadratic: Quadratic,
+    *,
+    ends: bool = True,
 ) -> float:
     """Return the variance that the way leaves even where the drift is back at 0.
 
@@ -390,7 +404,7 @@ def _travelled(
     back, they do not: the constants of its steps are off, whatever the drift is now. This is read where the drift
     would be 0, at the original's means, and is no more than what these windows leave in the reading of now. Far from
     the original it would be: beside a column that has shrunk, the original's means lie where no row is. Of the first
-    and the last window, what the law of the noise holds already is left out.
+    and the last window (``ends``), what the law of the noise holds already is left out.
     """
     none = np.zeros(1)
     flat, bend = float(slope(none, kind)[0]), float(curvature(none, kind)[0])
@@ -401,8 +415,8 @@ def _travelled(
         first = max(min(flat * flat * constant, float(gradient @ spread @ gradient)), 0.0)
         return first + 0.5 * bend * bend * constant * constant
 
-    ends = left(covariance(uncertainty)) - quadratic.variance
-    return max(left(uncertainty.covariance - uncertainty.first), ends, 0.0)
+    between = left(uncertainty.covariance - uncertainty.first)
+    return max(between, left(covariance(uncertainty)) - quadratic.variance) if ends else between
 
 
 def _beside(
