@@ -323,12 +323,20 @@ def summed_along(forward: Forward, gradient: Floats, level: float, uncertainty: 
 
 
 class Quadratic(NamedTuple):
-    """Quadratic part of a divergence: bias of the reading, its mean and variance near no drift, original's share."""
+    """Quadratic part of a divergence.
+
+    Attributes:
+        bias: bias of the reading.
+        noise, variance: its mean and variance near no drift, from the original and the last window.
+        shared: share of the noise that comes from the original.
+        way: variance from the windows in between alone, whose errors cancel where nothing has moved.
+    """
 
     bias: float
     noise: float
     variance: float
     shared: float
+    way: float
 
 
 def _second_order(
@@ -385,7 +393,8 @@ def noise_of(
     noise = 0.5 * float(ends.trace())
     variance = 0.5 * float((ends * ends.T).sum()) + max(float((between * last.T).sum()), 0.0)
     share = 0.5 * float((matrix * uncertainty.first).sum()) / noise if noise > 0.0 else np.nan
-    found = Quadratic(bias, noise, variance, min(max(share, 0.0), 1.0))
+    way = 0.5 * float((between * between.T).sum())
+    found = Quadratic(bias, noise, variance, min(max(share, 0.0), 1.0), max(way, 0.0))
     return _at_least(found, uncertainty.quiet, kind, rows)
 
 
@@ -404,19 +413,20 @@ def _travelled(
     back, they do not: the constants of its steps are off, whatever the drift is now. This is read where the drift
     would be 0, at the original's means, and is no more than what these windows leave in the reading of now. Far from
     the original it would be: beside a column that has shrunk, the original's means lie where no row is. Of the first
-    and the last window (``ends``), what the law of the noise holds already is left out.
+    and the last window (``ends``), what the law of the noise holds already is left out. A divergence without a slope at
+    r = 1 (``pearson``) has the second-order part alone.
     """
-    none = np.zeros(1)
-    flat, bend = float(slope(none, kind)[0]), float(curvature(none, kind)[0])
+    flat = float(slope(np.zeros(1), kind)[0])
     then = np.append(np.where(uncertainty.known, uncertainty.mean, now[:-1]), 1.0)
 
     def left(spread: Floats) -> float:
         constant = max(min(float(then @ spread @ then), float(now @ spread @ now)), 0.0)
-        first = max(min(flat * flat * constant, float(gradient @ spread @ gradient)), 0.0)
-        return first + 0.5 * bend * bend * constant * constant
+        return max(min(flat * flat * constant, float(gradient @ spread @ gradient)), 0.0)
 
-    between = left(uncertainty.covariance - uncertainty.first)
-    return max(between, left(covariance(uncertainty)) - quadratic.variance) if ends else between
+    first = left(uncertainty.covariance - uncertainty.first)
+    if ends:
+        first = max(first, left(covariance(uncertainty)) - quadratic.variance)
+    return first + quadratic.way
 
 
 def _beside(
@@ -473,7 +483,7 @@ def _at_least(found: Quadratic, quiet: Quiet, kind: str | Generator, rows: float
     each = 0.5 * bend * (1.0 / quiet.first + 1.0 / rows)
     noise, variance = each * quiet.dof, each * each * (2.0 * quiet.dof + quiet.excess)
     shared = rows / (rows + quiet.first) if noise > found.noise else found.shared
-    return Quadratic(found.bias, max(noise, found.noise), max(variance, found.variance), shared)
+    return found._replace(noise=max(noise, found.noise), variance=max(variance, found.variance), shared=shared)
 
 
 def _calm(log_r: Floats, rows: Design, spread: Floats) -> tuple[Design, int, Floats, Floats]:
@@ -499,7 +509,7 @@ def kinked(mean: float, reading: float, variance: float, smooth: Estimate, level
         smooth: estimate of ``reverse_kl``.
         bias: mean effect of errors, see :func:`kink`.
     """
-    if smooth.value < smooth.noise + 4.0 * smooth.noise_std:
+    if smooth.value < smooth.noise + 4.0 * max(smooth.noise_std, smooth.std_error):
         factor = reading / math.sqrt(max(-mean, 2.0 * reading * reading, 1e-300))  # of any two, by Pinsker
         value, low, high = (factor * math.sqrt(max(v, 0.0)) for v in (smooth.value, smooth.low, smooth.high))
         width = normal_interval(0.0, 1.0, level).high
