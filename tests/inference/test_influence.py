@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from driftline import ContinualDensityRatio, DensityRatio, Training, UntrustedEstimateWarning
-from driftline.inference import _intervals, covariance, effective_sample_size, terms
+from driftline.inference import Told, _intervals, covariance, effective_sample_size, terms
+from driftline.inference._influence import told_beyond
 from driftline.synthetic import GaussianStream
 
 
@@ -282,3 +283,27 @@ def test_a_drift_that_comes_back_is_not_called_drift(path):
         estimate = est.divergence()
         missed += not estimate.doubts and not estimate.low <= 0.0 <= estimate.high
     assert missed <= 3  # 0.05 of 16 are 0.8 with a standard deviation of 0.9
+
+
+def test_what_a_numerators_own_sums_tell_is_what_its_stand_in_gets_wrong():
+    """Influences H_-^-1 g T - b H^-1 T: their scatter by the stand-in, and what sums add, is that by the own rows."""
+    rng = np.random.default_rng(0)
+    then, inverse = (rng.normal(size=(3, 3)) for _ in range(2))
+    then, inverse = then @ then.T, inverse @ inverse.T
+
+    def means(rows, scores):
+        return [(rows * weight[:, None]).T @ rows / len(rows) for weight in (np.ones(len(rows)), scores, scores**2)]
+
+    def scatter(rows, scores, n):
+        influence = 0.3 * (rows * scores[:, None]) @ then - 0.2 * rows @ inverse
+        return n * np.cov(influence.T, ddof=0)
+
+    own, other = (np.column_stack([rng.normal(size=(k, 2)), np.ones(k)]) for k in (50, 80))
+    scores, others = rng.random(50), 2.0 * rng.random(80)
+    told = Told(*means(own, scores), 50.0, 0.3, 0.2)
+    found = told_beyond(told, *means(other, others), then, inverse)
+    np.testing.assert_allclose(found, scatter(own, scores, 50) - scatter(other, others, 50), atol=1e-10)
+    swell = np.array([1.0, 4.0, 1.0])
+    wide = told_beyond(told, *means(other, others), np.eye(3), np.zeros((3, 3)), swell)
+    plain = told_beyond(told, *means(other, others), np.eye(3), np.zeros((3, 3)))
+    np.testing.assert_allclose(wide, plain * np.sqrt(np.outer(swell, swell)))

@@ -43,7 +43,7 @@ __all__ = [
     "write_question",
 ]
 
-VERSION = 2
+VERSION = 3
 """Version of the messages; those of another one are refused."""
 _QUESTION, _ANSWER = "driftline-question", "driftline-answer"
 _STANDARDIZER = ("mean", "scale", "shift", "rate")

@@ -33,6 +33,7 @@ from ._floors import Gain as Gain
 from ._floors import cell_floors as cell_floors
 from ._floors import held_out_gain as held_out_gain
 from ._floors import inflation as inflation
+from ._influence import Told as Told
 from ._influence import advance as advance
 from ._intervals import Reading as Reading
 from ._intervals import divergence_estimate as divergence_estimate

@@ -8,16 +8,17 @@ the covariance of all closed windows and the last window's share are kept, so me
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from driftline._inputs import Floats
 from driftline.fitting import ConvexFit, Design, Scores, chunks, half_inverse
 from driftline.inference._dependence import Dependence, long_run, positive
 from driftline.inference._uncertainty import UNSUPPORTED, UNSUPPORTED_ORIGINAL, Quiet, Uncertainty, mirrored
 
-__all__ = ["advance", "quiet_of"]
+__all__ = ["Told", "advance", "quiet_of", "told_beyond"]
 
 _CARRIES = 20.0  # times the mean square: a squared score this large means that few rows matter
 _KNOWN = 6000  # enough rows to estimate a variance to two percent, which suffices for a standard error
@@ -27,6 +28,56 @@ _DRAWS = 6  # draws of errors where rows depend on each other and there is no fo
 _NONE: Floats = np.zeros(0)
 _STRETCH = 100  # rows whose pairs with others stay in the cache
 _PAIRS = 400  # enough rows of each window to estimate the effects of pairs of rows
+
+
+class Told(NamedTuple):
+    """What sums over its own rows say of a numerator that other rows stand in for.
+
+    Means over its rows: ``gram`` of T T', ``scored`` of g T T' and ``squared`` of g² T T', g the derivative of the loss
+    as the denominator of the step before, all (p+1, p+1). ``rows`` is their number, ``before`` the weight of one in
+    the step before, ``now`` its score in this one where the log-ratio is 0.
+    """
+
+    gram: Floats
+    scored: npt.NDArray[np.floating[Any]]
+    squared: npt.NDArray[np.floating[Any]]
+    rows: float
+    before: float
+    now: float
+
+
+def told_beyond(
+    told: Told,
+    gram: Floats,
+    scored: Floats,
+    squared: Floats,
+    then: Floats,
+    inverse: Floats,
+    swell: Floats | None = None,
+) -> Floats:
+    r"""Return what a numerator's own sums add to the covariance that the rows that stand in for it show.
+
+    These rows are few where the step is large, and miss the far rows that moved the step before most. Known exactly is
+    the scatter of :math:`H_-^{-1} g T - b H^{-1} T`, b the score in this step where its log-ratio is 0: the influence
+    itself where nothing moves. What the stand-in gets wrong of it is added.
+
+    Arguments:
+        gram, scored, squared: the same means as in ``told``, of the rows that stand in.
+        then, inverse: inverse Hessians of the step before and of this one.
+        swell: as in :class:`~driftline.inference.Dependence`.
+    """
+    root = np.ones(len(gram)) if swell is None else np.sqrt(swell)
+
+    def covariances(gram: Floats, scored: Floats, squared: Floats) -> Floats:
+        mean, pull = gram[-1], scored[-1]
+        found = [gram - np.outer(mean, mean), scored - np.outer(pull, mean), squared - np.outer(pull, pull)]
+        return np.array(found) * root * root[:, None]
+
+    own = covariances(told.gram, told.scored.astype(np.float64), told.squared.astype(np.float64))
+    beside, between, before = told.rows * (own - covariances(gram, scored, squared))
+    cross = told.before * told.now * (then @ between @ inverse)
+    both = told.before**2 * (then @ before @ then.T) + told.now**2 * (inverse @ beside @ inverse)
+    return np.asarray(both - cross - cross.T)
 
 
 def advance(
@@ -41,6 +92,7 @@ def advance(
     *,
     same: bool = False,
     centred: bool = False,
+    told: Told | None = None,
 ) -> Uncertainty:
     """Close the numerator window of a step and open its denominator window.
 
@@ -55,6 +107,7 @@ def advance(
         same: whether the numerator has the features that it had as the denominator of the last step.
         centred: whether the bias takes scores about their mean in each window; a loss that treats windows of the same
             size alike does not need it, since the means then cancel.
+        told: what sums of the numerator's own rows say, where other rows stand in for it.
     """
     num, den = _role(design_num, fit.score_num, rows_num), _role(design_den, fit.score_den, rows_den)
     before = num
@@ -84,7 +137,9 @@ def advance(
     else:
         kept = same and not num.lag and _thinning(before) == every
         alone = past.meat if kept else _meat(before, before, every)
-        closed = _closed(past, alone, _between(before, now=num, alone=alone, meat=meat_num, every=every), step)
+        both = _between(before, now=num, alone=alone, meat=meat_num, every=every)
+        beyond = 0.0 if told is None else _beyond(told, before, past.inverse_hessian, inverse)
+        closed = _closed(past, alone, both, step, beyond)
         first, origin, origin_spread = past.first, past.origin, past.origin_spread
         mean, known = past.mean, past.known
     return Uncertainty(
@@ -236,16 +291,25 @@ def _between(before: _Role, now: _Role, alone: Floats, meat: Floats, every: int)
     return 0.5 * (_meat(both, both, every) - alone - meat + _swollen(now, order))
 
 
-def _closed(past: Uncertainty, alone: Floats, both: Floats, step: _Step) -> Floats:
+def _beyond(told: Told, stand_in: _Role, then: Floats, inverse: Floats) -> Floats:
+    """Return what a numerator's own sums add to the covariance that its stand-in shows."""
+    n, score = len(stand_in.score), stand_in.score / told.before
+    gram, scored, squared = (stand_in.design.gram(values / n) for values in (np.ones(n), score, score * score))
+    return told_beyond(told, gram, scored, squared, then, inverse, stand_in.swell)
+
+
+def _closed(past: Uncertainty, alone: Floats, both: Floats, step: _Step, beyond: Floats | float) -> Floats:
     r"""Return the covariance of all closed windows, to which the numerator of this step now belongs.
 
     Its influence is the sum of that in its two roles, before as a denominator and now as a numerator:
 
     .. math:: \operatorname{Var}(H_-^{-1} \textstyle\sum_i g^-_i T^-_i + H^{-1} \sum_i g_i T_i)
+
+    ``beyond`` is what is known of it that the rows at hand do not show.
     """
     cross = past.inverse_hessian @ both @ step.inverse
     closed = step.num.spread + cross + cross.T + past.inverse_hessian @ alone @ past.inverse_hessian.T
-    return positive(closed + past.covariance - step.inverse @ _bilinear(step) @ step.inverse)
+    return positive(closed + beyond + past.covariance - step.inverse @ _bilinear(step) @ step.inverse)
 
 
 def _origin(num: _Role, inverse: Floats) -> tuple[Floats, Floats]:

@@ -19,7 +19,7 @@ from driftline.inference._attribution import Own
 from driftline.inference._dependence import Dependence, positive
 from driftline.inference._divergences import DIVERGENCES, curvature, slope, terms
 from driftline.inference._estimates import Estimate
-from driftline.inference._influence import quiet_of
+from driftline.inference._influence import Told, quiet_of, told_beyond
 from driftline.inference._intervals import (
     bounded,
     forward_of,
@@ -96,7 +96,7 @@ class Scored(NamedTuple):
     Plain sums over rows, with first and second derivatives of the loss: ``plain`` of first T T' (q, q), ``square`` of
     first² T T', ``cube`` of first second T T T. Means with weights e^u, by which the rows stand for the numerator's:
     ``gram`` of T T', ``plain_num`` of (c-u) T T', ``square_num`` of (c-u)² T T', ``cube_num`` of (c-u) T T T; with the
-    first derivatives g that these rows would have had as the denominator of the step before, ``past`` of g T (q,),
+    first derivatives g that these rows would have had as the denominator of the step before, ``past`` of g T T',
     ``square_past`` of g² T T' and ``cross`` of g (c-u) T T'.
     """
 
@@ -130,7 +130,7 @@ def scored(rows: Floats, u: Floats, c: float, past_coef: Floats, past_c: float) 
         plain_num=gram(weight * gap),
         square_num=gram(weight * gap * gap),
         cube_num=triples(rows, weight * gap),
-        past=(weight * then) @ rows,
+        past=gram(weight * then),
         square_past=gram(weight * then * then),
         cross=gram(weight * then * gap),
     )
@@ -197,7 +197,7 @@ def advance_pooled(
     curve: Floats,
     num: WindowSums,
     den: WindowSums,
-    past_kappa: float,
+    told: Told | None,
     dependent: tuple[bool, bool],
     events: Floats,
 ) -> Uncertainty:
@@ -207,7 +207,7 @@ def advance_pooled(
         past: uncertainty of the anchor, in the present coordinates; None for an original.
         curve: sum of second derivatives times T T', (q, q).
         num, den: sums of both windows.
-        past_kappa: weight of the step before, see :func:`~driftline.fitting.weigh`.
+        told: what the numerator's own sums say of its scores; None for an original.
         dependent: whether rows of the numerator, and of the denominator, depend on each other.
         events: counts of events in columns with rare ones, over both windows.
     """
@@ -224,18 +224,18 @@ def advance_pooled(
     # scores about their means, as where rows stand in for the numerator's
     pulls -= share * share * (curve @ a @ sums.plain[-1]) / den.rows - n * rate * rate * (sums.gram @ a @ pull_num)
     bias = a @ pulls
-    if past is None:
+    if past is None or told is None:
         closed = first = begun.spread_num
         origin = a @ (rate * (sums.plain_num - np.outer(pull_num, sums.gram[-1])))
         spread = (num.gram - np.outer(num.mean, num.mean)) / n
         mean, known = num.mean[:-1].copy(), np.ones(q - 1, dtype=np.bool_)
     else:
-        before = past_kappa / n
-        alone = n * before * before * (sums.square_past - np.outer(sums.past, sums.past))
-        both = -n * before * rate * (sums.cross - np.outer(sums.past, pull_num))
-        then = past.inverse_hessian
+        before, pull_past, then = told.before, sums.past[-1], past.inverse_hessian
+        alone = n * before * before * (sums.square_past - np.outer(pull_past, pull_past))
+        both = -n * before * rate * (sums.cross - np.outer(pull_past, pull_num))
         cross = then @ both @ a
         total = begun.spread_num + cross + cross.T + then @ alone @ then.T + past.covariance
+        total += told_beyond(told, sums.gram, sums.past, sums.square_past, then, a)
         closed = positive(total - a @ _joint(begun, sums, bends, curve, cubes, n, den) @ a)
         first, origin, spread = past.first, past.origin, past.origin_spread
         mean, known = past.mean, past.known

@@ -92,7 +92,7 @@ ANSWERS: dict[str, dict[str, Field]] = {
         "plain_num": Field("q q", "u", "means of (c-u) T T', weighted"),
         "square_num": Field("q q", "u", "means of (c-u)² T T', weighted"),
         "cube_num": Field("triples", "u", "means of (c-u) T T T, weighted"),
-        "past": Field("q", "u", "means of g T, weighted; g is first at the coefficients of the step before"),
+        "past": Field("q q", "u", "means of g T T', weighted; g is first at the coefficients of the step before"),
         "square_past": Field("q q", "u", "means of g² T T', weighted"),
         "cross": Field("q q", "u", "means of g (c-u) T T', weighted"),
         "overlap": Field("", "add", "rows that the windows share, in effect"),

@@ -40,6 +40,7 @@ from driftline.inference import (
     Doubt,
     DoubtCode,
     Forward,
+    Told,
     Uncertainty,
     largest,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "rows_for_sums",
     "start_sums",
     "step_sums",
+    "told_of",
     "two_valued",
     "with_doubts",
 ]
@@ -273,7 +275,14 @@ def _kept(
     found = _summed(design, window, psi, arrived.auditor, depend, sums.candidates, seen)
     at, coef = before.psi.features.positions(psi.features), np.zeros(design.shape[1])
     coef[np.append(at, len(coef) - 1)] = fit.coef
-    return found._replace(coef=coef, c=fit.c, kappa=weigh(sums.moments.rows, len(window)))
+    first = linear_scores(design.dot(coef), fit.c).first / len(window)
+    return found._replace(
+        coef=coef,
+        c=fit.c,
+        kappa=weigh(sums.moments.rows, len(window)),
+        scored=design.gram(first).astype(np.float32),
+        squared=design.gram(len(window) * first * first).astype(np.float32),
+    )
 
 
 def _summed(
@@ -289,11 +298,14 @@ def _summed(
     center, spread = place_of(design.z)
     shift, rate, heap = psi.standardizer.shift, psi.standardizer.rate, heaps(x)
     means, products = watched(auditor, design, psi.standardizer.original, seen)
+    nothing = np.zeros((design.shape[1],) * 2, dtype=np.float32)
     return Sums(
         moments=sums_of_window(design),
         coef=np.zeros(design.shape[1]),
         c=3.0,
         kappa=0.0,
+        scored=nothing,
+        squared=nothing,
         heap=heap,
         off=np.asarray((x != heap).sum(0), dtype=np.float64),
         center=center * rate + shift,
@@ -376,6 +388,12 @@ def _of_numerator(sums: Sums) -> Dependence:
     return Dependence(0, None, sums.time, sums.dependent, swell, sums.copies)
 
 
+def told_of(sums: Sums, kappa: float) -> Told:
+    """Return what sums say of a numerator's scores in both roles; ``kappa`` is the factor of the step that it is in."""
+    n = sums.moments.rows
+    return Told(sums.moments.gram, sums.scored, sums.squared, n, sums.kappa / n, kappa / (2.0 * n))
+
+
 def _forward(arrived: Anchor) -> Forward:
     """Return KL(original‖current) by the original's means of features."""
     psi, errors = arrived.psi, arrived.uncertainty
@@ -412,7 +430,8 @@ def _taken(
     here = depend
     if depend.lag:
         here = depend._replace(swell=inference.swelling(den, depend) / depend.worth)
-    errors = inference.advance(past, stand.design, stand.design, den, convex, before, here, events, centred=True)
+    told = None if past is None else told_of(sums, kappa)
+    errors = inference.advance(past, *(stand.design,) * 2, den, convex, before, here, events, centred=True, told=told)
     if past is None:
         errors = _from_original(errors, sums)
     info = fit.info._replace(held_out=fit.info.loss + inference.optimism(errors))

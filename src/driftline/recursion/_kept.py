@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,8 @@ class Sums(NamedTuple):
         coef: coefficients of the step that the window was the denominator of, (p+1,); zero for an original.
         c: its c.
         kappa: its factor, see :func:`~driftline.fitting.weigh`; 0 for an original.
+        scored, squared: means of g T T' and g² T T', g the derivative of the loss as the denominator of that step, for
+            features and a one, (p+1, p+1), in single precision; zero for an original.
         heap: value that more than half of the rows hold, nan if there is none, (D,).
         off: number of rows that do not hold it, (D,).
         center, spread: place and spread of the rows in units of the original, without what lies far out, (D,).
@@ -59,6 +61,8 @@ class Sums(NamedTuple):
     coef: Floats
     c: float
     kappa: float
+    scored: npt.NDArray[np.float32]
+    squared: npt.NDArray[np.float32]
     heap: Floats
     off: Floats
     center: Floats
@@ -110,10 +114,19 @@ def moved_sums(sums: Sums, onto: Floats, back: Floats) -> Sums:
 
     ``onto`` (p+1, p+1) maps coefficients to the new features, ``back`` is its inverse: ``T_now = T_past @ back``.
     """
-    moments = sums.moments
-    gram = back.T @ moments.gram @ back
-    moments = moments._replace(mean=moments.mean @ back, gram=0.5 * (gram + gram.T))
-    return sums._replace(moments=moments, coef=onto @ sums.coef, crossed=(sums.crossed @ back).astype(np.float32))
+
+    def products(matrix: npt.NDArray[Any]) -> Floats:
+        found = back.T @ matrix @ back
+        return np.asarray(0.5 * (found + found.T))
+
+    moments = sums.moments._replace(mean=sums.moments.mean @ back, gram=products(sums.moments.gram))
+    return sums._replace(
+        moments=moments,
+        coef=onto @ sums.coef,
+        scored=products(sums.scored).astype(np.float32),
+        squared=products(sums.squared).astype(np.float32),
+        crossed=(sums.crossed @ back).astype(np.float32),
+    )
 
 
 def between(then: Floats, now: Floats) -> tuple[float, float]:

@@ -16,6 +16,7 @@ __all__ = [
     "FORMAT",
     "PLACES",
     "READ",
+    "SCATTERED",
     "SYMMETRIC",
     "VECTORS",
     "VERSION",
@@ -28,10 +29,11 @@ __all__ = [
     "slots",
 ]
 
-VERSION = 13
+VERSION = 14
 FORMAT = "driftline-state"
 SYMMETRIC = ("covariance", "inverse_hessian", "meat", "meat_num", "first", "origin_spread")  # one half is kept
 READ = ("meat_num",)  # not kept where rows are not
+SCATTERED = ("scored", "squared")  # of sums that are kept instead of rows: symmetric, too
 VECTORS = ("bias", "step_bias")
 BY_FEATURE = ("mean", "known")  # without an entry for the constant
 PLACES = ("mean", "scale", "shift", "rate")

@@ -36,7 +36,7 @@ from driftline.recursion._checks import check_arrays
 from driftline.recursion._contrast import Contrast
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._kept import NUMBERS, Readings, Sums, reading_keys
-from driftline.recursion._layout import BY_FEATURE, FORMAT, PLACES, SYMMETRIC, VECTORS, VERSION, WIDE, slots
+from driftline.recursion._layout import BY_FEATURE, FORMAT, PLACES, SCATTERED, SYMMETRIC, VECTORS, VERSION, WIDE, slots
 from driftline.recursion._partitions import Partitions, Tally
 from driftline.recursion._state import Anchor, State, Track
 
@@ -252,7 +252,8 @@ def _read_sums(key: str, arrays: Mapping[str, Array]) -> Sums:
     moments = found.moments._replace(rows=float(found.moments.rows), gram=_whole(found.moments.gram))
     candidates = found.candidates._replace(rows=float(found.candidates.rows))
     numbers = {part: float(getattr(found, part)) for part in ("c", "kappa", "copies", "time")}
-    parts = {"moments": moments, "candidates": candidates, "dependent": bool(found.dependent)}
+    scattered = {part: _whole(getattr(found, part)).astype(np.float32) for part in SCATTERED}
+    parts = {**scattered, "moments": moments, "candidates": candidates, "dependent": bool(found.dependent)}
     return Sums(**found._asdict() | numbers | parts)
 
 
@@ -292,7 +293,7 @@ def _read_partitions(key: str, arrays: Mapping[str, Array]) -> Partitions:
     """Read the counts that a floor rests on."""
     tallies = dict.fromkeys(("merged", "original", "current"), Tally)
     found: Partitions = _read(Partitions, key, arrays, contrast=Contrast, **tallies)
-    return found
+    return found._replace(merged=Tally(*(cells.astype(np.int32) for cells in found.merged)))
 
 
 def _read_wide(key: str, at: Integers, arrays: Mapping[str, Array]) -> Wide:

@@ -45,7 +45,7 @@ PARTITIONS = {
     "contrast.pairs": "i products 2 <columns",
     "contrast.coef": "f terms",
     **{f"{part}.{name}": shape for part in ("original", "current") for name, shape in _CELLS.items()},
-    **{f"merged.{name}": f"{shape} <{shape.split()[-1]}" for name, shape in _CELLS.items()},
+    **{f"merged.{name}": f"t{shape[1:]} <{shape.split()[-1]}" for name, shape in _CELLS.items()},
 }
 ANCHOR = {
     "window": "f n d",
@@ -61,6 +61,7 @@ SUMS = {
     "coef": "f q",
     "c": "f",
     "kappa": "f",
+    **dict.fromkeys(("scored", "squared"), "s half"),
     **dict.fromkeys(("heap", "off", "center", "spread"), "f d"),
     "watched": "f m",
     "crossed": "s m q",

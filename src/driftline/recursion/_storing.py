@@ -18,6 +18,7 @@ from driftline.recursion._layout import (
     FORMAT,
     PLACES,
     READ,
+    SCATTERED,
     SYMMETRIC,
     VECTORS,
     VERSION,
@@ -68,6 +69,8 @@ def _flatten(state: State, padded: bool) -> tuple[dict[str, Array], dict[str, An
         arrays[f"{key}.doubts"] = _flatten_doubts(track)
         if track.partitions is not None:
             _write(track.partitions, f"{key}.partitions", arrays)
+            for part, cells in track.partitions.merged._asdict().items():  # few enough for a byte
+                arrays[f"{key}.partitions.merged.{part}"] = cells.astype(np.int8)
         if track.readings is not None:
             _flatten_readings(track.readings, f"{key}.readings", arrays)
         same = track.anchor is track.current
@@ -103,6 +106,8 @@ def _flatten_anchor(
     if anchor.sums is not None:
         _write(anchor.sums, f"{key}.sums", arrays)
         arrays[f"{key}.sums.moments.gram"] = _half(anchor.sums.moments.gram)
+        for part in SCATTERED:
+            arrays[f"{key}.sums.{part}"] = _half(getattr(anchor.sums, part))
     if standardizer.scores is not None:
         _write(standardizer.scores, f"{key}.scores", arrays)
     if isinstance(psi, LogLinear):

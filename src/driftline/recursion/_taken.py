@@ -26,7 +26,7 @@ from driftline.inference import (
 )
 from driftline.recursion._answers import Answer
 from driftline.recursion._auditor import unseen
-from driftline.recursion._by_sums import LARGE, with_doubts
+from driftline.recursion._by_sums import LARGE, told_of, with_doubts
 from driftline.recursion._candidates import NOTHING, Candidates
 from driftline.recursion._diagnostics import (
     OriginalInfo,
@@ -116,7 +116,7 @@ def arrived(
     auditor = None if taken.anchor.auditor is None else unseen(taken.anchor.auditor)
     current = Anchor(
         psi._replace(coef=coef), normalizer, np.zeros((0, psi.features.columns)), uncertainty, forward=forward
-    )._replace(auditor=auditor, sums=_kept(taken, dependent), rows=depend)
+    )._replace(auditor=auditor, sums=_kept(taken, scores, dependent), rows=depend)
     info = _diagnosed(taken, current, scores, depend, changed, further, places, begun)
     look = None
     if taken.settings.model == "auto":
@@ -136,7 +136,7 @@ def arrived(
     large = any(doubt.code == DoubtCode.LARGE_STEP for doubt in info.doubts)
     now = now._replace(weak=taken.track.weak or t * weak, large=taken.track.large or t * large)
     readings = _read(ask, taken, now, scores, begun, look, large=info.step_divergence > LARGE)
-    kept = _kept(taken, dependent)._replace(hidden=hidden_in(look))
+    kept = _kept(taken, scores, dependent)._replace(hidden=hidden_in(look))
     bare = current._replace(uncertainty=inference.without_rows(uncertainty), sums=kept, rows=None)
     return now._replace(current=bare, step_log_ratio=np.zeros(0), readings=readings), info, scores
 
@@ -168,7 +168,7 @@ def _errors(
         taken.part.gram,
         sums.moments,
         taken.den,
-        sums.kappa,
+        None if taken.anchor.uncertainty is None else told_of(sums, weigh(sums.moments.rows, taken.den.rows)),
         (_depended(sums), dependent),
         events,
     )
@@ -179,12 +179,14 @@ def _scored(scores: Answer) -> Scored:
     return Scored(*(scores[name] for name in Scored._fields))
 
 
-def _kept(taken: Taken, dependent: bool) -> Sums:
+def _kept(taken: Taken, scores: Answer, dependent: bool) -> Sums:
     """Return the sums that are kept of the window; its place and its most common values follow."""
     d = len(taken.sums.heap)
     unknown = np.full(d, np.nan), np.zeros(d), np.zeros(d), np.ones(d)
     kappa = weigh(taken.sums.moments.rows, taken.den.rows)
-    return bare_sums(taken.den, taken.fit.coef, taken.fit.c, kappa, unknown, dependent, taken.sums.candidates)
+    found = bare_sums(taken.den, taken.fit.coef, taken.fit.c, kappa, unknown, dependent, taken.sums.candidates)
+    scored, squared = ((scores[part] / taken.den.rows).astype(np.float32) for part in ("plain", "square"))
+    return found._replace(scored=scored, squared=squared)
 
 
 def bare_sums(
@@ -199,7 +201,9 @@ def bare_sums(
     """Return the sums of a window that no auditor has seen; of rows that depend on each other, no more is known."""
     q = len(coef)
     nothing = np.zeros(0), np.zeros((0, q), dtype=np.float32)
-    return Sums(window, coef, c, kappa, *place, *nothing, dependent, 1.0, 1.0, np.ones(q), candidates, np.zeros(2))
+    scores = np.zeros((q, q), dtype=np.float32)
+    known = window, coef, c, kappa, scores, scores
+    return Sums(*known, *place, *nothing, dependent, 1.0, 1.0, np.ones(q), candidates, np.zeros(2))
 
 
 def _counted(partitions: Partitions | None, scores: Answer, depend: Dependence) -> Partitions | None:
