@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from driftline import ContinualDensityRatio, DensityRatio, Training, UntrustedEstimateWarning
-from driftline.inference import Told, _intervals, covariance, effective_sample_size, terms
+from driftline.inference import Told, _readings, covariance, effective_sample_size, terms
 from driftline.inference._influence import told_beyond
 from driftline.synthetic import GaussianStream
 
@@ -238,8 +238,8 @@ def test_impossibly_large_noise_is_not_subtracted(monkeypatch, rng):
     """Pixels that are constant except in a few rows gave the expansion more noise than a divergence can have."""
     ratio = DensityRatio(model="linear", random_state=0).fit(*rng.standard_normal((2, 500, 3)))
     log_r = ratio.log_ratio(ratio._state.tracks["original"].current.window)
-    second = _intervals._second_order
-    monkeypatch.setattr(_intervals, "_second_order", lambda *args: second(*args)._replace(noise=0.7, variance=0.1))
+    second = _readings.second_order
+    monkeypatch.setattr(_readings, "second_order", lambda *args: second(*args)._replace(noise=0.7, variance=0.1))
     with pytest.warns(UntrustedEstimateWarning, match="noise of 'hellinger' cannot be estimated"):
         found = ratio.divergence("hellinger")
     assert found.value == pytest.approx(terms(log_r, "hellinger").mean())

@@ -1,4 +1,4 @@
-r"""Error bars from sums over rows alone: what :mod:`_influence` and :mod:`_intervals` make of rows that lie elsewhere.
+r"""Error bars from sums over rows alone: what :mod:`_influence` and :mod:`_readings` make of rows that lie elsewhere.
 
 A step's numerator is known by its sums. What its rows would say of their own scatter is asked of the new window's rows,
 weighted by the step ratio :math:`e^u`, which have its law. All of it is sums over the new window's rows T (n, p+1), so
@@ -16,21 +16,14 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.fitting import SumsFit, WindowSums, half_inverse, linear_scores, weigh
 from driftline.inference._attribution import Own
+from driftline.inference._curvature import noise_of, tilt
 from driftline.inference._dependence import Dependence, positive
 from driftline.inference._divergences import DIVERGENCES, curvature, slope, terms
 from driftline.inference._estimates import Estimate
+from driftline.inference._forward import forward_of, summed_along
 from driftline.inference._influence import Told, quiet_of, told_beyond
-from driftline.inference._intervals import (
-    bounded,
-    forward_of,
-    kink,
-    kinked,
-    noise_of,
-    normal_interval,
-    smooth_estimate,
-    summed_along,
-    tilt,
-)
+from driftline.inference._intervals import bounded, normal_interval
+from driftline.inference._readings import smooth_estimate
 from driftline.inference._uncertainty import (
     LEAST_SLACK,
     UNSUPPORTED,
@@ -40,6 +33,7 @@ from driftline.inference._uncertainty import (
     covariance,
     mirrored,
 )
+from driftline.inference._variation import kink, kinked
 
 __all__ = [
     "KINDS",

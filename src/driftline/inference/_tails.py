@@ -9,7 +9,7 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.inference._divergences import Generator, curvature, slope, terms
 
-__all__ = ["Tail", "beyond", "excesses", "tail_from", "tail_of"]
+__all__ = ["Tail", "beyond", "effective_sample_size", "excesses", "tail_from", "tail_of"]
 
 _BEYOND = 1.28  # standard deviations, beyond which lies about a tenth of the rows
 _POWERS = {"kl": 1.0, "pearson": 2.0, "neyman": -1.0}  # of the ratio, as terms grow in their tail
@@ -76,3 +76,13 @@ def tail_of(log_r: Floats, kind: str | Generator) -> Tail:
         log_r, kind = logs, "kl"  # its power of 1, for logarithms of terms
     found = excesses(log_r, *beyond(float(log_r.mean()), float(log_r.std())))
     return tail_from(kind, found, float(values.sum()), float(values @ values), len(log_r))
+
+
+def effective_sample_size(log_weights: Floats) -> float:
+    r"""Return Kish's effective sample size :math:`(\sum w)^2/\sum w^2`.
+
+    >>> effective_sample_size(np.zeros(10))
+    10.0
+    """
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights.sum() ** 2 / (weights @ weights))

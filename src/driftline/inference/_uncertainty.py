@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import Integers
+from driftline.fitting import Design, Integers
 
 __all__ = [
     "LEAST_SLACK",
@@ -21,6 +21,7 @@ __all__ = [
     "Uncertainty",
     "covariance",
     "joined_later",
+    "log_ratio_std",
     "mirrored",
     "of_step",
     "optimism",
@@ -222,3 +223,8 @@ def covariance(uncertainty: Uncertainty) -> Floats:
     """Return the covariance of (coefficients, constant) from all windows, (p+1, p+1)."""
     a = uncertainty.inverse_hessian
     return uncertainty.covariance + a @ uncertainty.meat @ a
+
+
+def log_ratio_std(uncertainty: Uncertainty, design: Design) -> Floats:
+    """Return the pointwise standard error of the log-ratio, (n,)."""
+    return np.sqrt(np.maximum(design.forms(covariance(uncertainty)), 0.0))
