@@ -2,9 +2,6 @@ from ._answers import ANSWERS as ANSWERS
 from ._answers import Answer as Answer
 from ._answers import check_answer as check_answer
 from ._answers import join as join
-from ._by_sums import SUMMED as SUMMED
-from ._by_sums import FewForSumsError as FewForSumsError
-from ._by_sums import rows_for_sums as rows_for_sums
 from ._checks import check_learned as check_learned
 from ._diagnostics import Info as Info
 from ._diagnostics import OriginalInfo as OriginalInfo
@@ -51,3 +48,6 @@ from ._steps import start as start
 from ._steps import step as step
 from ._storing import dump as dump
 from ._storing import learned_arrays as learned_arrays
+from ._summed import SUMMED as SUMMED
+from ._summed import FewForSumsError as FewForSumsError
+from ._summed import rows_for_sums as rows_for_sums

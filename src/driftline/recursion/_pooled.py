@@ -23,7 +23,6 @@ from driftline.fitting import (
 )
 from driftline.inference import Doubt
 from driftline.recursion._answers import Answer, distinct
-from driftline.recursion._by_sums import two_valued
 from driftline.recursion._diagnostics import OriginalInfo
 from driftline.recursion._frames import RARE, STRAY, TAIL, frame_of, moved_anchor
 from driftline.recursion._kept import Sums
@@ -34,6 +33,7 @@ from driftline.recursion._problem import EFFECT, plain_prior
 from driftline.recursion._questions import GRID, Basis, Question, bare_partitions
 from driftline.recursion._rare import few_of
 from driftline.recursion._settings import StepSettings
+from driftline.recursion._stand_in import two_valued
 from driftline.recursion._state import Anchor, Track
 from driftline.recursion._taken import Taken, arrived, bare_sums, tally
 

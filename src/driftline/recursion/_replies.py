@@ -19,7 +19,6 @@ from driftline.fitting import (
 )
 from driftline.inference import curves_of, excesses, scored, shrinking, terms_of
 from driftline.recursion._answers import CELLS, SIZES, Answer, numbers
-from driftline.recursion._by_sums import depends_of
 from driftline.recursion._candidates import Candidates
 from driftline.recursion._log_linear import check_extremes
 from driftline.recursion._partitions import count
@@ -38,6 +37,7 @@ from driftline.recursion._questions import (
 from driftline.recursion._rare import heaps
 from driftline.recursion._rows import Curved
 from driftline.recursion._settings import StepSettings
+from driftline.recursion._summed import depends_of
 
 __all__ = ["answer"]
 

@@ -25,7 +25,7 @@ from driftline.fitting import (
 )
 from driftline.inference import UNSUPPORTED, Dependence, Forward, long_run_variance
 from driftline.recursion._auditor import start_auditor
-from driftline.recursion._by_sums import start_sums, step_sums
+from driftline.recursion._by_sums import step_sums
 from driftline.recursion._diagnostics import Info, diagnose
 from driftline.recursion._doubts import WEAK, carried
 from driftline.recursion._evidence import start_evidence
@@ -35,6 +35,7 @@ from driftline.recursion._moving import Moved, moved
 from driftline.recursion._rows import Curved, own_rows, reach
 from driftline.recursion._settings import NEWTON_FEATURES, Policy, StepSettings, is_network
 from driftline.recursion._state import Anchor, State, Step, Track, has_past
+from driftline.recursion._summed import start_sums
 from driftline.recursion._wide import crowded
 
 __all__ = ["add_original", "restart", "start", "step"]

@@ -26,7 +26,7 @@ from driftline.inference import (
 )
 from driftline.recursion._answers import Answer
 from driftline.recursion._auditor import unseen
-from driftline.recursion._by_sums import LARGE, told_of, with_doubts
+from driftline.recursion._by_sums import LARGE, with_doubts
 from driftline.recursion._candidates import NOTHING, Candidates
 from driftline.recursion._diagnostics import (
     OriginalInfo,
@@ -49,6 +49,7 @@ from driftline.recursion._quantities import along, settled, with_own_doubts
 from driftline.recursion._questions import Basis, Question
 from driftline.recursion._rows import unsupported
 from driftline.recursion._settings import StepSettings
+from driftline.recursion._stand_in import told_of
 from driftline.recursion._state import Anchor, Step, Track
 
 __all__ = ["Taken", "arrived", "bare_sums", "tally"]
