@@ -25,6 +25,7 @@ from benchmarks import (
     breaks,
     columns,
     coverage,
+    floors,
     hold_or_doubt,
     honesty,
     honesty_cost,
@@ -69,6 +70,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "alarms": alarms.run,
     **{f"auditor-{name}": partial(honesty.auditor, name) for name in honesty.RIGHT},
     "auditor-bent": honesty.bent,
+    **{f"floor-{name}": partial(floors.run, name) for name in floors.CASES},
     **{f"untidy-{case.key}": partial(honesty.run_length, case) for case in honesty.UNTIDY},
     **{f"hold-or-doubt-{table}": partial(hold_or_doubt.run, table) for table in TABLES},
     "hold-or-doubt-quiet": hold_or_doubt.quiet,
@@ -90,7 +92,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
 }
 
 
-_LONG_GROUPS = ("auditor", "untidy", "hold-or-doubt", "sums", "spark")
+_LONG_GROUPS = ("auditor", "floor", "untidy", "hold-or-doubt", "sums", "spark")
 
 SMOOTH = {case.name: case for case in [*smooth.CASES, *smooth.FOREIGN]}
 """Cases that take ``--first-seed`` and ``--replicates``."""
