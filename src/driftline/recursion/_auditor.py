@@ -27,7 +27,6 @@ from driftline.fitting import (
     Scores,
     chunks,
     half_inverse,
-    rows_in_cache,
 )
 from driftline.inference import Dependence, long_run, mirrored, positive
 from driftline.recursion._evidence import coarse
@@ -65,7 +64,7 @@ _FAR = 5.0  # standard deviations of the original, beyond which functions are co
 ROWS = 8_000  # of a window; more would only cost time
 _SUPPORT = 50.0  # effective rows behind a direction, at least
 _UNLIKELY = 0.05  # chance above which it is not asked how many rows are behind each direction: nothing is found
-_CHUNK = 1024  # rows at a time, whose functions stay in the cache
+_CHUNK = 2048  # rows at a time, whose functions stay in the cache
 _LEFT = 1e-2  # share of a function's variance that the model's features leave, at least
 
 
@@ -105,33 +104,39 @@ class Auditor(NamedTuple):
     gaps: int = 0
 
     def __call__(self, z: Floats) -> Singles:
-        """Return the functions of standardised rows (n, D), (n, m)."""
-        units, count = len(self.bias), len(self.columns)
-        corners = units + count
-        out = np.empty((len(z), corners + len(self.centres) - 1), dtype=np.float32)
-        weight, bias = self._lines()
-        ones = np.ones(len(self.centres), dtype=np.float32)
-        for at in chunks(len(z), rows_in_cache(len(bias))):
-            found = np.clip(z[at], -_FAR, _FAR).astype(np.float32) @ weight
-            found += bias
-            np.maximum(found[:, :units], 0.0, out=out[at, :units])
-            sides = found[:, units : units + 3 * count]
-            np.clip(sides, -1.0, 1.0, out=sides)
-            both = sides[:, :count] * sides[:, count : 2 * count]
-            np.multiply(both, sides[:, 2 * count :], out=out[at, units:corners])
-            shares = np.exp(found[:, units + 3 * count :])  # rows and centres are clipped: this does not overflow
-            np.divide(shares[:, 1:], (shares @ ones)[:, None], out=out[at, corners:])
-        return out
+        """Return the functions of standardised rows (n, D), (n, m).
 
-    def _lines(self) -> tuple[Singles, Singles]:
-        """Return weights (D, k) and biases (k,) of units, of the three sides of corners, and of soft assignments."""
+        The values of a function lie side by side: each kind of function is then one stretch of a chunk.
+        """
+        units, count = len(self.bias), len(self.columns)
+        corners, size = units + count, min(_CHUNK, len(z))
+        out = np.empty((corners + len(self.centres) - 1, len(z)), dtype=np.float32)
+        lines, ones = self._lines(), np.ones(len(self.centres), dtype=np.float32)
+        work, rows = np.empty((len(lines) - units, size), dtype=np.float32), np.ones((size, lines.shape[1]), np.float32)
+        for at in chunks(len(z), _CHUNK):
+            part = rows[: len(z[at])]
+            part[:, :-1] = z[at]  # the last column is a one, for biases
+            np.clip(part, -_FAR, _FAR, out=part)
+            unit = np.matmul(lines[:units], part.T, out=out[:units, at])
+            np.maximum(unit, 0.0, out=unit)
+            found = np.matmul(lines[units:], part.T, out=work[:, : len(part)])
+            sides, shares = found[: 3 * count], found[3 * count :]
+            np.clip(sides, -1.0, 1.0, out=sides)
+            corner = np.multiply(sides[:count], sides[count : 2 * count], out=out[units:corners, at])
+            corner *= sides[2 * count :]
+            np.exp(shares, out=shares)  # rows and centres are clipped: this does not overflow
+            np.divide(shares[1:], ones @ shares, out=out[corners:, at])
+        return out.T
+
+    def _lines(self) -> Singles:
+        """Return weights and the bias of units, of the three sides of corners, and of soft assignments, (k, D + 1)."""
         places = self.columns.T.ravel()
-        sides = np.zeros((len(self.weight), len(places)))
-        sides[places, np.arange(len(places))] = _STEEP
-        weight = np.concatenate([self.weight, sides, self.centres.T / self.width**2], 1)
+        sides = np.zeros((len(places), len(self.weight)))
+        sides[np.arange(len(places)), places] = _STEEP
+        weight = np.concatenate([self.weight.T, sides, self.centres / self.width**2])
         levels = -0.5 * np.square(self.centres).sum(1) / self.width**2
         bias = np.concatenate([self.bias, -_STEEP * self.ends.T.ravel(), levels])
-        return weight.astype(np.float32), bias.astype(np.float32)
+        return np.concatenate([weight, bias[:, None]], 1, dtype=np.float32, casting="same_kind")
 
 
 def start_auditor(z: Floats, density: Density | None, depend: Dependence, *, seed: int) -> Auditor:
@@ -201,14 +206,20 @@ class Side(NamedTuple):
 
     def rest(self, at: slice) -> Singles:
         """Return the functions of some rows less the model's features."""
+        values = self.values[at]
+        return self.rest_to(np.empty(values.T.shape, dtype=np.float32), at).T
+
+    def rest_to(self, out: Singles, at: slice) -> Singles:
+        """Write the same to an array, (m, rows), and return it."""
+        values = self.values[at].T
         if self.rows is None or self.slopes is None:
-            return self.values[at].copy()
-        out: Singles = self.rows[at] @ self.slopes
-        np.subtract(self.values[at], out, out=out)
-        return out
+            np.copyto(out, values)
+            return out
+        np.matmul(self.slopes.T, self.rows[at].T, out=out)
+        return np.subtract(values, out, out=out)
 
     def pulled(self, at: slice) -> Singles:
-        """Return the same times the rows' scores."""
+        """Return what is left of functions of some rows, times the rows' scores."""
         out = self.rest(at)
         out *= self.light[at, None]
         return out
@@ -257,8 +268,10 @@ def audited(
         shared=True,
         steps=auditor.steps + 1,
     )
+    if closed.since:  # it has spoken, and is not asked again
+        return closed, den.seen
     found = chance(closed.score, closed.variance + now.variance, live, [before.side, now.side])
-    return closed._replace(since=closed.since or (closed.steps if found < LEVEL else 0)), den.seen
+    return closed._replace(since=closed.steps if found < LEVEL else 0), den.seen
 
 
 def left_over(num: Window, den: Window, half: Floats, twice: Floats) -> tuple[tuple[SideSums, SideSums], Integers]:
@@ -281,16 +294,20 @@ def _summed(side: Side, score: Floats) -> SideSums:
     """Return the sums of a window with these scores; their covariance is that of the scores of ``side``."""
     n, m = side.values.shape
     own, size = _light(score)
-    total, mean, left, gram = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros((m, m))
+    total, left, gram = np.zeros(m), np.zeros(m), np.zeros((m + 1, m + 1))
+    work = np.empty((m + 1, min(_CHUNK, n)), dtype=np.float32)
     for at in chunks(n, _CHUNK):
-        part = side.rest(at)
-        left += np.einsum("ij,ij->j", part, part)
-        total += own[at] @ part
+        light = side.light[at]
+        whole = work[:, : len(light)]
+        part = side.rest_to(whole[:-1], at)
+        left += _squares(part)
+        total += part @ own[at]
         if not side.lag:
-            mean += side.light[at] @ part
-            part *= side.light[at, None]
-            gram += part.T @ part
-    variance = variance_of(side) if side.lag else (gram - np.outer(mean, mean) / n) * side.size**2
+            part *= light
+            whole[-1] = 1.0  # products with it are the sums
+            gram += whole @ whole.T
+    mean = gram[-1, :-1]
+    variance = variance_of(side) if side.lag else (gram[:-1, :-1] - np.outer(mean, mean) / n) * side.size**2
     return SideSums(side, total * size, variance, left)
 
 
@@ -320,9 +337,14 @@ def doubting(auditor: Auditor) -> Auditor:
 
 
 def seen_of(values: Singles) -> Seen:
-    total, square = sum_of(values, np.ones(len(values))), np.einsum("ij,ij->j", values, values).astype(np.float64)
+    total, square = sum_of(values, np.ones(len(values))), _squares(values.T).astype(np.float64)
     # of a function that is constant, rounding errors are all there is
     return Seen(values, np.maximum(square - np.square(total) / len(values), 1e-6 * square + 1e-30))
+
+
+def _squares(rows: Singles) -> Singles:
+    """Return the sum of squares of each row (m, n), (m,): products of two vectors take half the time of einsum."""
+    return np.asarray(np.matmul(rows[:, None, :], rows[:, :, None])[:, 0, 0])
 
 
 def _light(values: Floats) -> tuple[Singles, float]:
@@ -336,8 +358,8 @@ def _cross(window: Window) -> Floats:
     bend, size = _light(window.bend)
     rows, values = window.rows, window.seen.values
     if rows.shape[1] < values.shape[1]:  # weights go to the narrower one
-        return np.asarray((rows * bend[:, None]).T @ values, dtype=np.float64) * size
-    return np.asarray(rows.T @ (values * bend[:, None]), dtype=np.float64) * size
+        return np.asarray(values.T @ (rows * bend[:, None]), dtype=np.float64).T * size
+    return np.asarray((values.T * bend) @ rows, dtype=np.float64).T * size
 
 
 def _rest(rows: Singles, values: Singles, slopes: Floats) -> Singles:
@@ -421,7 +443,9 @@ def chance(score: Floats, variance: Floats, live: Integers, sides: list[Side]) -
     at = live[np.diag(variance)[live] > 0.0]
     if not len(at):
         return math.nan
-    spread, scores = (variance / scale / scale[:, None])[np.ix_(at, at)], (score / scale)[at]
+    spread, scores = variance / scale, (score / scale)[at]
+    spread /= scale[:, None]
+    spread = spread if len(at) == len(score) else spread[np.ix_(at, at)]
     rows = float(np.min([len(side.light) / (1 + 2 * side.lag) for side in sides]))
     if _is_above(spread, _LEFT):  # all directions count, and need not be known
         half = half_inverse(spread)
@@ -434,16 +458,18 @@ def chance(score: Floats, variance: Floats, live: Integers, sides: list[Side]) -
     chance = _exceeded(along[kept] / values[kept], rows)
     if chance > _UNLIKELY:
         return chance
-    directions = np.zeros((len(score), len(at)))
-    directions[at] = vectors / scale[at, None]
-    kept &= np.min([_support(side, directions) for side in sides], 0) > _SUPPORT
+    directions = np.zeros((len(score), int(kept.sum())))
+    directions[at] = (vectors / scale[at, None])[:, kept]
+    kept[kept] = np.min([_support(side, directions) for side in sides], 0) > _SUPPORT
     return _exceeded(along[kept] / values[kept], rows)
 
 
 def _is_above(matrix: Floats, least: float) -> bool:
     """Say whether no eigenvalue is below this, by a Cholesky factor: in a tenth of the time that these would take."""
     try:
-        np.linalg.cholesky(matrix - least * np.eye(len(matrix)))
+        lower = matrix.copy()
+        lower[np.diag_indices_from(lower)] -= least
+        np.linalg.cholesky(lower)
     except np.linalg.LinAlgError:
         return False
     return True
@@ -462,10 +488,16 @@ def _exceeded(squares: Floats, rows: float) -> float:
 
 def _support(side: Side, directions: Floats) -> Floats:
     """Return the effective rows behind each direction (m, k): those that carry its score, (k,)."""
-    along, total, fourth = (side.size * directions).astype(np.float32), np.zeros(directions.shape[1]), 0.0
+    along, k = np.ascontiguousarray((side.size * directions.T).astype(np.float32)), directions.shape[1]
+    total, fourth, size = np.zeros(k), np.zeros(k), min(_CHUNK, len(side.light))
+    ones, work = np.ones(size, dtype=np.float32), np.empty((len(directions) + k, size), dtype=np.float32)
     for at in chunks(len(side.light), _CHUNK):
-        square = side.pulled(at) @ along
+        light = side.light[at]
+        part = work[:, : len(light)]
+        pulled, square = side.rest_to(part[k:], at), part[:k]
+        pulled *= light
+        np.matmul(along, pulled, out=square)
         np.square(square, out=square)
-        total += np.ones(len(square), dtype=np.float32) @ square
-        fourth = fourth + np.einsum("ij,ij->j", square, square)
+        total += square @ ones[: len(light)]
+        fourth += _squares(square)
     return np.asarray(np.square(total) / np.maximum(fourth, 1e-30))
