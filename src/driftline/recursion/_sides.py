@@ -169,7 +169,8 @@ def sum_of(rest: Singles, score: Floats) -> Floats:
 def variance_of(side: Side) -> Floats:
     """Return the covariance of the scores' sum over a window, (m, m)."""
     if side.lag:
-        dense, ones = Dense(side.pulled(slice(None)).astype(np.float64)), np.ones(len(side.light))
+        pulled = side.pulled(slice(None))
+        dense, ones = Dense(pulled.astype(np.float64, order="C")), np.ones(len(pulled))  # rows by rows: blocks of rows
         return mirrored(positive(long_run(dense, ones, dense, ones, side.lag)) * side.size**2)
     return _summed(side, side.light.astype(np.float64)).variance
 
