@@ -24,6 +24,8 @@ __all__ = ["Dense", "Design", "LogLinearDesign", "design_of", "gram_of"]
 
 Singles = npt.NDArray[np.float32]
 
+_SHORT = 32  # rows of a block up to which it is summed row by row, for all blocks at once: reduceat is slow for these
+
 
 class Design(Protocol):
     """An (n, p) matrix, known only by its products."""
@@ -108,8 +110,14 @@ def sums_of(matrix: Singles | Floats, values: Floats, size: int) -> Floats:
     stretch = max(1, CHUNK // size)
     for first in range(0, len(starts), stretch):
         at = slice(first * size, (first + stretch) * size)
-        products = matrix[at] * values[at, None]
-        out[first : first + stretch] = np.add.reduceat(products, np.arange(0, len(products), size), axis=0)
+        products, part = matrix[at] * values[at, None], out[first : first + stretch]
+        if size > _SHORT:
+            part[:] = np.add.reduceat(products, np.arange(0, len(products), size), axis=0)
+            continue
+        part[:] = products[::size]
+        for k in range(1, size):
+            more = products[k::size]  # the last block may be shorter
+            part[: len(more)] += more
     return out
 
 

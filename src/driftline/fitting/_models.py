@@ -56,7 +56,9 @@ class Standardizer(NamedTuple):
 
     def original(self, z: Floats) -> Floats:
         """Return rows of the present frame in the coordinates of the original, (n, D)."""
-        return z * self.rate + self.shift
+        out = z * self.rate
+        out += self.shift
+        return out
 
     def moved(self, shift: Floats, rate: Floats) -> Standardizer:
         """Return the frame around ``shift`` with spread ``rate``, both in units of the present one."""

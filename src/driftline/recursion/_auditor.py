@@ -18,55 +18,33 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import (
-    ConvexFit,
-    Dense,
-    Density,
-    Integers,
-    LogLinearDesign,
-    Scores,
-    chunks,
-    half_inverse,
-    rows_in_cache,
-)
-from driftline.inference import Dependence, long_run, mirrored, positive
+from driftline.fitting import ConvexFit, Density, Integers, LogLinearDesign, Scores, chunks, half_inverse
+from driftline.inference import Dependence
+from driftline.recursion._chance import LEVEL, chance
 from driftline.recursion._evidence import coarse
+from driftline.recursion._sides import (
+    CHUNK,
+    LEFT,
+    Seen,
+    Singles,
+    Window,
+    left_over,
+    light_of,
+    seen_of,
+    side_of,
+    sum_of,
+    variance_of,
+)
 
-__all__ = [
-    "LEVEL",
-    "ROWS",
-    "Auditor",
-    "Seen",
-    "Side",
-    "SideSums",
-    "Singles",
-    "Window",
-    "audited",
-    "chance",
-    "doubting",
-    "left_over",
-    "renewed",
-    "seen_of",
-    "side_of",
-    "start_auditor",
-    "sum_of",
-    "unseen",
-    "variance_of",
-]
+__all__ = ["ROWS", "Auditor", "Singles", "audited", "doubting", "renewed", "start_auditor", "unseen"]
 
 Bools = npt.NDArray[np.bool_]
-Singles = npt.NDArray[np.float32]
 
-LEVEL = 1e-4  # chance that a right model is doubted, at one look: once in some thousand windows
 _SETTLED = 0.01  # chance at one look below which features that joined have not mended what was missing
 _UNITS, _CORNERS, _CENTRES = 64, 16, 16
 _STEEP = 4.0  # slope of a corner's sides, in standard deviations of the original
 _FAR = 5.0  # standard deviations of the original, beyond which functions are constant
 ROWS = 8_000  # of a window; more would only cost time
-_SUPPORT = 50.0  # effective rows behind a direction, at least
-_UNLIKELY = 0.05  # chance above which it is not asked how many rows are behind each direction: nothing is found
-_CHUNK = 1024  # rows at a time, whose functions stay in the cache
-_LEFT = 1e-2  # share of a function's variance that the model's features leave, at least
 
 
 class Auditor(NamedTuple):
@@ -105,33 +83,39 @@ class Auditor(NamedTuple):
     gaps: int = 0
 
     def __call__(self, z: Floats) -> Singles:
-        """Return the functions of standardised rows (n, D), (n, m)."""
-        units, count = len(self.bias), len(self.columns)
-        corners = units + count
-        out = np.empty((len(z), corners + len(self.centres) - 1), dtype=np.float32)
-        weight, bias = self._lines()
-        ones = np.ones(len(self.centres), dtype=np.float32)
-        for at in chunks(len(z), rows_in_cache(len(bias))):
-            found = np.clip(z[at], -_FAR, _FAR).astype(np.float32) @ weight
-            found += bias
-            np.maximum(found[:, :units], 0.0, out=out[at, :units])
-            sides = found[:, units : units + 3 * count]
-            np.clip(sides, -1.0, 1.0, out=sides)
-            both = sides[:, :count] * sides[:, count : 2 * count]
-            np.multiply(both, sides[:, 2 * count :], out=out[at, units:corners])
-            shares = np.exp(found[:, units + 3 * count :])  # rows and centres are clipped: this does not overflow
-            np.divide(shares[:, 1:], (shares @ ones)[:, None], out=out[at, corners:])
-        return out
+        """Return the functions of standardised rows (n, D), (n, m).
 
-    def _lines(self) -> tuple[Singles, Singles]:
-        """Return weights (D, k) and biases (k,) of units, of the three sides of corners, and of soft assignments."""
+        The values of a function lie side by side: each kind of function is then one stretch of a chunk.
+        """
+        units, count = len(self.bias), len(self.columns)
+        corners, size = units + count, min(CHUNK, len(z))
+        out = np.empty((corners + len(self.centres) - 1, len(z)), dtype=np.float32)
+        lines, ones = self._lines(), np.ones(len(self.centres), dtype=np.float32)
+        work, rows = np.empty((len(lines) - units, size), dtype=np.float32), np.ones((size, lines.shape[1]), np.float32)
+        for at in chunks(len(z), CHUNK):
+            part = rows[: len(z[at])]
+            part[:, :-1] = z[at]  # the last column is a one, for biases
+            np.clip(part, -_FAR, _FAR, out=part)
+            unit = np.matmul(lines[:units], part.T, out=out[:units, at])
+            np.maximum(unit, 0.0, out=unit)
+            found = np.matmul(lines[units:], part.T, out=work[:, : len(part)])
+            sides, shares = found[: 3 * count], found[3 * count :]
+            np.clip(sides, -1.0, 1.0, out=sides)
+            corner = np.multiply(sides[:count], sides[count : 2 * count], out=out[units:corners, at])
+            corner *= sides[2 * count :]
+            np.exp(shares, out=shares)  # rows and centres are clipped: this does not overflow
+            np.divide(shares[1:], ones @ shares, out=out[corners:, at])
+        return out.T
+
+    def _lines(self) -> Singles:
+        """Return weights and the bias of units, of the three sides of corners, and of soft assignments, (k, D + 1)."""
         places = self.columns.T.ravel()
-        sides = np.zeros((len(self.weight), len(places)))
-        sides[places, np.arange(len(places))] = _STEEP
-        weight = np.concatenate([self.weight, sides, self.centres.T / self.width**2], 1)
+        sides = np.zeros((len(places), len(self.weight)))
+        sides[np.arange(len(places)), places] = _STEEP
+        weight = np.concatenate([self.weight.T, sides, self.centres / self.width**2])
         levels = -0.5 * np.square(self.centres).sum(1) / self.width**2
         bias = np.concatenate([self.bias, -_STEEP * self.ends.T.ravel(), levels])
-        return weight.astype(np.float32), bias.astype(np.float32)
+        return np.concatenate([weight, bias[:, None]], 1, dtype=np.float32, casting="same_kind")
 
 
 def start_auditor(z: Floats, density: Density | None, depend: Dependence, *, seed: int) -> Auditor:
@@ -161,66 +145,6 @@ def _drawn(z: Floats, density: Density | None, rng: np.random.Generator) -> Floa
         of = rng.choice(density.components, _CENTRES, p=density.weights)
         centre[:, density.gaussian], spread[:, density.gaussian] = density.means[of], density.spreads[of]
     return centre + spread * rng.normal(size=centre.shape)
-
-
-class Seen(NamedTuple):
-    """Values of the auditor's functions for rows of a window, copies and some others left out, (n, m).
-
-    ``spread`` is the sum of their squares about the mean, (m,). The next step needs the same, where the window is its
-    numerator.
-    """
-
-    values: Singles
-    spread: Floats
-
-
-class Window(NamedTuple):
-    """Rows of a window that the auditor looks at: features and a one (n, p + 1), functions, scores, curvatures."""
-
-    rows: Singles
-    seen: Seen
-    score: Floats
-    bend: Floats
-    lag: int
-    every: int
-
-
-class Side(NamedTuple):
-    """Functions of rows less the model's features, times the rows' scores, (n, m), in units of ``size``.
-
-    They are ``(values - rows @ slopes) * light``, and made for a stretch of rows at a time: all of them together take
-    room that the system has to clear first. ``lag`` is the reach of dependence.
-    """
-
-    values: Singles
-    light: Singles
-    size: float
-    lag: int
-    rows: Singles | None = None
-    slopes: Singles | None = None
-
-    def rest(self, at: slice) -> Singles:
-        """Return the functions of some rows less the model's features."""
-        if self.rows is None or self.slopes is None:
-            return self.values[at].copy()
-        out: Singles = self.rows[at] @ self.slopes
-        np.subtract(self.values[at], out, out=out)
-        return out
-
-    def pulled(self, at: slice) -> Singles:
-        """Return the same times the rows' scores."""
-        out = self.rest(at)
-        out *= self.light[at, None]
-        return out
-
-
-class SideSums(NamedTuple):
-    """Sums over the rows of a window: of scores (m,), their covariance (m, m), and squares of what is left (m,)."""
-
-    side: Side
-    score: Floats
-    variance: Floats
-    left: Floats
 
 
 def audited(
@@ -257,41 +181,10 @@ def audited(
         shared=True,
         steps=auditor.steps + 1,
     )
+    if closed.since:  # it has spoken, and is not asked again
+        return closed, den.seen
     found = chance(closed.score, closed.variance + now.variance, live, [before.side, now.side])
-    return closed._replace(since=closed.since or (closed.steps if found < LEVEL else 0)), den.seen
-
-
-def left_over(num: Window, den: Window, half: Floats, twice: Floats) -> tuple[tuple[SideSums, SideSums], Integers]:
-    """Return sums of what the model's features leave of functions on both windows, and those of which enough is left.
-
-    ``half`` is half of the inverse of the fit's second derivatives, ``twice`` the scores of the numerator's rows in
-    both of their roles, whose covariance counts. Functions that the features all but hold have scores of rounding
-    errors.
-    """
-    slopes = (half.T @ (half @ (_cross(num) + _cross(den)))).astype(np.float32)
-    before, now = (
-        _summed(Side(window.seen.values, *_light(score), window.lag, window.rows, slopes), window.score)
-        for window, score in ((num, twice), (den, den.score))
-    )
-    left = (before.left + now.left) / (num.seen.spread + den.seen.spread)
-    return (before, now), np.flatnonzero(left > _LEFT)
-
-
-def _summed(side: Side, score: Floats) -> SideSums:
-    """Return the sums of a window with these scores; their covariance is that of the scores of ``side``."""
-    n, m = side.values.shape
-    own, size = _light(score)
-    total, mean, left, gram = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros((m, m))
-    for at in chunks(n, _CHUNK):
-        part = side.rest(at)
-        left += np.einsum("ij,ij->j", part, part)
-        total += own[at] @ part
-        if not side.lag:
-            mean += side.light[at] @ part
-            part *= side.light[at, None]
-            gram += part.T @ part
-    variance = variance_of(side) if side.lag else (gram - np.outer(mean, mean) / n) * side.size**2
-    return SideSums(side, total * size, variance, left)
+    return closed._replace(since=closed.steps if found < LEVEL else 0), den.seen
 
 
 def _window(
@@ -319,41 +212,10 @@ def doubting(auditor: Auditor) -> Auditor:
     return auditor._replace(since=auditor.since or max(auditor.steps, 1))
 
 
-def seen_of(values: Singles) -> Seen:
-    total, square = sum_of(values, np.ones(len(values))), np.einsum("ij,ij->j", values, values).astype(np.float64)
-    # of a function that is constant, rounding errors are all there is
-    return Seen(values, np.maximum(square - np.square(total) / len(values), 1e-6 * square + 1e-30))
-
-
-def _light(values: Floats) -> tuple[Singles, float]:
-    """Return values (n,) in single precision, and the unit that keeps them within its range."""
-    size = max(float(np.abs(values).max(initial=0.0)), 1e-300)
-    return (values / size).astype(np.float32), size
-
-
-def _cross(window: Window) -> Floats:
-    """Return the sum of products of features and functions, weighted by curvature, (p + 1, m)."""
-    bend, size = _light(window.bend)
-    rows, values = window.rows, window.seen.values
-    if rows.shape[1] < values.shape[1]:  # weights go to the narrower one
-        return np.asarray((rows * bend[:, None]).T @ values, dtype=np.float64) * size
-    return np.asarray(rows.T @ (values * bend[:, None]), dtype=np.float64) * size
-
-
 def _rest(rows: Singles, values: Singles, slopes: Floats) -> Singles:
     """Return what is left of functions, (n, m)."""
     out = rows @ slopes.astype(np.float32)
     return np.subtract(values, out, out=out)
-
-
-def side_of(rest: Singles, score: Floats, lag: int) -> Side:
-    return Side(rest, *_light(score), lag)
-
-
-def sum_of(rest: Singles, score: Floats) -> Floats:
-    """Return the sums of scores, (m,)."""
-    light, size = _light(score)
-    return np.asarray(light @ rest, dtype=np.float64) * size
 
 
 def unseen(auditor: Auditor) -> Auditor:
@@ -389,7 +251,7 @@ def _agrees(auditor: Auditor, z: Floats, log_r: Floats, rows: Singles, means: Fl
     """Say whether the weighted window has the original's means of all functions, up to chance."""
     seen, weights, n = seen_of(auditor(z)), np.exp(np.minimum(log_r, 350.0)), len(z)
     values, total = seen.values, float(weights.sum())
-    light, size = _light(weights)
+    light, size = light_of(weights)
     weighted = rows * light[:, None]
     gram, cross = (np.asarray(weighted.T @ other, dtype=np.float64) * (size / n) for other in (rows, values))
     gram[np.diag_indices_from(gram)] += 1e-8 * max(float(np.trace(gram)), 1e-300) / len(gram)
@@ -404,68 +266,4 @@ def _agrees(auditor: Auditor, z: Floats, log_r: Floats, rows: Singles, means: Fl
         side = side_of(rest[depend.repeats.first], depend.merged(weights), depend.lag)
     variance = variance_of(side) / n**2 + single / max(auditor.rows, 1.0)
     left = single.diagonal() / (seen.spread / n)
-    return chance(apart, variance, np.flatnonzero(left > _LEFT), [side]) > _SETTLED
-
-
-def variance_of(side: Side) -> Floats:
-    """Return the covariance of the scores' sum over a window, (m, m)."""
-    if side.lag:
-        dense, ones = Dense(side.pulled(slice(None)).astype(np.float64)), np.ones(len(side.light))
-        return mirrored(positive(long_run(dense, ones, dense, ones, side.lag)) * side.size**2)
-    return _summed(side, side.light.astype(np.float64)).variance
-
-
-def chance(score: Floats, variance: Floats, live: Integers, sides: list[Side]) -> float:
-    """Return the chance of sums this large under noise of this covariance alone; nan if there are rows for none."""
-    scale = np.sqrt(np.maximum(np.diag(variance), 1e-300))
-    at = live[np.diag(variance)[live] > 0.0]
-    if not len(at):
-        return math.nan
-    spread, scores = (variance / scale / scale[:, None])[np.ix_(at, at)], (score / scale)[at]
-    rows = float(np.min([len(side.light) / (1 + 2 * side.lag) for side in sides]))
-    if _is_above(spread, _LEFT):  # all directions count, and need not be known
-        half = half_inverse(spread)
-        chance = math.nan if half is None else _exceeded(np.square(half @ scores), rows)
-        if chance > _UNLIKELY:
-            return chance
-    values, vectors = np.linalg.eigh(spread)
-    along = np.square(scores @ vectors)
-    kept = values > _LEFT
-    chance = _exceeded(along[kept] / values[kept], rows)
-    if chance > _UNLIKELY:
-        return chance
-    directions = np.zeros((len(score), len(at)))
-    directions[at] = vectors / scale[at, None]
-    kept &= np.min([_support(side, directions) for side in sides], 0) > _SUPPORT
-    return _exceeded(along[kept] / values[kept], rows)
-
-
-def _is_above(matrix: Floats, least: float) -> bool:
-    """Say whether no eigenvalue is below this, by a Cholesky factor: in a tenth of the time that these would take."""
-    try:
-        np.linalg.cholesky(matrix - least * np.eye(len(matrix)))
-    except np.linalg.LinAlgError:
-        return False
-    return True
-
-
-def _exceeded(squares: Floats, rows: float) -> float:
-    """Return the chance that squares of so many sums of rows, each in units of its noise, add up to more than these."""
-    k = len(squares)
-    freedom = rows - k
-    if k == 0 or freedom < 10.0:
-        return math.nan
-    from scipy.special import fdtrc
-
-    return float(fdtrc(k, freedom, float(squares.sum()) / k * freedom / (freedom + k)))
-
-
-def _support(side: Side, directions: Floats) -> Floats:
-    """Return the effective rows behind each direction (m, k): those that carry its score, (k,)."""
-    along, total, fourth = (side.size * directions).astype(np.float32), np.zeros(directions.shape[1]), 0.0
-    for at in chunks(len(side.light), _CHUNK):
-        square = side.pulled(at) @ along
-        np.square(square, out=square)
-        total += np.ones(len(square), dtype=np.float32) @ square
-        fourth = fourth + np.einsum("ij,ij->j", square, square)
-    return np.asarray(np.square(total) / np.maximum(fourth, 1e-30))
+    return chance(apart, variance, np.flatnonzero(left > LEFT), [side]) > _SETTLED

@@ -14,7 +14,9 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.fitting import ConvexFit, LogLinearDesign, Scores, half_inverse
 from driftline.inference import Dependence
-from driftline.recursion._auditor import LEVEL, ROWS, Window, chance, left_over, seen_of
+from driftline.recursion._auditor import ROWS
+from driftline.recursion._chance import LEVEL, chance
+from driftline.recursion._sides import Window, left_over, seen_of
 
 __all__ = ["miscalibrated"]
 

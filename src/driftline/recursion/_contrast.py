@@ -53,13 +53,29 @@ class Contrast(NamedTuple):
 
     def marks(self, x: Floats) -> Singles:
         """Return columns of raw rows in robust units, (n, c)."""
-        out, rate = np.empty((len(x), len(self.columns)), dtype=np.float32), 1.0 / self.unit
-        work = np.empty((min(_CHUNK, len(x)), len(self.columns)))
-        for at in chunks(len(x), _CHUNK):
-            rows = x[at] if len(self.columns) == x.shape[1] else x[at].take(self.columns, 1)
-            y = np.subtract(rows, self.center, out=work[: len(rows)])
-            y *= rate
-            np.clip(y, -_FAR, _FAR, out=out[at], casting="same_kind")
+        return self._marked([x[at] for at in chunks(len(x), _CHUNK)])
+
+    def learnt_from(self, x: Floats, every: int) -> Singles:
+        """Return the marks of the rows of a window (n, D) to be learned from, or of every so many of them."""
+        return self._marked([x[a:b:every] for a, b, _ in _stretches(len(x))])
+
+    def held_out(self, x: Floats, every: int) -> Singles:
+        """Return the marks of the held-out rows of a window (n, D), or of every so many of them."""
+        return self._marked([x[b:c:every] for _, b, c in _stretches(len(x))])
+
+    def _marked(self, parts: list[Floats]) -> Singles:
+        """Return the marks of stretches of rows, one after the other: a stretch stays in the cache meanwhile."""
+        sizes, c = [len(part) for part in parts], len(self.columns)
+        out, work = np.empty((sum(sizes), c), dtype=np.float32), np.empty((max(sizes, default=0), c))
+        rate, stop = np.empty_like(work), 0
+        rate[:] = 1.0 / self.unit  # as often as there are rows: faster than one row for all
+        for part, size in zip(parts, sizes, strict=True):
+            rows = part if c == part.shape[1] else part.take(self.columns, 1)
+            y = np.subtract(rows, self.center, out=work[:size])
+            y *= rate[:size]
+            np.clip(y, -_FAR, _FAR, out=y)
+            start, stop = stop, stop + size
+            out[start:stop] = y
         return out
 
     def of(self, marks: Singles) -> Floats:
@@ -115,10 +131,6 @@ def _known(x: Floats, every: int) -> Floats:
     return np.concatenate([x[a:b:every] for a, b, _ in _stretches(len(x))])
 
 
-def _held(x: Floats, every: int) -> Floats:
-    return np.concatenate([x[b:c:every] for _, b, c in _stretches(len(x))])
-
-
 def learn(num: Floats, den: Floats) -> Learned | None:
     """Learn the contrast of the previous window (n, D) and the current one (m, D) from a part of the rows of both.
 
@@ -127,14 +139,14 @@ def learn(num: Floats, den: Floats) -> Learned | None:
     bare = _units(*(_known(x, max(1, len(x) // (2 * _CHOICE))) for x in (num, den)))
     if len(bare.columns) == 0:
         return None
-    known = [_known(x, thinning(len(x))) for x in (num, den)]
     if len(bare.columns) > COLUMNS:
+        known = [_known(x, thinning(len(x))) for x in (num, den)]
         kept = np.sort(np.argsort(_apart(*(bare.marks(x[:: 1 + len(x) // _CHOICE]) for x in known)))[-COLUMNS:])
         bare = bare._replace(columns=bare.columns[kept], center=bare.center[kept], unit=bare.unit[kept])
-    a, b = (bare.marks(x) for x in known)
+    a, b = (bare.learnt_from(x, thinning(len(x))) for x in (num, den))
     pairs = _products(a, b)
     coef, share = _fit(_features(a, pairs), _features(b, pairs))
-    held = (bare.marks(_held(x, thinning(len(x)))) for x in (num, den))
+    held = (bare.held_out(x, thinning(len(x))) for x in (num, den))
     return Learned(bare._replace(pairs=pairs, coef=coef), share, *held)
 
 
@@ -148,20 +160,39 @@ def change(a: Singles, b: Singles) -> Floats:
 
 def covariance(y: Singles) -> Floats:
     """Return the covariances of columns of rows (n, c), (c, c)."""
-    mean = np.asarray(y.mean(0), dtype=np.float64)
+    mean = _means(y).astype(np.float64)
     return np.asarray((y.T @ y).astype(np.float64) / len(y) - np.outer(mean, mean))
+
+
+def _means(y: Singles) -> Singles:
+    """Return the means of columns of rows (n, c), (c,): a product is faster than a mean along the longer axis."""
+    return np.asarray((np.ones(len(y), dtype=np.float32) @ y) / np.float32(len(y)))
 
 
 def _units(num: Floats, den: Floats) -> Contrast:
     """Return an empty contrast of the columns that vary. Centres and units are rounded: a median is a row's value."""
     rows = np.concatenate([num, den])
-    low, middle, high = np.quantile(rows[:: max(1, len(rows) // _QUARTERS)], (0.25, 0.5, 0.75), axis=0)
-    spread, wide = (high - low) / _NORMAL, rows.std(0)
+    low, middle, high = _quarters(rows[:: max(1, len(rows) // _QUARTERS)])
+    around = rows - np.full(len(rows), 1.0 / len(rows)) @ rows
+    spread, wide = (high - low) / _NORMAL, np.sqrt(np.einsum("ij,ij->j", around, around) / len(rows))
     unit = np.where(spread > 0.1 * wide, spread, wide)  # a rare indicator, or zeros with a few other values
     live = np.flatnonzero(unit > 1e-9 * np.maximum(np.abs(middle), 1e-300))
     scale = np.exp2(np.round(np.log2(unit[live])))
     center = np.round(16.0 * middle[live] / scale) / 16.0 * scale
     return Contrast(live, center, scale, np.zeros((0, 2), dtype=np.int64), np.zeros(2 * len(live)))
+
+
+def _quarters(rows: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the quartiles of columns of rows (n, c), each (c,), as np.quantile does in twice the time."""
+    columns = np.sort(rows.T, axis=1)
+    last = len(rows) - 1
+
+    def at(share: float) -> Floats:
+        place = int(share * last)
+        one, other, part = columns[:, place], columns[:, min(place + 1, last)], share * last - place
+        return np.asarray(one + (other - one) * part if part < 0.5 else other - (other - one) * (1.0 - part))
+
+    return at(0.25), at(0.5), at(0.75)
 
 
 def _features(y: Singles, pairs: Integers) -> Singles:

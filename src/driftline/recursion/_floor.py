@@ -12,7 +12,6 @@ import math
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import Integers
 from driftline.inference import NO_GAIN, Dependence, Gain, held_out_gain, inflation
 from driftline.recursion._contrast import COLUMNS, Contrast, learn, split, thinning
 from driftline.recursion._partitions import Partitions, count, fix, floor_of
@@ -53,7 +52,7 @@ def measured(
         kept = kept._replace(rows=np.array([_effective(kept.contrast, split(num)[1], rows_num), 0.0]))
     if kept is not None:  # pairs and the contrast were chosen with the help of a part of the first window
         fresh = split(den)[1] if first else den
-        some = fresh[_spread(len(fresh), max(_COUNTED, int(kept.original.contrast.sum()) // 2))]
+        some = _spread(fresh, max(_COUNTED, int(kept.original.contrast.sum()) // 2))
         rows = min(_effective(kept.contrast, fresh, rows_den), len(some))
         kept = kept._replace(current=count(kept, some), rows=np.array([kept.rows[0], rows]))
     return gain, kept
@@ -75,14 +74,14 @@ def counted(partitions: Partitions | None, window: Floats, depend: Dependence) -
     """Return the partitions with the counts of a window's rows; none of these was learned from."""
     if partitions is None:
         return None
-    some = window[_spread(len(window), max(_COUNTED, int(partitions.original.contrast.sum()) // 2))]
+    some = _spread(window, max(_COUNTED, int(partitions.original.contrast.sum()) // 2))
     rows = min(_effective(partitions.contrast, window, depend), len(some))
     return partitions._replace(current=count(partitions, some), rows=np.array([partitions.rows[0], rows]))
 
 
-def _spread(rows: int, most: int) -> Integers | slice:
-    """Return places of so many rows at most, spread over all of them."""
-    return slice(None) if rows <= most else np.arange(most) * rows // most
+def _spread(rows: Floats, most: int) -> Floats:
+    """Return so many rows at most, spread over all of them."""
+    return rows if len(rows) <= most else rows.take(np.arange(most) * len(rows) // most, 0)
 
 
 def _is_quiet(taken: Step, settings: StepSettings) -> bool:

@@ -155,7 +155,8 @@ def _joint(one: Integers, other: Integers, both: Integers, rows: int) -> Integer
 def _ones(words: npt.NDArray[np.uint64]) -> Integers:
     """Count the bits that are set along the last axis; NumPy before 2.0 cannot, and is given a table."""
     if hasattr(np, "bitwise_count"):
-        return np.asarray(np.bitwise_count(words).sum(-1, dtype=np.int64))
+        found = np.einsum("...k->...", np.bitwise_count(words), dtype=np.uint16)  # wide enough for the rows of a chunk
+        return np.asarray(found, dtype=np.int64)
     table = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(1)
     return np.asarray(table[np.ascontiguousarray(words).view(np.uint8)].sum(-1, dtype=np.int64))
 

@@ -9,11 +9,12 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.fitting import Design, FitInfo, LogLinear, LogLinearDesign, Psi, Stacked, log_mean_exp
 from driftline.inference import NO_GAIN, Dependence, Doubt, Forward, Gain, Uncertainty, Wide
-from driftline.recursion._auditor import Auditor, Seen
+from driftline.recursion._auditor import Auditor
 from driftline.recursion._evidence import Evidence
 from driftline.recursion._kept import Readings, Sums
 from driftline.recursion._partitions import Partitions
 from driftline.recursion._settings import StepSettings
+from driftline.recursion._sides import Seen
 
 __all__ = ["Anchor", "State", "Step", "Track", "arrive", "has_past", "track_of"]
 

@@ -14,22 +14,20 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.fitting import ConvexFit, LogLinearDesign, SumsFit, chunks, half_inverse
 from driftline.inference import Dependence
-from driftline.recursion._auditor import (
-    LEVEL,
-    Auditor,
+from driftline.recursion._auditor import Auditor, unseen
+from driftline.recursion._chance import LEVEL, chance
+from driftline.recursion._kept import Sums
+from driftline.recursion._sides import (
     Side,
     SideSums,
     Singles,
     Window,
-    chance,
     left_over,
     seen_of,
     side_of,
     sum_of,
-    unseen,
     variance_of,
 )
-from driftline.recursion._kept import Sums
 
 __all__ = ["Look", "affords", "watched", "watched_step"]
 

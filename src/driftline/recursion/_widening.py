@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from driftline._inputs import Floats
 from driftline.fitting import Learned, Lessers, LogLinear, Loss, Map, Monomials
-from driftline.recursion._auditor import Auditor, Seen, audited, doubting
+from driftline.recursion._auditor import Auditor, audited, doubting
 from driftline.recursion._calibration import miscalibrated
 from driftline.recursion._competition import choose_offset, compete
 from driftline.recursion._evidence import Evidence, settled, start_evidence
 from driftline.recursion._problem import Problem, Solved, solve
 from driftline.recursion._screening import Proposal, propose
 from driftline.recursion._settings import StepSettings
+from driftline.recursion._sides import Seen
 from driftline.recursion._state import Anchor
 
 __all__ = ["Look", "is_off", "looked", "widened"]

@@ -1,0 +1,83 @@
+"""The chance of sums of scores as large as these if the model is right, by directions that enough rows are behind."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from driftline._inputs import Floats
+from driftline.fitting import Integers, chunks, half_inverse
+from driftline.recursion._sides import CHUNK, LEFT, Side, squares_of
+
+__all__ = ["LEVEL", "chance"]
+
+LEVEL = 1e-4  # chance that a right model is doubted, at one look: once in some thousand windows
+_SUPPORT = 50.0  # effective rows behind a direction, at least
+_UNLIKELY = 0.05  # chance above which it is not asked how many rows are behind each direction: nothing is found
+
+
+def chance(score: Floats, variance: Floats, live: Integers, sides: list[Side]) -> float:
+    """Return the chance of sums this large under noise of this covariance alone; nan if there are rows for none."""
+    scale = np.sqrt(np.maximum(np.diag(variance), 1e-300))
+    at = live[np.diag(variance)[live] > 0.0]
+    if not len(at):
+        return math.nan
+    spread, scores = variance / scale, (score / scale)[at]
+    spread /= scale[:, None]
+    spread = spread if len(at) == len(score) else spread[np.ix_(at, at)]
+    rows = float(np.min([len(side.light) / (1 + 2 * side.lag) for side in sides]))
+    if _is_above(spread, LEFT):  # all directions count, and need not be known
+        half = half_inverse(spread)
+        chance = math.nan if half is None else _exceeded(np.square(half @ scores), rows)
+        if chance > _UNLIKELY:
+            return chance
+    values, vectors = np.linalg.eigh(spread)
+    along = np.square(scores @ vectors)
+    kept = values > LEFT
+    chance = _exceeded(along[kept] / values[kept], rows)
+    if chance > _UNLIKELY:
+        return chance
+    directions = np.zeros((len(score), int(kept.sum())))
+    directions[at] = (vectors / scale[at, None])[:, kept]
+    kept[kept] = np.min([_support(side, directions) for side in sides], 0) > _SUPPORT
+    return _exceeded(along[kept] / values[kept], rows)
+
+
+def _is_above(matrix: Floats, least: float) -> bool:
+    """Say whether no eigenvalue is below this, by a Cholesky factor: in a tenth of the time that these would take."""
+    try:
+        lower = matrix.copy()
+        lower[np.diag_indices_from(lower)] -= least
+        np.linalg.cholesky(lower)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _exceeded(squares: Floats, rows: float) -> float:
+    """Return the chance that squares of so many sums of rows, each in units of its noise, add up to more than these."""
+    k = len(squares)
+    freedom = rows - k
+    if k == 0 or freedom < 10.0:
+        return math.nan
+    from scipy.special import fdtrc
+
+    return float(fdtrc(k, freedom, float(squares.sum()) / k * freedom / (freedom + k)))
+
+
+def _support(side: Side, directions: Floats) -> Floats:
+    """Return the effective rows behind each direction (m, k): those that carry its score, (k,)."""
+    along, k = np.ascontiguousarray((side.size * directions.T).astype(np.float32)), directions.shape[1]
+    total, fourth, size = np.zeros(k), np.zeros(k), min(CHUNK, len(side.light))
+    ones, work = np.ones(size, dtype=np.float32), np.empty((len(directions) + k, size), dtype=np.float32)
+    for at in chunks(len(side.light), CHUNK):
+        light = side.light[at]
+        part = work[:, : len(light)]
+        pulled, square = side.rest_to(part[k:], at), part[:k]
+        pulled *= light
+        np.matmul(along, pulled, out=square)
+        np.square(square, out=square)
+        total += square @ ones[: len(light)]
+        fourth += squares_of(square)
+    return np.asarray(np.square(total) / np.maximum(fourth, 1e-30))
