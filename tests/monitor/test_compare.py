@@ -54,6 +54,7 @@ def test_values_that_no_row_had_are_an_alarm_in_a_single_look_too():
     assert record.causes[-1] == Cause.NEW_VALUES
 
 
+@pytest.mark.replicates
 def test_a_lower_bound_in_a_record_is_one(rng):
     """Signs of three columns: the estimate says "at least", and so does the one in the Record, also when read back."""
     x, y = rng.normal(size=(2, 3000, 4))

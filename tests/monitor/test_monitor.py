@@ -390,6 +390,7 @@ def test_wrong_use(tmp_path):
             assert len(reader.records) == 1
 
 
+@pytest.mark.replicates
 def test_an_interval_that_was_withheld_is_neither_an_alarm_nor_a_green_light(tmp_path, rng):
     """Sorted rows say nothing sure: whatever the tolerance, a warning with its reason, until rows do again."""
 
