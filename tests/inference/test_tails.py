@@ -92,14 +92,18 @@ def test_without_drift_tails_decide_nothing(keep):
         assert not any(ratio.divergence(kind).doubts for kind in ("pearson", "neyman", "kl"))
 
 
-@pytest.mark.parametrize("keep", ["rows", "sums"])
-def test_intervals_of_kl_hold_for_a_stream_that_came_back(keep):
+# steps of sums take four times as long as those of rows
+@pytest.mark.parametrize(
+    ("keep", "count"), [("rows", 30), ("sums", 20), pytest.param("sums", 30, marks=pytest.mark.slow)]
+)
+def test_intervals_of_kl_hold_for_a_stream_that_came_back(keep, count):
     steps = (0, 1), (0.8, 1), (1.6, 1), (0.8, 1), (0, 1)
-    found = [walk(seed, steps, keep)[0].divergence("kl") for seed in range(32_000, 32_030)]
+    found = [walk(seed, steps, keep)[0].divergence("kl") for seed in range(32_000, 32_000 + count)]
     held = np.mean([e.low <= 0.0 <= e.high for e in found])
     ratio = np.median([e.std_error for e in found]) / np.std([e.value for e in found], ddof=1)
-    assert held > 0.95 - 4 * math.sqrt(0.95 * 0.05 / 30)
-    assert 0.6 < ratio < 1.6  # the deviation of 30 values is known to 13 %
+    assert held > 0.95 - 4 * math.sqrt(0.95 * 0.05 / count)
+    known = 1.0 / math.sqrt(2.0 * count)  # to so much values determine their deviation: 13 % with 30, 16 % with 20
+    assert 1.0 - 2.9 * known < ratio < 1.0 / (1.0 - 2.9 * known)
     assert not any(doubt.code == "noise_unknown" for e in found for doubt in e.doubts)
 
 

@@ -153,7 +153,7 @@ _LATER = [pytest.param(make, marks=pytest.mark.slow) for make in (_odd_times_csv
 
 
 @pytest.mark.parametrize("make", [rows_csv, days_parquet, _joining_csv, *_LATER])
-@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_kills_lose_and_repeat_nothing(make, kills, tmp_path):
     source, settings = make(tmp_path, np.random.default_rng(3), 5 * kills)
     records, state, signals = killed_often(tmp_path, source, settings, kills, seed=4)

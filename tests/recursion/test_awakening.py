@@ -11,9 +11,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::driftline.UntrustedEstimateWarn
 KINDS = ("kl", "reverse_kl", "js")
 SEEDS = (0, 1, 2)
 MODELS = [
-    *((model, seed) for model in ("linear", "quadratic") for seed in SEEDS),
-    # each looks for clusters, which takes seconds: the others run with the slow tests
-    *(pytest.param("auto", seed, marks=[pytest.mark.slow] * (seed > 0)) for seed in SEEDS),
+    pytest.param(model, seed, marks=[pytest.mark.slow] * (seed > 0))
+    for model in ("linear", "quadratic", "auto")
+    for seed in SEEDS
 ]
 
 

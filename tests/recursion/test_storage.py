@@ -91,9 +91,11 @@ def leaves(thing):
         yield "", np.asarray(str(thing) if isinstance(thing, tuple) else thing)  # a tuple of doubts
 
 
-@pytest.mark.parametrize("step", ["every", "adaptive"])
+@pytest.mark.parametrize(
+    ("rows", "step"),
+    [(401, "every"), (401, "adaptive"), (2003, "every"), pytest.param(2003, "adaptive", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("rows", [401, 2003])
 def test_a_resumed_state_is_the_same_bit_by_bit(model, step, rows):
     """Odd numbers of rows and columns: arrays of a file need not begin where those in memory do."""
     stream, rng = CorrelationStream(dim=4, delta=0.1), np.random.default_rng(0)
