@@ -69,28 +69,24 @@ def test_copies_that_differ_in_number_are_worth_less():
     assert 0.9 * once < often < 1.6 * once
 
 
-@pytest.mark.parametrize(
-    ("model", "seed"),
-    [
-        *(("quadratic", seed) for seed in range(3)),
-        # it takes copies for clusters, and looks for seconds: the others run with the slow tests
-        *(pytest.param("auto", seed, marks=[pytest.mark.slow] * (seed > 0)) for seed in range(3)),
-    ],
-    indirect=["seed"],
-)
-def test_like_samples_of_copies_read_nothing(model, seed, monkeypatch):
+def like_samples(seed):
     rng = np.random.default_rng(seed)
+    return [np.repeat(rng.normal(size=(300, 8)), 10, 0)[rng.permutation(3000)] for _ in range(2)]
 
-    def window():
-        return np.repeat(rng.normal(size=(300, 8)), 10, 0)[rng.permutation(3000)]
 
-    windows = [window(), window()]
-    est = traced(windows, model)
+@pytest.mark.parametrize("model", ["quadratic", "auto"])
+def test_like_samples_of_copies_read_nothing(model, seed):
+    est = traced(like_samples(seed), model)
     found = est.divergence()
     assert abs(found.value) < 4.0 * found.std_error < 0.5
     assert est.info_.originals["original"].effective_rows == pytest.approx(300.0)
+
+
+# auto takes copies for clusters, and looks for seconds
+@pytest.mark.parametrize("model", ["quadratic", pytest.param("auto", marks=pytest.mark.slow)])
+def test_they_would_if_nobody_saw_that_rows_repeat(model, seed, monkeypatch):
     blind(monkeypatch)
-    wrong = traced(windows, model).divergence()
+    wrong = traced(like_samples(seed), model).divergence()
     assert wrong.value > 4.0 * wrong.std_error
 
 

@@ -227,7 +227,9 @@ def test_names_are_never_read_as_markup(show, runs):
     assert page.locator("script").count() == 1
 
 
-@pytest.mark.parametrize(("size", "scheme"), [(WIDE, "light"), (PHONE, "dark"), pytest.param(WIDE, "dark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(WIDE, "light"), (PHONE, "dark"), pytest.param(WIDE, "dark", marks=pytest.mark.slow)]
+)
 def test_axe_finds_no_serious_problem(show, runs, size, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     # the page's policy keeps other scripts out; axe needs to be one
