@@ -71,6 +71,7 @@ def test_rows_that_are_coupled_go_by_lbfgs(rng):
 
 @pytest.mark.networks
 @pytest.mark.parametrize(("own", "built_in"), [(OWN, "logistic"), (COUPLED, "kliep")], ids=["logistic", "kliep"])
+@pytest.mark.replicates
 def test_networks_are_trained_on_it(own, built_in, seed):
     rng = np.random.default_rng(seed)
     rows = [rng.normal(size=(2000, 2)), rng.normal(0.5, 1.0, (2500, 2))]

@@ -54,6 +54,7 @@ def test_values_that_no_row_had_are_an_alarm_in_a_single_look_too():
     assert record.causes[-1] == Cause.NEW_VALUES
 
 
+@pytest.mark.replicates
 def test_a_lower_bound_in_a_record_is_one(rng):
     """Signs of three columns: the estimate says "at least", and so does the one in the Record, also when read back."""
     x, y = rng.normal(size=(2, 3000, 4))
@@ -133,7 +134,7 @@ def test_an_unreadable_cell_is_named_by_its_table():
         compare(then.astype(str), now, numeric=["x"])
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [2, pytest.param(10, marks=pytest.mark.slow)])
 def test_new_values_in_a_few_rows_are_counted_apart(count):
     """The drift without them is that of the rest, whatever their share: here none, and a shift by 0.3.
 
@@ -145,7 +146,7 @@ def test_new_values_in_a_few_rows_are_counted_apart(count):
         record = compare(mixed(rng, 2000), mixed(rng, 2000, shift=0.3, new=0.1))
         errors.append(record.diagnostics["without_new_values"] - 0.3**2 / 2)
         assert 0.08 < record.diagnostics["new_values"] < 0.12
-    # half the square of a difference of means, of 2,000 and 1,800 rows: 0.005 for the mean of 4
+    # half the square of a difference of means, of 2,000 and 1,800 rows: 0.007 for the mean of 2
     known = 0.3 * math.sqrt((1 / 2000 + 1 / 1800) / count)
     assert abs(np.mean(errors)) < 4.0 * known + 0.002
     quiet = compare(mixed(rng, 2000), mixed(rng, 2000))
@@ -161,7 +162,7 @@ def test_after_a_step_that_could_not_be_measured_columns_are_named_by_their_coun
     assert [(moved.column, moved.cause) for moved in record.columns] == [("x", "above 7.8 from 0 % to 100 %")]
 
 
-@pytest.mark.parametrize("seed", range(1000, 1004))
+@pytest.mark.parametrize("seed", [1000, *(pytest.param(s, marks=pytest.mark.slow) for s in (1001, 1002, 1003))])
 def test_a_new_code_is_named_and_costs_no_million_nats(seed):
     """Clusters do not shrink to the marks of a scale; 5 % of new rows are worth about 0.25 nats, half a row each."""
     rng, n = np.random.default_rng(seed), 3000
@@ -217,7 +218,7 @@ def summed_up_once(monkeypatch):
     return known
 
 
-@pytest.mark.parametrize("seed", [1000, 1001, *(pytest.param(s, marks=pytest.mark.slow) for s in (1002, 1003))])
+@pytest.mark.parametrize("seed", [1000, *(pytest.param(s, marks=pytest.mark.slow) for s in (1001, 1002, 1003))])
 def test_a_column_that_moves_as_a_whole_brings_no_pairs_with_it(seed, summed_up_once):
     """Groups are coarse: without ranks, a shifted column seems to relate otherwise to those that it depends on."""
     rng, n = np.random.default_rng(seed), 3000

@@ -153,7 +153,7 @@ _LATER = [pytest.param(make, marks=pytest.mark.slow) for make in (_odd_times_csv
 
 
 @pytest.mark.parametrize("make", [rows_csv, days_parquet, _joining_csv, *_LATER])
-@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_kills_lose_and_repeat_nothing(make, kills, tmp_path):
     source, settings = make(tmp_path, np.random.default_rng(3), 5 * kills)
     records, state, signals = killed_often(tmp_path, source, settings, kills, seed=4)
@@ -390,6 +390,7 @@ def test_wrong_use(tmp_path):
             assert len(reader.records) == 1
 
 
+@pytest.mark.replicates
 def test_an_interval_that_was_withheld_is_neither_an_alarm_nor_a_green_light(tmp_path, rng):
     """Sorted rows say nothing sure: whatever the tolerance, a warning with its reason, until rows do again."""
 

@@ -34,6 +34,7 @@ def followed(draw, windows, seed, model="auto"):
 
 
 @pytest.mark.parametrize("stream", [GaussianStream(dim=4), MixtureStream(dim=5)], ids=["gaussian", "mixture"])
+@pytest.mark.replicates
 def test_it_is_silent_where_the_model_is_right(stream, seed):
     est = followed(lambda t, rng: stream.sample(t, 1500, rng), 12, seed)
     assert auditor(est).since == 0
@@ -41,6 +42,7 @@ def test_it_is_silent_where_the_model_is_right(stream, seed):
     assert math.isfinite(est.divergence().high)
 
 
+@pytest.mark.replicates
 def test_it_speaks_of_a_curved_dependence_and_calls_the_value_a_lower_bound(seed):
     est = followed(lambda t, rng: banana(0.02 * t, 4000, rng), 12, seed, "quadratic")
     since = auditor(est).since

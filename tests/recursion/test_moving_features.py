@@ -36,6 +36,7 @@ def same(x):
     return x
 
 
+@pytest.mark.replicates
 def test_nothing_changes_where_new_features_express_the_old(seed):
     """Products of columns are closed under affine maps: same divergence and same error bar, before and after."""
     seen, first, second = windows(seed), turned(1), turned(2)

@@ -39,6 +39,7 @@ def is_withheld(estimate):
 
 
 @pytest.mark.parametrize("kind", ["reverse_kl", "kl", "js"])
+@pytest.mark.replicates
 def test_copies_have_the_errors_of_distinct_rows(kind, seed, monkeypatch):
     rng = np.random.default_rng(seed)
     distinct = [rng.normal(0.05 * t, 1.0, (600, 3)) for t in range(4)]
@@ -56,7 +57,7 @@ def test_copies_have_the_errors_of_distinct_rows(kind, seed, monkeypatch):
     assert traced(shuffled).divergence(kind).std_error < 0.7 * once.std_error
 
 
-def test_copies_that_differ_in_number_are_worth_less(rng):
+def test_copies_that_differ_in_number_are_worth_less():
     """Rows drawn again at random say no more than those that were drawn."""
     found = []
     for s in range(12):
@@ -68,28 +69,24 @@ def test_copies_that_differ_in_number_are_worth_less(rng):
     assert 0.9 * once < often < 1.6 * once
 
 
-@pytest.mark.parametrize(
-    ("model", "seed"),
-    [
-        *(("quadratic", seed) for seed in range(3)),
-        # it takes copies for clusters, and looks for seconds: the others run with the slow tests
-        *(pytest.param("auto", seed, marks=[pytest.mark.slow] * (seed > 0)) for seed in range(3)),
-    ],
-    indirect=["seed"],
-)
-def test_like_samples_of_copies_read_nothing(model, seed, monkeypatch):
+def like_samples(seed):
     rng = np.random.default_rng(seed)
+    return [np.repeat(rng.normal(size=(300, 8)), 10, 0)[rng.permutation(3000)] for _ in range(2)]
 
-    def window():
-        return np.repeat(rng.normal(size=(300, 8)), 10, 0)[rng.permutation(3000)]
 
-    windows = [window(), window()]
-    est = traced(windows, model)
+@pytest.mark.parametrize("model", ["quadratic", "auto"])
+def test_like_samples_of_copies_read_nothing(model, seed):
+    est = traced(like_samples(seed), model)
     found = est.divergence()
     assert abs(found.value) < 4.0 * found.std_error < 0.5
     assert est.info_.originals["original"].effective_rows == pytest.approx(300.0)
+
+
+# auto takes copies for clusters, and looks for seconds
+@pytest.mark.parametrize("model", ["quadratic", pytest.param("auto", marks=pytest.mark.slow)])
+def test_they_would_if_nobody_saw_that_rows_repeat(model, seed, monkeypatch):
     blind(monkeypatch)
-    wrong = traced(windows, model).divergence()
+    wrong = traced(like_samples(seed), model).divergence()
     assert wrong.value > 4.0 * wrong.std_error
 
 
@@ -102,6 +99,7 @@ def test_copies_in_wide_data_read_nothing(seed):
     assert abs(found.value) < 4.0 * found.std_error < 4.0
 
 
+@pytest.mark.replicates
 def test_rows_that_do_not_repeat_are_as_they_were(rng, monkeypatch):
     windows = [rng.normal(0.2 * t, 1.0, (500, 3)) for t in range(3)]
     table = [np.column_stack([rng.integers(0, 3, (500, 2)), rng.poisson(9, 500)]).astype(float) for _ in range(3)]
@@ -139,6 +137,7 @@ def test_too_few_effective_rows_withhold_the_interval(model, seed):
     assert all(math.isnan(part.contribution.std_error) for part in est.attribution())
 
 
+@pytest.mark.replicates
 def test_sorted_rows_withhold_the_interval(rng):
     windows = [rng.normal(size=(2000, 5)) for _ in range(2)]
     in_order = [rows[rows[:, 0].argsort()] for rows in windows]
@@ -149,6 +148,7 @@ def test_sorted_rows_withhold_the_interval(rng):
     assert math.isfinite(traced(in_order, "auto", lag=0).divergence().std_error)  # the user knows better
 
 
+@pytest.mark.replicates
 def test_a_window_of_dependent_rows_is_stepped_over(rng, tmp_path):
     """A window in between is stepped over, so only its own reading is withheld; the original is in every reading."""
     good, bad = [rng.normal(size=(1000, 3)) for _ in range(4)], ar1(rng, 1000, 0.99, 3)

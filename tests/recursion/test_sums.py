@@ -143,14 +143,16 @@ def test_numbers_are_those_of_rows_up_to_a_few_percent(model):
         assert b.contribution.std_error == pytest.approx(a.contribution.std_error, rel=0.1)
 
 
-def test_intervals_hold_the_truth_and_the_floor_stays_below_it():
+# 15 of 20 or fewer have a chance of 3e-3, 6 of 10 or fewer one of 1e-3
+@pytest.mark.parametrize(("count", "least"), [(10, 7), pytest.param(20, 16, marks=pytest.mark.slow)])
+def test_intervals_hold_the_truth_and_the_floor_stays_below_it(count, least):
     held, floors = [], []
-    for seed in range(20):
+    for seed in range(count):
         estimate = traced(windows(seed)).divergence()
         held.append(estimate.low <= truth(5) <= estimate.high)
         floors.append(estimate.floor)
         assert not estimate.doubts
-    assert sum(held) >= 16  # 19 expected, 15 or fewer have a chance of 3e-4
+    assert sum(held) >= least
     assert all(0.0 < floor < truth(5) for floor in floors)
 
 
@@ -363,10 +365,9 @@ def test_large_steps_are_doubted_and_larger_ones_withheld():
 
 
 def dependent(rng, rows, columns=3):
-    out = np.zeros((rows, columns))
-    for i in range(1, rows):
-        out[i] = 0.9 * out[i - 1] + rng.normal(0, 0.44, columns)
-    return out
+    from scipy.signal import lfilter
+
+    return lfilter([1.0], [1.0, -0.9], np.pad(rng.normal(0, 0.44, (rows - 1, columns)), ((1, 0), (0, 0))), axis=0)
 
 
 def copied(rng, rows, columns=3):

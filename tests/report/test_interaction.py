@@ -23,7 +23,7 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as tool:
-        found = tool.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        found = tool.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
         yield found
         found.close()
 
@@ -72,8 +72,15 @@ def dragged(page, start, end):
     page.mouse.up()
 
 
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        (WIDE, "light"),
+        (PHONE, "dark"),
+        pytest.param(WIDE, "dark", marks=pytest.mark.slow),
+        pytest.param(PHONE, "light", marks=pytest.mark.slow),
+    ],
+)
 def test_no_sideways_scrolling(show, cases, many, size, scheme):
     for run in (many, cases["extreme"], cases["several"]):
         page = show(render(run), size, color_scheme=scheme)
@@ -220,7 +227,9 @@ def test_names_are_never_read_as_markup(show, runs):
     assert page.locator("script").count() == 1
 
 
-@pytest.mark.parametrize(("size", "scheme"), [(WIDE, "light"), (WIDE, "dark"), (PHONE, "dark")])
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(WIDE, "light"), (PHONE, "dark"), pytest.param(WIDE, "dark", marks=pytest.mark.slow)]
+)
 def test_axe_finds_no_serious_problem(show, runs, size, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     # the page's policy keeps other scripts out; axe needs to be one

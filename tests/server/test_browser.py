@@ -162,8 +162,9 @@ def test_a_lost_connection_is_said(serving, visit):
 
 def test_a_script_in_a_name_is_text(serving, visit):
     client, (open_page, said) = serving(), visit
+    page = open_page(client.server.url)
     for stream in client.get("/api/streams").json():
-        page = open_page(f"{client.server.url}streams/{stream['key']}")
+        page.goto(f"{client.server.url}streams/{stream['key']}")
         linked(page)
         assert page.locator("script:not([src])").count() == 0
     assert said == []
