@@ -134,3 +134,23 @@ def test_sums_swell_by_the_correlation_time_of_each_feature_and_by_the_number_of
     assert found[2] == pytest.approx(1.0, abs=0.25)
     np.testing.assert_allclose(np.mean(copies, 0), 5.0, rtol=1e-3)
     assert (swelling(rows, Dependence()) == 1.0).all()
+
+
+@pytest.mark.parametrize("lag", [0, 6])
+def test_that_a_row_has_more_copies_than_another_is_not_scatter(rng, lag):
+    """Scores of one value have a sum that is given by the number of rows; others scatter about their mean over rows."""
+    n = 240
+    distinct = np.column_stack([rng.normal(size=(n, 2)), np.ones(n)])
+    counts = rng.integers(1, 5, n).astype(float)
+    share = counts / counts.sum()
+    flat = long_run(Dense(distinct[:, 2:]), counts, Dense(distinct[:, 2:]), counts, lag, share)
+    np.testing.assert_allclose(flat, 0.0, atol=1e-6)
+    scores = counts * rng.random(n)
+    found = long_run(Dense(distinct), scores, Dense(distinct), scores, lag, share)
+    rows = scores[:, None] * distinct
+    centred = Dense(rows - np.outer(share, rows.sum(0)))
+    wanted = long_run(centred, np.ones(n), centred, np.ones(n), lag)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-4)
+    even = np.full(n, 1.0 / n)
+    alone = long_run(Dense(distinct), scores, Dense(distinct), scores, lag)
+    np.testing.assert_allclose(long_run(Dense(distinct), scores, Dense(distinct), scores, lag, even), alone, rtol=1e-5)

@@ -136,8 +136,9 @@ def own_part(coef: Floats, uncertainty: Uncertainty, design: Design, log_r: Floa
     score, one = uncertainty.score[::every], np.full_like(uncertainty.score[::every], 1.0 / n)
     scale = n / len(score)
     score, one = dependence.merged(score), dependence.merged(one)
-    own_spread = long_run(part, one, part, one, dependence.lag)[:-1, :-1] * scale
-    own_cross = uncertainty.inverse_hessian @ long_run(part, score, part, one, dependence.lag) * scale
+    uneven = dependence.shares
+    own_spread = long_run(part, one, part, one, dependence.lag, uneven)[:-1, :-1] * scale
+    own_cross = uncertainty.inverse_hessian @ long_run(part, score, part, one, dependence.lag, uneven) * scale
     return Own(moved, mirrored(own_spread), own_cross[:-1, :-1])
 
 

@@ -59,7 +59,8 @@ def second_order(
         step = every if dependence.independent else 1
         part = thin if dependence.independent else dependence.distinct(rows)
         slopes, scores = slope(log_r[::step], kind), uncertainty.score[::step]
-        pulled = long_run(part, dependence.merged(slopes), part, dependence.merged(scores), dependence.lag)
+        both = dependence.merged(slopes), part, dependence.merged(scores)
+        pulled = long_run(part, *both, dependence.lag, dependence.shares)
         bias -= float(uncertainty.slack * (uncertainty.inverse_hessian * pulled).sum()) / len(scores)
     tilted = tilt(calm, bend, kind)
     return noise_of(kind, thin.gram(tilted) / len(tilted), bias, uncertainty, spread, dependence.effective(log_r.size))
@@ -114,8 +115,6 @@ def travelled(
     now: Floats,
     gradient: Floats,
     quadratic: Quadratic,
-    *,
-    ends: bool = True,
 ) -> float:
     """Return the variance that the way leaves even where the drift is back at 0.
 
@@ -123,7 +122,7 @@ def travelled(
     back, they do not: the constants of its steps are off, whatever the drift is now. This is read where the drift
     would be 0, at the original's means, and is no more than what these windows leave in the reading of now. Far from
     the original it would be: beside a column that has shrunk, the original's means lie where no row is. Of the first
-    and the last window (``ends``), what the law of the noise holds already is left out. A divergence without a slope at
+    and the last window, what the law of the noise holds already is left out. A divergence without a slope at
     r = 1 (``pearson``) has the second-order part alone.
     """
     flat = float(slope(np.zeros(1), kind)[0])
@@ -133,10 +132,8 @@ def travelled(
         constant = max(min(float(then @ spread @ then), float(now @ spread @ now)), 0.0)
         return max(min(flat * flat * constant, float(gradient @ spread @ gradient)), 0.0)
 
-    first = left(uncertainty.covariance - uncertainty.first)
-    if ends:
-        first = max(first, left(covariance(uncertainty)) - quadratic.variance)
-    return first + quadratic.way
+    between, all_windows = left(uncertainty.covariance - uncertainty.first), left(covariance(uncertainty))
+    return max(between, all_windows - quadratic.variance) + quadratic.way
 
 
 def calm_rows(log_r: Floats, rows: Design, spread: Floats) -> tuple[Design, int, Floats, Floats]:

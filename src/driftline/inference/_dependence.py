@@ -18,7 +18,16 @@ import numpy.typing as npt
 from driftline._inputs import Floats
 from driftline.fitting import Design, Repeats, Scores
 
-__all__ = ["Dependence", "choose_lag", "correlation_time", "long_run", "long_run_variance", "positive", "swelling"]
+__all__ = [
+    "Dependence",
+    "choose_lag",
+    "correlation_time",
+    "long_run",
+    "long_run_variance",
+    "mean_products",
+    "positive",
+    "swelling",
+]
 
 _ROWS = 8192  # enough rows to find the reach of dependence; also the rows multiplied at a time
 ROWS_EACH = 5.0  # effective rows for each parameter: with fewer, expansions around the truth no longer hold
@@ -56,16 +65,14 @@ class Dependence(NamedTuple):
         return self.lag == 0 and self.repeats is None and self.swell is None
 
     @property
-    def regular(self) -> bool:
-        """Whether rows are independent, or all of them have equally many copies."""
-        copies = self.repeats
-        even = copies is None or copies.worth * len(copies.first) < len(copies.place) + 0.5
-        return even and self.lag == 0 and self.swell is None
-
-    @property
     def worth(self) -> float:
         """Number of rows that are worth one as copies of each other."""
         return self.copies if self.repeats is None else self.repeats.worth
+
+    @property
+    def shares(self) -> Floats | None:
+        """Share of all rows that each distinct one has, (k,); None if no row has a copy."""
+        return None if self.repeats is None else self.repeats.counts / len(self.repeats.place)
 
     def effective(self, rows: int) -> float:
         """Return the number of independent rows that say as much as these."""
@@ -78,6 +85,10 @@ class Dependence(NamedTuple):
     def merged(self, values: Floats) -> Floats:
         """Return values (n,) summed over copies, (k,)."""
         return values if self.repeats is None else self.repeats.sums(values)
+
+    def spread(self, values: Floats) -> float:
+        """Return the variance of the sum of values (n,) over so many rows."""
+        return long_run_variance(self.merged(values - values.mean()), self.lag)
 
     def merged_scores(self, scores: Scores) -> Scores:
         """Return derivatives of rows summed over copies."""
@@ -175,14 +186,20 @@ def _series(z: Floats, curved: int | None) -> tuple[npt.NDArray[np.float32], npt
     return (series, power) if kept.all() else (series[:, kept], power[kept])
 
 
-def long_run(left: Design, left_values: Floats, right: Design, right_values: Floats, lag: int) -> Floats:
-    """Return the covariance of the sums over rows of ``left_values * T`` and ``right_values * T'``, (p, q)."""
+def long_run(
+    left: Design, left_values: Floats, right: Design, right_values: Floats, lag: int, share: Floats | None = None
+) -> Floats:
+    """Return the covariance of the sums over rows of ``left_values * T`` and ``right_values * T'``, (p, q).
+
+    Where copies of a row have been added up, ``share`` is the share of all rows that each has, (n,): it also has this
+    share of the mean. Otherwise that a row has more copies than another would count as scatter, though the number of
+    all rows is given.
+    """
     n = left.shape[0]
+    same = right is left and right_values is left_values
     if lag == 0:
         product = left_values * right_values
-        mean = left.tally(left_values)
-        same = right is left and right_values is left_values
-        means = np.outer(mean, mean if same else right.tally(right_values)) / n
+        means = mean_products(left, left_values, right, right_values, share)
         if left is right:
             return left.gram(product) - means
         total = np.zeros_like(means)
@@ -190,9 +207,24 @@ def long_run(left: Design, left_values: Floats, right: Design, right_values: Flo
             total += left.take(k, k + _ROWS, 1).T @ (right.take(k, k + _ROWS, 1) * product[k : k + _ROWS, None])
         return total - means
     size = max(1, math.ceil(lag / _PARTS))
-    a = _centred(left.sums(left_values, size))
-    b = a if right is left and right_values is left_values else _centred(right.sums(right_values, size))
-    return _flat_top(a, b)
+    parts = np.add.reduceat(np.full(n, 1.0 / n) if share is None else share, np.arange(0, n, size))
+    a = _centred(left.sums(left_values, size), parts)
+    return _flat_top(a, a if same else _centred(right.sums(right_values, size), parts))
+
+
+def mean_products(
+    left: Design, left_values: Floats, right: Design, right_values: Floats, share: Floats | None
+) -> Floats:
+    """Return what products of sums have beyond the covariance of independent rows; arguments as in :func:`long_run`."""
+    mean = left.tally(left_values)
+    same = right is left and right_values is left_values
+    other = mean if same else right.tally(right_values)
+    both = np.outer(mean, other)
+    if share is None:
+        return both / left.shape[0]
+    cross = np.outer(left.tally(share * left_values), other)
+    turned = cross.T if same else np.outer(mean, right.tally(share * right_values))
+    return np.asarray(cross + turned - float(share @ share) * both)
 
 
 def swelling(design: Design, rows: Dependence) -> Floats:
@@ -203,7 +235,7 @@ def swelling(design: Design, rows: Dependence) -> Floats:
     ones = np.ones(n)
     alone = long_run(design, ones, design, ones, 0).diagonal()
     distinct, counts = rows.distinct(design), rows.merged(ones)
-    found = long_run(distinct, counts, distinct, counts, rows.lag).diagonal()
+    found = long_run(distinct, counts, distinct, counts, rows.lag, counts / n).diagonal()
     known = alone > 1e-9 * n
     out = np.where(known, np.maximum(found / np.where(known, alone, 1.0), 1.0), 1.0)
     out[-1] = float(out[known].mean()) if known.any() else 1.0  # the constant is the mean of what the others are
@@ -221,8 +253,9 @@ def long_run_variance(values: Floats, lag: int) -> float:
     return variance if variance > 0.0 else float(values @ values)
 
 
-def _centred(blocks: Floats) -> Floats:
-    return np.asarray(blocks - blocks.mean(0))
+def _centred(blocks: Floats, parts: Floats) -> Floats:
+    """Return sums over blocks of rows less what each block has of the total, by its part of all rows."""
+    return np.asarray(blocks - np.outer(parts, blocks.sum(0)))
 
 
 def _flat_top(a: Floats, b: Floats) -> Floats:

@@ -41,7 +41,7 @@ def forward_kl(
     if float(uncertainty.slack) < LEAST_SLACK or bool(joined_later(coef, uncertainty).any()):
         return None
     quadratic = second_order(log_r, "reverse_kl", uncertainty, design, True, dependence)
-    return forward_of(coef, constant, level, uncertainty, quadratic, ends=dependence.regular)
+    return forward_of(coef, constant, level, uncertainty, quadratic)
 
 
 def forward_of(
@@ -50,8 +50,6 @@ def forward_of(
     level: float,
     uncertainty: Uncertainty,
     quadratic: Quadratic,
-    *,
-    ends: bool = True,
 ) -> Estimate | None:
     """Return KL(original‖current), given the effects of the curvature of ``reverse_kl``; None if no law fits."""
     means = uncertainty.origin_spread[:-1, :-1]
@@ -59,11 +57,10 @@ def forward_of(
     variance = at @ covariance(uncertainty) @ at + coef @ means @ coef + 2.0 * (at @ uncertainty.origin[:, :-1] @ coef)
     bias = float(at @ uncertainty.bias + uncertainty.origin[:-1, :-1].trace())
     reading = float(coef @ uncertainty.mean) + constant - bias + quadratic.noise
-    travelled = float(at @ (uncertainty.covariance - uncertainty.first) @ at)  # see _travelled
-    if ends:
-        travelled = max(travelled, float(at @ covariance(uncertainty) @ at) - quadratic.variance)
-    travelled = min(max(travelled, 0.0), max(float(variance), 0.0))
-    found = beside(reading, float(variance) - travelled, travelled, quadratic, quadratic.shared, level)
+    between = float(at @ (uncertainty.covariance - uncertainty.first) @ at)
+    way = max(between, float(at @ covariance(uncertainty) @ at) - quadratic.variance)  # as `travelled` has it
+    way = min(max(way, 0.0), max(float(variance), 0.0))
+    found = beside(reading, float(variance) - way, way, quadratic, quadratic.shared, level)
     return None if np.isnan(found.noise) else found
 
 

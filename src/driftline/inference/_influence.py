@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from driftline._inputs import Floats
 from driftline.fitting import ConvexFit, Design, Scores, chunks, half_inverse
-from driftline.inference._dependence import Dependence, long_run, positive
+from driftline.inference._dependence import Dependence, long_run, mean_products, positive
 from driftline.inference._uncertainty import UNSUPPORTED, UNSUPPORTED_ORIGINAL, Quiet, Uncertainty, mirrored
 
 __all__ = ["Told", "advance", "quiet_of", "told_beyond"]
@@ -177,7 +177,8 @@ class _Role(NamedTuple):
 
     Copies of a row are one row, with their scores summed up. ``share`` is the share of all rows that each row has,
     ``rows`` the number of rows, copies counted in part. ``swell`` is by how much more each sum scatters than that of
-    independent rows, (p+1,): with a lag the rows show it themselves, without one they stand in for others.
+    independent rows, (p+1,): with a lag the rows show it themselves, without one they stand in for others. ``uneven``
+    are the shares where some rows have copies.
     """
 
     design: Design
@@ -186,12 +187,20 @@ class _Role(NamedTuple):
     share: Floats
     rows: float
     swell: Floats | None = None
+    uneven: Floats | None = None
+
+    def thinned(self, every: int) -> _Role:
+        """Return every ``every``-th row."""
+        if every == 1:
+            return self
+        uneven = None if self.uneven is None else self.uneven[::every] / self.uneven[::every].sum()
+        return self._replace(design=self.design.thin(every), score=self.score[::every], uneven=uneven)
 
 
 def _role(design: Design, score: Floats, rows: Dependence) -> _Role:
-    n = len(score)
-    share = rows.merged(np.full(n, 1.0 / n))
-    return _Role(rows.distinct(design), rows.merged(score), rows.lag, share, n / rows.worth, rows.swell)
+    n, uneven = len(score), rows.shares
+    share = np.full(n, 1.0 / n) if uneven is None else uneven
+    return _Role(rows.distinct(design), rows.merged(score), rows.lag, share, n / rows.worth, rows.swell, uneven)
 
 
 def _thinning(*roles: _Role) -> int:
@@ -208,12 +217,12 @@ def _thinning(*roles: _Role) -> int:
 
 def _meat(left: _Role, right: _Role, every: int) -> Floats:
     r"""Return the covariance of :math:`\sum_i g_i T(x_i)` in two roles of a window, from every ``every``-th row."""
-    if every == 1:
-        return _swollen(left, long_run(left.design, left.score, right.design, right.score, left.lag))
-    thin, score = left.design.thin(every), left.score[::every]
-    other = thin if right.design is left.design else right.design.thin(every)
-    others = score if right.score is left.score else right.score[::every]
-    return _swollen(left, long_run(thin, score, other, others, left.lag) * (left.design.shape[0] / thin.shape[0]))
+    thin = left.thinned(every)
+    other = thin if right is left else right.thinned(every)
+    if right.design is left.design:
+        other = other._replace(design=thin.design)
+    found = long_run(thin.design, thin.score, other.design, other.score, left.lag, thin.uneven)
+    return _swollen(left, found if every == 1 else found * (left.design.shape[0] / thin.design.shape[0]))
 
 
 def _swollen(role: _Role | _Side, covariance: Floats) -> Floats:
@@ -284,10 +293,9 @@ def _between(before: _Role, now: _Role, alone: Floats, meat: Floats, every: int)
     if now.lag or before.design is not now.design:
         return _meat(before, now, every)
     # half of what the variance of the sum has beyond both: where weights are squares, half of a Gram matrix is enough
-    both = now._replace(score=before.score + now.score)
-    thin = now.design.thin(every) if every > 1 else now.design
-    then, here = (thin.tally(role.score[::every]) for role in (before, now))
-    order = (np.outer(here, then) - np.outer(then, here)) * (now.design.shape[0] / thin.shape[0] ** 2)
+    both, thin = now._replace(score=before.score + now.score), now.thinned(every)
+    means = mean_products(thin.design, before.score[::every], thin.design, thin.score, thin.uneven)
+    order = (means.T - means) * (now.design.shape[0] / thin.design.shape[0])
     return 0.5 * (_meat(both, both, every) - alone - meat + _swollen(now, order))
 
 
@@ -314,8 +322,9 @@ def _closed(past: Uncertainty, alone: Floats, both: Floats, step: _Step, beyond:
 
 def _origin(num: _Role, inverse: Floats) -> tuple[Floats, Floats]:
     """Return the covariance of (coefficients, constant) with the original's feature means, and that of the means."""
-    origin = -inverse @ _swollen(num, long_run(num.design, num.score, num.design, num.share, num.lag))
-    spread = long_run(num.design, num.share, num.design, num.share, num.lag)
+    design, share, lag = num.design, num.share, num.lag
+    origin = -inverse @ _swollen(num, long_run(design, num.score, design, share, lag, num.uneven))
+    spread = long_run(design, share, design, share, lag, num.uneven)
     return origin, spread
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.fitting import Design
 from driftline.inference._curvature import Quadratic, calm_rows, second_order, travelled
-from driftline.inference._dependence import Dependence, long_run_variance
+from driftline.inference._dependence import Dependence
 from driftline.inference._divergences import Generator, largest, slope, terms
 from driftline.inference._estimates import Estimate
 from driftline.inference._intervals import beside, normal_interval, within
@@ -99,7 +99,7 @@ def read_divergence(
     spread = uncertainty.covariance if own_window else covariance(uncertainty)
     if own_window:
         own = own - uncertainty.score * design.dot(uncertainty.inverse_hessian @ gradient)
-    drawn = long_run_variance(dependence.merged(own), dependence.lag)
+    drawn = dependence.spread(own)
     variance = drawn + float(gradient @ spread @ gradient)
     if kind == "total_variation":
         smooth = read_divergence(
@@ -111,8 +111,7 @@ def read_divergence(
     quadratic = second_order(log_r, kind, uncertainty, design, own_window, dependence)
     corrected = reading - quadratic.bias - float(gradient @ uncertainty.bias)
     now = design.pull(np.full(design.shape[0], 1.0 / design.shape[0]))
-    # unequal copies, and rows that depend, leave a variance there even where nothing has moved
-    way = travelled(kind, uncertainty, now, gradient, quadratic, ends=dependence.regular)
+    way = travelled(kind, uncertainty, now, gradient, quadratic)
     if not own_window:  # the draw of other rows, which no law of the fit knows of
         way += drawn
     return Reading(reading, most, variance, corrected, quadratic, way, quadratic.shared if shared else 0.0)

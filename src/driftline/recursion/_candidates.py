@@ -187,7 +187,7 @@ def _differences(
     else:
         merged = np.stack([depend.merged(column) for column in pulled.T.astype(np.float64)], 1)
         ones = np.ones(len(merged))
-        own = long_run(Dense(merged), ones, Dense(merged), ones, depend.lag).diagonal()
+        own = long_run(Dense(merged), ones, Dense(merged), ones, depend.lag, depend.shares).diagonal()
     fourth = np.square(np.square(pulled)).sum(0, dtype=np.float64)
     carriers = np.square(np.square(pulled).sum(0, dtype=np.float64)) / np.maximum(fourth, 1e-300)
     carriers = np.where(alive(spread, whole, own), carriers / (depend.worth * depend.time), 0.0)

@@ -15,7 +15,7 @@ import numpy as np
 from driftline import inference
 from driftline._inputs import Floats
 from driftline.fitting import Integers, LogLinear, LogLinearDesign, softmax
-from driftline.inference import Dependence, Forward, Uncertainty, effective_sample_size, long_run, long_run_variance
+from driftline.inference import Dependence, Forward, Uncertainty, effective_sample_size, long_run
 from driftline.recursion._auditor import Auditor
 from driftline.recursion._chance import LEVEL, chance
 from driftline.recursion._evidence import start_evidence
@@ -115,8 +115,8 @@ def _uncertainty(
     now, then = design.take(0, design.shape[0], 1), old.take(0, old.shape[0], 1)
     thin, score, own = rows.distinct(design), rows.merged(past.score), rows.merged(fit.pull)
     bread = inference.mirrored(onto @ past.inverse_hessian @ onto.T)
-    meat = inference.mirrored(long_run(thin, score, thin, score, rows.lag))
-    moving = fit.inverse @ long_run(thin, own, thin, own, rows.lag) @ fit.inverse
+    meat = inference.mirrored(long_run(thin, score, thin, score, rows.lag, rows.shares))
+    moving = fit.inverse @ long_run(thin, own, thin, own, rows.lag, rows.shares) @ fit.inverse
     back = inference.projection(then, now).T
     size = design.shape[1]
     whole = onto @ inference.covariance(past) @ onto.T + moving
@@ -157,7 +157,7 @@ def _forward(before: Forward, log_r: Floats, now: Floats, rows: Dependence) -> F
     """Return KL(original‖current) in the new features: less what the original's rows lose."""
     weights = softmax(log_r)
     lost = float(weights @ (log_r - now))
-    spread = long_run_variance(rows.merged(weights * (log_r - now - lost)), rows.lag)
+    spread = rows.spread(weights * (log_r - now - lost))
     return Forward(before.value - lost, before.variance + spread, before.rows)
 
 
@@ -168,7 +168,7 @@ def _hidden(log_r: Floats, now: Floats, old: LogLinearDesign, errors: Floats, ro
     """
     apart = now - log_r
     lost, n = float(apart.mean()), len(apart)
-    error = float(np.sqrt(long_run_variance(rows.merged(apart), rows.lag))) / n
+    error = float(np.sqrt(rows.spread(apart))) / n
     noise = 0.5 * float(old.forms(errors).mean())
     least = max(_LOST, _LOST_SHARE * float(-log_r.mean()), _SURE * error + 2.0 * noise)
     return lost if lost > least else 0.0

@@ -23,7 +23,7 @@ from driftline.fitting import (
     fit_standardizer,
     softmax,
 )
-from driftline.inference import UNSUPPORTED, Dependence, Forward, long_run_variance
+from driftline.inference import UNSUPPORTED, Dependence, Forward
 from driftline.recursion._auditor import start_auditor
 from driftline.recursion._by_sums import step_sums
 from driftline.recursion._diagnostics import Info, diagnose
@@ -219,7 +219,7 @@ def _forward(anchor: Anchor, taken: Step, settings: StepSettings) -> Forward:
     weights = softmax(log_weights)
     gain = float(weights @ taken.log_num)
     depend = own_rows(anchor, settings)
-    spread = long_run_variance(depend.merged(weights * (taken.log_num - gain)), depend.lag)
+    spread = depend.spread(weights * (taken.log_num - gain))
     rows = min(before.rows, 1.0 / float(weights @ weights) / depend.worth)
     return Forward(before.value + gain, before.variance + spread, rows)
 
