@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import ConvexFit, Density, Integers, LogLinearDesign, Scores, chunks, half_inverse
+from driftline.fitting import ConvexFit, Density, Integers, LogLinearDesign, Scores, chunks
 from driftline.inference import Dependence
 from driftline.recursion._chance import LEVEL, chance
 from driftline.recursion._evidence import coarse
@@ -28,6 +28,7 @@ from driftline.recursion._sides import (
     Seen,
     Singles,
     Window,
+    half_of,
     left_over,
     light_of,
     seen_of,
@@ -36,7 +37,7 @@ from driftline.recursion._sides import (
     variance_of,
 )
 
-__all__ = ["ROWS", "Auditor", "Singles", "audited", "doubting", "renewed", "start_auditor", "unseen"]
+__all__ = ["Auditor", "Singles", "audited", "doubting", "renewed", "start_auditor", "unseen"]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -44,7 +45,8 @@ _SETTLED = 0.01  # chance at one look below which features that joined have not 
 _UNITS, _CORNERS, _CENTRES = 64, 16, 16
 _STEEP = 4.0  # slope of a corner's sides, in standard deviations of the original
 _FAR = 5.0  # standard deviations of the original, beyond which functions are constant
-ROWS = 8_000  # of a window; more would only cost time
+_NEAR = 100.0  # times the level: a chance above that is no reason to speak, whatever is behind it
+_ROWS = 3_500  # of a window, more or less: as many hear a bend by 0.04 nats, and a step may cost a third more
 
 
 class Auditor(NamedTuple):
@@ -166,11 +168,11 @@ def audited(
         past: scores of the numerator's rows when they were the denominator of the last step, if known.
         seen: values of the functions for the numerator's rows, if known.
     """
-    half = half_inverse(fit.hessian)
-    if half is None:
-        return unseen(auditor), None
     parts = zip(designs, (fit.num, fit.den), depend, (seen, None), strict=True)
     num, den = (_window(auditor, original, *part) for part in parts)
+    half = half_of(fit, num, den)
+    if half is None:
+        return unseen(auditor), None
     twice = num.score
     if past is not None and auditor.shared:
         twice = num.score + depend[0].merged(past)[:: num.every] * math.sqrt(num.every)
@@ -183,7 +185,7 @@ def audited(
     )
     if closed.since:  # it has spoken, and is not asked again
         return closed, den.seen
-    found = chance(closed.score, closed.variance + now.variance, live, [before.side, now.side])
+    found = chance(closed.score, closed.variance + now.variance, live, [before.side, now.side], _NEAR * LEVEL)
     return closed._replace(since=closed.steps if found < LEVEL else 0), den.seen
 
 
@@ -197,7 +199,7 @@ def _window(
 ) -> Window:
     """Return what the auditor looks at of a window: rows without copies, and no more than it takes."""
     design, bend, score = depend.distinct(design), depend.merged(scores.second), depend.merged(scores.first)
-    every = max(1, math.ceil(len(bend) / ROWS))
+    every = max(1, round(len(bend) / _ROWS))
     if seen is None:
         seen = seen_of(auditor(original(design.z[::every])))
     score, bend = score[::every] * math.sqrt(every), bend[::every] * every

@@ -12,14 +12,14 @@ import math
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import ConvexFit, LogLinearDesign, Scores, half_inverse
+from driftline.fitting import ConvexFit, LogLinearDesign, Scores
 from driftline.inference import Dependence
-from driftline.recursion._auditor import ROWS
 from driftline.recursion._chance import LEVEL, chance
-from driftline.recursion._sides import Window, left_over, seen_of
+from driftline.recursion._sides import Window, half_of, left_over, seen_of
 
 __all__ = ["miscalibrated"]
 
+_ROWS = 8_000  # of a window; more would only cost time
 _SIGNAL = 0.03  # nats beyond noise; in smaller steps u is noise itself
 _OVERLAP = 0.25  # share of rows that both windows might hold; with less, u is steeper than the truth by its own noise
 _ROWS_PER_PARAMETER = 40  # with fewer, too: of 13 runs on a mixture of 64 columns and 4,000 rows one was doubted
@@ -46,12 +46,12 @@ def miscalibrated(
     odds = np.exp(-np.abs(both))
     if float((4.0 * odds / np.square(1.0 + odds)).mean()) < _OVERLAP:
         return False
-    half = half_inverse(fit.hessian)
-    if half is None:
-        return False
     shape = np.quantile(both, _ENDS), np.quantile(both, _KNOTS)
     parts = zip(designs, (fit.log_num, fit.log_den), (fit.num, fit.den), depend, strict=True)
     windows = [_window(*part, *shape) for part in parts]
+    half = half_of(fit, windows[0], windows[1])
+    if half is None:
+        return False
     (one, other), live = left_over(windows[0], windows[1], half, windows[0].score)
     return chance(one.score + other.score, one.variance + other.variance, live, [one.side, other.side]) < LEVEL
 
@@ -65,7 +65,7 @@ def _window(
     """
     design, first, bend = depend.distinct(design), depend.merged(scores.first), depend.merged(scores.second)
     logs = logs if depend.repeats is None else logs[depend.repeats.first]
-    every = max(1, math.ceil(len(logs) / ROWS))
+    every = max(1, math.ceil(len(logs) / _ROWS))
     values = np.maximum(np.clip(logs[::every], *ends)[:, None] - knots, 0.0)
     seen, lag = seen_of(values.astype(np.float32)), math.ceil(depend.lag / every)
     score, bend = first[::every] * math.sqrt(every), bend[::every] * every

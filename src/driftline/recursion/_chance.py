@@ -14,11 +14,14 @@ __all__ = ["LEVEL", "chance"]
 
 LEVEL = 1e-4  # chance that a right model is doubted, at one look: once in some thousand windows
 _SUPPORT = 50.0  # effective rows behind a direction, at least
-_UNLIKELY = 0.05  # chance above which it is not asked how many rows are behind each direction: nothing is found
+_UNLIKELY = 0.05  # chance above which nothing is found
 
 
-def chance(score: Floats, variance: Floats, live: Integers, sides: list[Side]) -> float:
-    """Return the chance of sums this large under noise of this covariance alone; nan if there are rows for none."""
+def chance(score: Floats, variance: Floats, live: Integers, sides: list[Side], unlikely: float = _UNLIKELY) -> float:
+    """Return the chance of sums this large under noise of this covariance alone; nan if there are rows for none.
+
+    Above ``unlikely`` it is not asked how many rows are behind each direction: nothing is found.
+    """
     scale = np.sqrt(np.maximum(np.diag(variance), 1e-300))
     at = live[np.diag(variance)[live] > 0.0]
     if not len(at):
@@ -30,13 +33,13 @@ def chance(score: Floats, variance: Floats, live: Integers, sides: list[Side]) -
     if _is_above(spread, LEFT):  # all directions count, and need not be known
         half = half_inverse(spread)
         chance = math.nan if half is None else _exceeded(np.square(half @ scores), rows)
-        if chance > _UNLIKELY:
+        if chance > unlikely:
             return chance
     values, vectors = np.linalg.eigh(spread)
     along = np.square(scores @ vectors)
     kept = values > LEFT
     chance = _exceeded(along[kept] / values[kept], rows)
-    if chance > _UNLIKELY:
+    if chance > unlikely:
         return chance
     directions = np.zeros((len(score), int(kept.sum())))
     directions[at] = (vectors / scale[at, None])[:, kept]

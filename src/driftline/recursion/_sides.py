@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._inputs import Floats
-from driftline.fitting import Dense, Integers, chunks
+from driftline.fitting import ConvexFit, Dense, Integers, chunks, half_inverse
 from driftline.inference import long_run, mirrored, positive
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "SideSums",
     "Singles",
     "Window",
+    "half_of",
     "left_over",
     "light_of",
     "seen_of",
@@ -102,6 +103,19 @@ class SideSums(NamedTuple):
     score: Floats
     variance: Floats
     left: Floats
+
+
+def half_of(fit: ConvexFit, num: Window, den: Window) -> Floats | None:
+    """Return half of the inverse of a fit's second derivatives; None if it has none.
+
+    Where rows are left out, it is that of the others. With that of all rows, functions that the features nearly hold
+    would keep an error that is large beside what is left of them, and adds up over the steps.
+    """
+    if num.every == 1 and den.every == 1:
+        return half_inverse(fit.hessian)
+    bends = ((window.rows, *light_of(window.bend)) for window in (num, den))
+    gram = sum(np.asarray((rows.T * bend) @ rows, dtype=np.float64) * size for rows, bend, size in bends)
+    return half_inverse(gram + np.diag(fit.weight))
 
 
 def left_over(num: Window, den: Window, half: Floats, twice: Floats) -> tuple[tuple[SideSums, SideSums], Integers]:
