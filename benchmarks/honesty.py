@@ -86,6 +86,11 @@ def _zeros(n: int, rng: np.random.Generator) -> Floats:
     return x
 
 
+def _uneven(n: int, rng: np.random.Generator) -> Floats:
+    copies = np.repeat(rng.standard_normal((n, 5)), 1 + rng.poisson(1.0, n), axis=0)
+    return rng.permutation(copies[:n])
+
+
 def _rare(n: int, rng: np.random.Generator) -> Floats:
     x = rng.standard_normal((n, 5))
     x[:, :3] = rng.random((n, 3)) < 0.005
@@ -102,6 +107,7 @@ UNTIDY = [
         lambda n, rng: rng.permutation(np.repeat(rng.standard_normal((n // 5, 5)), 5, 0)),
         1_000,
     ),
+    Untidy("uneven", "rows copied unevenly", _uneven, 1_000),
     Untidy("zeros", "zero-inflated", _zeros, 1_000),
     Untidy("lognormal", "lognormal, sigma 2", lambda n, rng: rng.lognormal(0.0, 2.0, (n, 5)), 1_000),
     Untidy("pareto", "Pareto 1.5", lambda n, rng: rng.pareto(1.5, (n, 5)), 1_000),

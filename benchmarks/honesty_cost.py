@@ -40,6 +40,7 @@ class _Dependent:
 
 
 CASES: tuple[tuple[str, Any, int, float | None], ...] = (
+    ("Gaussian, 4,000 x 20", GaussianStream(dim=20), 4_000, _MOST),
     ("Gaussian, 10,000 x 20", GaussianStream(dim=20), 10_000, _MOST),
     ("Gaussian, 10,000 x 64", GaussianStream(), 10_000, _MOST),
     ("mixture, 2,000 x 5", MixtureStream(dim=5), 2_000, _MOST),
