@@ -29,7 +29,8 @@ def why_withheld(*estimates: Estimate) -> str:
 def caution(divergence: Estimate, tolerance: float) -> Cause | None:
     """Return why nobody knows whether a drift with an error bar is within the tolerance; None if there is no reason.
 
-    A lower bound may be of any drift, and so may what rests on a step that could not be measured. An error bar that one
+    A lower bound may be of any drift, and so may what rests on a step that could not be measured; a floor beyond the
+    tolerance needs no model to be right. An error bar that one
     row or one assumption makes is no reason for calm, nor is one so wide that a large drift stays below the limit.
 
     >>> caution(Estimate(1.4, 0.6, 0.4, 2.9, 0.95), tolerance=0.1)
@@ -37,8 +38,10 @@ def caution(divergence: Estimate, tolerance: float) -> Cause | None:
     """
     if divergence.lower_bound:
         return Cause.LOWER_BOUND
-    if is_bound(divergence):
+    if is_bound(divergence) or any(doubt.code == DoubtCode.WEAK_STEP for doubt in divergence.doubts):
         return Cause.UNSETTLED
+    if divergence.floor > tolerance > 0.0:
+        return Cause.LOWER_BOUND
     if divergence.value > tolerance and any(doubt.code in _ROUGH for doubt in divergence.doubts):
         return Cause.DOUBTED
     return Cause.WIDE_INTERVAL if _is_large(divergence, tolerance) else None

@@ -43,7 +43,14 @@ def limit(
     if not has_law(_checked(estimate)):  # only the normal law
         return tolerance + NormalDist().inv_cdf(1.0 - chance) * estimate.std_error
     # no limit below the tolerance itself: drift that does not matter raises nothing
-    return max(quiet_law(estimate, tolerance, weights).limit(chance) - estimate.noise, tolerance)
+    beyond = max(quiet_law(estimate, tolerance, weights).limit(chance) - estimate.noise - tolerance, 0.0)
+    return tolerance + math.hypot(beyond, NormalDist().inv_cdf(1.0 - chance) * _way(estimate, tolerance))
+
+
+def _way(estimate: Estimate, tolerance: float) -> float:
+    """Return the error of the way, but for the part that the law of a reading at the tolerance holds by its slope."""
+    held = tolerance / (estimate.noise + max(estimate.value, 0.0))
+    return estimate.way * math.sqrt(max(1.0 - held, 0.0))
 
 
 def _checked(estimate: Estimate) -> Estimate:

@@ -26,6 +26,8 @@ class Estimate:
         noise_std: standard deviation of ``value`` with no drift.
         shared: share of this noise that comes from the original, and so is the same in all later windows.
         slope: rate at which the variance of ``value`` grows with the truth.
+        way: standard deviation of the part of its error that the windows in between have left: it is there even if the
+            stream is back where it began.
         floor: bound that the truth falls below with chance (1 - ``level``) / 2 or less, whatever the model: from counts
             and held-out rows; of ``reverse_kl`` only, ``nan`` if unknown.
         doubts: reasons not to trust it; empty if there are none.
@@ -62,6 +64,7 @@ class Estimate:
     doubts: tuple[Doubt, ...] = ()
     floor: float = math.nan
     lower_bound: bool = False
+    way: float = 0.0
 
     @property
     def has_floor(self) -> bool:

@@ -92,4 +92,6 @@ def summed_along(forward: Forward, gradient: Floats, level: float, uncertainty: 
     variance = forward.variance + float(gradient @ covariance(uncertainty) @ gradient)
     noise = noise if 0.0 < noise < MOST_NOISE else math.nan
     value = forward.value - (0.0 if math.isnan(noise) else noise)
-    return replace(normal_interval(value, math.sqrt(max(variance, 0.0)), level), noise=noise)
+    found = normal_interval(value, math.sqrt(max(variance, 0.0)), level)
+    # no divergence is negative: nothing that is known explains it
+    return replace(found, noise=noise if found.high >= 0.0 else math.nan)

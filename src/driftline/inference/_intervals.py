@@ -86,7 +86,8 @@ def _widened(estimate: Estimate, variance: float) -> Estimate:
     spread = NormalDist().inv_cdf(0.5 + 0.5 * estimate.level) * math.sqrt(variance)
     low = estimate.value - math.hypot(estimate.value - estimate.low, spread)
     high = estimate.value + math.hypot(estimate.high - estimate.value, spread)
-    return replace(estimate, std_error=math.hypot(estimate.std_error, math.sqrt(variance)), low=low, high=high)
+    way = math.sqrt(variance)
+    return replace(estimate, std_error=math.hypot(estimate.std_error, way), low=low, high=high, way=way)
 
 
 def bounded(found: Estimate, kind: str | Generator) -> Estimate:

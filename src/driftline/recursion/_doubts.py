@@ -204,7 +204,7 @@ def of_divergence(
         sentence = "error bars of a network take its hidden layers as given: the interval is too short"
         doubts = (*doubts, Doubt(DoubtCode.NETWORK_ERRORS, sentence, concerns))
     measured = np.isfinite(estimate.std_error) or not np.isfinite(estimate.value)
-    if measured and np.isnan(estimate.noise) and kind != "total_variation":
+    if measured and np.isnan(estimate.noise):
         far = any(doubt.code in _APART for doubt in track.doubts)
         why = "the windows lie too far apart" if far else "heavy tails, or too few rows"
         sentence = f"the noise of {concerns[0]!r} cannot be estimated, nor subtracted, and the interval is rough: {why}"

@@ -30,6 +30,7 @@ NUMBERS = (
     "slope",
     "floor",
     "lower_bound",
+    "way",
 )
 """Fields of an estimate, but for its doubts, in the order in which they are stored."""
 

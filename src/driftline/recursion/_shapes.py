@@ -78,7 +78,7 @@ SUMS = {
     "hidden": "f 2",
 }
 READINGS = {
-    "estimates": "f 2 kinds levels 11",
+    "estimates": "f 2 kinds levels 12",
     "log_mean": "f",
     "large": "b",
     "coef": "f p",
