@@ -2,12 +2,14 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from driftline import ContinualDensityRatio, DriftAlarm, Estimate
 from driftline.alarms import AlarmMemory, AlarmPolicy, Cause, Signal, decide, limit
+from driftline.inference import Doubt, DoubtCode
 
 
 def quiet(value, *, noise=0.02, dof=10.0, shared=0.5):
@@ -247,3 +249,36 @@ def test_a_large_drift_with_a_wide_interval_is_not_normal(value, low, high, tole
 def test_a_bare_number_is_refused_with_a_way_to_give_it():
     with pytest.raises(TypeError, match=r"must be an Estimate, not float: .* driftline.Estimate\(value, std_error"):
         DriftAlarm().update(0.5)
+
+
+@pytest.mark.parametrize("way", [0.0, 0.004, 0.05])
+def test_limits_allow_for_the_error_of_the_way(way):
+    """A quiet reading has it beside its noise; without it in the limit, readings with the larger one exceed in 40 %."""
+    rng, noise, dof = np.random.default_rng(0), 0.02, 10
+    readings = noise * rng.chisquare(dof, 40_000) / dof - noise + way * rng.standard_normal(40_000)
+    share = float(np.mean(readings > limit(replace(quiet(0.0, shared=0.0), way=way), 0.0, 100.0)))
+    # ends of two laws that are added in squares: exact for either alone, a little too far out for both
+    assert 0.006 < share < 0.01 + 4.0 * math.sqrt(0.01 * 0.99 / 40_000)
+
+
+def test_the_error_of_the_way_counts_once_at_the_tolerance():
+    """The slope holds it where the value is at the tolerance, and less of it further away."""
+    at, beyond = (replace(quiet(value), slope=0.4, way=0.05) for value in (0.08, 0.8))
+    assert limit(at, 0.1, 100.0) == limit(replace(at, way=0.0), 0.1, 100.0)
+    assert limit(beyond, 0.1, 100.0) > limit(replace(beyond, way=0.0), 0.1, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "cause"),
+    [
+        (Estimate(0.02, 0.05, -0.05, 0.1, 0.95, doubts=(Doubt(DoubtCode.WEAK_STEP, "weak"),)), Cause.UNSETTLED),
+        (Estimate(0.08, 0.05, 0.0, 0.2, 0.95, floor=0.12), Cause.LOWER_BOUND),
+    ],
+    ids=["weak step", "floor"],
+)
+def test_what_is_not_known_to_be_within_the_tolerance_is_not_normal(estimate, cause):
+    alarm = DriftAlarm(tolerance=0.1)
+    decision = alarm.update(estimate)
+    assert decision.signal is Signal.WARNING
+    assert cause in decision.causes
+    assert DriftAlarm(tolerance=0.1).update(replace(estimate, doubts=(), floor=0.0)).signal is Signal.NORMAL

@@ -1,12 +1,15 @@
 """Intervals: they cover draws of the law they invert, and are normal where there is no law."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from driftline import Estimate
-from driftline.inference import interval, normal_interval
+from driftline.inference import Forward, Quiet, Uncertainty, interval, normal_interval
+from driftline.inference._forward import summed_along
+from driftline.inference._variation import kinked
 
 
 @pytest.mark.parametrize("truth", [0.0, 0.005, 0.05, 1.0])
@@ -40,3 +43,48 @@ def test_estimate_and_its_words():
     for call in (normal_interval, lambda v, s, level: interval(v, s, 0.1, 0.01, 0.5, level)):
         with pytest.raises(ValueError, match=r"level=1.5 must lie between 0 and 1"):
             call(0.0, 1.0, 1.5)
+
+
+@pytest.mark.parametrize("noise", [0.004, math.nan])
+@pytest.mark.parametrize(("mean", "reading"), [(0.05, 0.0), (0.01, 0.002), (-0.01, 0.03)])
+@pytest.mark.parametrize("value", [-0.1, 0.0, 0.02])
+def test_total_variation_has_a_width_and_stays_between_0_and_pinskers_bound(noise, mean, reading, value):
+    """Rows whose ratios are all above 1 have no variation at all, though the constant is only off by its error."""
+    smooth = replace(normal_interval(value, 0.05, 0.95), noise=noise, noise_std=0.002)
+    found = kinked(mean, reading, 0.0, smooth, 0.95, 0.0)
+    assert found.std_error > 0.0 or smooth.high <= 0.0 < noise
+    assert 0.0 == found.low <= found.value <= found.high <= math.sqrt(0.5 * max(smooth.high, 1.96 * 0.05)) + 1e-4
+    assert math.isnan(found.noise) == math.isnan(noise)  # then a doubt says so
+
+
+def test_total_variation_far_away_has_the_normal_interval():
+    found = kinked(
+        -0.5, 0.4, 0.0004, replace(normal_interval(0.5, 0.05, 0.95), noise=0.004, noise_std=0.002), 0.95, 0.01
+    )
+    assert found.value == pytest.approx(0.39)
+    assert found.std_error == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(("value", "known"), [(-0.4, False), (-0.02, True), (0.3, True)])
+def test_a_kl_that_lies_below_0_has_an_unknown_noise(value, known):
+    """Its doubt follows from that: nothing that is known explains such an interval."""
+    p = 2
+    nothing = np.zeros((p, p))
+    errors = Uncertainty(
+        nothing,
+        nothing,
+        nothing,
+        nothing,
+        np.zeros(0),
+        np.zeros(p),
+        np.zeros(p),
+        nothing,
+        nothing,
+        nothing,
+        np.zeros(p - 1),
+        np.ones(p - 1, dtype=bool),
+        1.0,
+        Quiet(),
+    )
+    found = summed_along(Forward(value, 0.01, 100.0), np.zeros(p), 0.95, errors, 0.001)
+    assert math.isnan(found.noise) is not known
