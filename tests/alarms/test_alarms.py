@@ -251,14 +251,14 @@ def test_a_bare_number_is_refused_with_a_way_to_give_it():
         DriftAlarm().update(0.5)
 
 
-@pytest.mark.parametrize("way", [0.0, 0.004, 0.05])
+@pytest.mark.parametrize("way", [0.0, 0.02, 0.05])
 def test_limits_allow_for_the_error_of_the_way(way):
-    """A quiet reading has it beside its noise; without it in the limit, readings with the larger one exceed in 40 %."""
+    """A quiet reading has it beside its noise; without it in the limit, readings with the larger one exceed it in 30 %."""
     rng, noise, dof = np.random.default_rng(0), 0.02, 10
     readings = noise * rng.chisquare(dof, 40_000) / dof - noise + way * rng.standard_normal(40_000)
     share = float(np.mean(readings > limit(replace(quiet(0.0, shared=0.0), way=way), 0.0, 100.0)))
-    # ends of two laws that are added in squares: exact for either alone, a little too far out for both
-    assert 0.006 < share < 0.01 + 4.0 * math.sqrt(0.01 * 0.99 / 40_000)
+    # ends of two laws are added in squares, but for what is within the noise: right to a third
+    assert 0.006 < share < 0.014
 
 
 def test_the_error_of_the_way_counts_once_at_the_tolerance():

@@ -48,9 +48,12 @@ def limit(
 
 
 def _way(estimate: Estimate, tolerance: float) -> float:
-    """Return the error of the way, but for the part that the law of a reading at the tolerance holds by its slope."""
+    """Return the error of the way, but for the part that the law of a reading at the tolerance holds by its slope.
+
+    What is within the noise does not count: streams that stay where they are show as much, and keep their promise.
+    """
     held = tolerance / (estimate.noise + max(estimate.value, 0.0))
-    return estimate.way * math.sqrt(max(1.0 - held, 0.0))
+    return math.sqrt(max(estimate.way**2 - estimate.noise_std**2, 0.0) * max(1.0 - held, 0.0))
 
 
 def _checked(estimate: Estimate) -> Estimate:
