@@ -253,7 +253,7 @@ def test_a_bare_number_is_refused_with_a_way_to_give_it():
 
 @pytest.mark.parametrize("way", [0.0, 0.02, 0.05])
 def test_limits_allow_for_the_error_of_the_way(way):
-    """A quiet reading has it beside its noise; without it in the limit, readings with the larger one exceed it in 30 %."""
+    """A quiet reading has it beside its noise; without it in the limit, three in ten with the larger one exceed it."""
     rng, noise, dof = np.random.default_rng(0), 0.02, 10
     readings = noise * rng.chisquare(dof, 40_000) / dof - noise + way * rng.standard_normal(40_000)
     share = float(np.mean(readings > limit(replace(quiet(0.0, shared=0.0), way=way), 0.0, 100.0)))
