@@ -256,16 +256,20 @@ def test_limits_allow_for_the_error_of_the_way(way):
     """A quiet reading has it beside its noise; without it in the limit, three in ten with the larger one exceed it."""
     rng, noise, dof = np.random.default_rng(0), 0.02, 10
     readings = noise * rng.chisquare(dof, 40_000) / dof - noise + way * rng.standard_normal(40_000)
-    share = float(np.mean(readings > limit(replace(quiet(0.0, shared=0.0), way=way), 0.0, 100.0)))
+    plain = quiet(0.0, shared=0.0)
+    found = replace(plain, way=way, std_error=math.hypot(plain.std_error, way))
+    share = float(np.mean(readings > limit(found, 0.0, 100.0)))
     # ends of two laws are added in squares, but for what is within the noise: right to a third
     assert 0.006 < share < 0.014
 
 
 def test_the_error_of_the_way_counts_once_at_the_tolerance():
     """The slope holds it where the value is at the tolerance, and less of it further away."""
-    at, beyond = (replace(quiet(value), slope=0.4, way=0.05) for value in (0.08, 0.8))
+    at, beyond = (replace(quiet(value), std_error=0.06, slope=0.4, way=0.05) for value in (0.08, 0.8))
     assert limit(at, 0.1, 100.0) == limit(replace(at, way=0.0), 0.1, 100.0)
     assert limit(beyond, 0.1, 100.0) > limit(replace(beyond, way=0.0), 0.1, 100.0)
+    straight = replace(beyond, std_error=0.08)  # as much again as the way: it need not have gone further than it is
+    assert limit(straight, 0.1, 100.0) == limit(replace(straight, way=0.0), 0.1, 100.0)
 
 
 @pytest.mark.parametrize(

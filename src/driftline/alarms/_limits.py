@@ -50,10 +50,12 @@ def limit(
 def _way(estimate: Estimate, tolerance: float) -> float:
     """Return the error of the way, but for the part that the law of a reading at the tolerance holds by its slope.
 
-    What is within the noise does not count: streams that stay where they are show as much, and keep their promise.
+    It counts as far as it exceeds the rest of the error: a stream that has stayed, or that has gone straight to where it
+    is, shows as much, and its promise is kept without it.
     """
     held = tolerance / (estimate.noise + max(estimate.value, 0.0))
-    return math.sqrt(max(estimate.way**2 - estimate.noise_std**2, 0.0) * max(1.0 - held, 0.0))
+    rest = estimate.std_error**2 - estimate.way**2
+    return math.sqrt(max(estimate.way**2 - rest, 0.0) * max(1.0 - held, 0.0))
 
 
 def _checked(estimate: Estimate) -> Estimate:

@@ -152,7 +152,7 @@ def least_rows(parameters: int, columns: int, learned: int = 0, candidates: int 
     Of the parameters so many are of features that were ``learned``; ``candidates`` may join, None for other models.
 
     >>> least_rows(9, 4)
-    478
+    496
     """
     sizes = {"D": columns, "s": 1, "counts": 0, "p": parameters - 1, "q": parameters}
     sizes |= {"l": learned, "k": candidates or 0}
