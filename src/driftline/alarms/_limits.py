@@ -50,8 +50,8 @@ def limit(
 def _way(estimate: Estimate, tolerance: float) -> float:
     """Return the error of the way, but for the part that the law of a reading at the tolerance holds by its slope.
 
-    It counts as far as it exceeds the rest of the error: a stream that has stayed, or that has gone straight to where it
-    is, shows as much, and its promise is kept without it.
+    It counts as far as it exceeds the rest of the error: a stream that has stayed, or has gone straight to where it is,
+    shows as much, and its promise is kept without it.
     """
     held = tolerance / (estimate.noise + max(estimate.value, 0.0))
     rest = estimate.std_error**2 - estimate.way**2
