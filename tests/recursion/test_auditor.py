@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from driftline import ContinualDensityRatio, DensityRatio
-from driftline.inference import DoubtCode
+from driftline.fitting import LogLinearDesign, Scores, fit_features
+from driftline.inference import Dependence, DoubtCode
 from driftline.recursion import _auditor
+from driftline.recursion._sides import Seen
 from driftline.synthetic import GaussianStream, MixtureStream
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftline.UntrustedEstimateWarning")
@@ -132,3 +134,16 @@ def test_rows_that_are_left_out_do_not_add_up_to_a_doubt(monkeypatch):
     for seed in range(10):
         followed(lambda t, rng: rng.normal(size=(3000, 4)), 20, seed, model="quadratic")
     assert np.mean(found[19::20]) > 0.5 - 3.0 * math.sqrt(1.0 / 12 / 10)
+
+
+def test_rows_that_are_looked_at_stand_for_those_that_are_not(monkeypatch):
+    """A step's two windows have no mean of zero each by itself: with other shares of each, their scores must agree."""
+    monkeypatch.setattr(_auditor, "_ROWS", 1000)
+    rows = np.random.default_rng(0).normal(size=(3000, 2))
+    design = LogLinearDesign(fit_features(rows), rows)
+    scores = Scores(*np.full((3, 3000), 0.5))
+    seen = Seen(np.zeros((1000, 4), dtype=np.float32), np.ones(4))
+    window = _auditor._window(None, None, design, scores, Dependence(), seen)
+    assert window.every == 3
+    assert window.score.sum() == scores.first.sum()
+    assert window.bend.sum() == scores.second.sum()

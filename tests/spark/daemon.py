@@ -7,7 +7,8 @@ import pandas  # noqa: F401
 import pyarrow.parquet  # noqa: F401
 import scipy.stats  # noqa: F401
 import sklearn.base  # noqa: F401
-from pyspark.daemon import manager
 
 if __name__ == "__main__":
+    from pyspark.daemon import manager  # not at the top: where PySpark is missing, tests still look into this file
+
     manager()

@@ -175,7 +175,7 @@ def audited(
         return unseen(auditor), None
     twice = num.score
     if past is not None and auditor.shared:
-        twice = num.score + depend[0].merged(past)[:: num.every] * math.sqrt(num.every)
+        twice = num.score + depend[0].merged(past)[:: num.every] * num.every
     (before, now), live = left_over(num, den, half, twice)
     closed = auditor._replace(
         score=auditor.score + before.score + now.score,
@@ -202,7 +202,7 @@ def _window(
     every = max(1, round(len(bend) / _ROWS))
     if seen is None:
         seen = seen_of(auditor(original(design.z[::every])))
-    score, bend = score[::every] * math.sqrt(every), bend[::every] * every
+    score, bend = score[::every] * every, bend[::every] * every
     return Window(design.single[::every], seen, score, bend, math.ceil(depend.lag / every), every)
 
 

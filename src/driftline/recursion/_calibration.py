@@ -68,5 +68,5 @@ def _window(
     every = max(1, math.ceil(len(logs) / _ROWS))
     values = np.maximum(np.clip(logs[::every], *ends)[:, None] - knots, 0.0)
     seen, lag = seen_of(values.astype(np.float32)), math.ceil(depend.lag / every)
-    score, bend = first[::every] * math.sqrt(every), bend[::every] * every
+    score, bend = first[::every] * every, bend[::every] * every
     return Window(design.single[::every], seen, score, bend, lag, every)
