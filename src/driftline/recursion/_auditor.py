@@ -46,6 +46,7 @@ _UNITS, _CORNERS, _CENTRES = 64, 16, 16
 _STEEP = 4.0  # slope of a corner's sides, in standard deviations of the original
 _FAR = 5.0  # standard deviations of the original, beyond which functions are constant
 _NEAR = 100.0  # times the level: a chance above that is no reason to speak, whatever is behind it
+_ROUGH = 1_250  # rows of a window, more or less, that a rough covariance takes: ten for each function
 _ROWS = 3_500  # of a window, more or less: as many hear a bend by 0.04 nats, and a step may cost a third more
 
 
@@ -175,7 +176,27 @@ def audited(
         return unseen(auditor), None
     twice = num.score
     if past is not None and auditor.shared:
-        twice = num.score + depend[0].merged(past)[:: num.every] * num.every
+        # most of a row's scores in both of its roles cancels, so their covariance is a small part of all of it
+        twice, num = num.score + depend[0].merged(past)[:: num.every] * num.every, _roughly(num)
+    closed, found = _tested(auditor, num, _roughly(den), half, twice, 0.0)
+    if not found > _NEAR * LEVEL:  # the exact covariance is asked for only where it may decide
+        closed, found = _tested(auditor, num, den, half, twice, _NEAR * LEVEL)
+    since = auditor.since or (closed.steps if found < LEVEL else 0)
+    return closed._replace(since=since), den.seen
+
+
+def _roughly(window: Window) -> Window:
+    """Return a window of which some rows are enough for covariances, unless its rows depend on each other."""
+    return window if window.lag else window._replace(thin=max(1, round(len(window.rows) / _ROUGH)))
+
+
+def _tested(
+    auditor: Auditor, num: Window, den: Window, half: Floats, twice: Floats, unlikely: float
+) -> tuple[Auditor, float]:
+    """Return the auditor with the sums of a step, and the chance of these sums if the model is right.
+
+    Arguments are those of :func:`left_over` and :func:`chance`. Once the auditor has spoken, it is not asked: 1.
+    """
     (before, now), live = left_over(num, den, half, twice)
     closed = auditor._replace(
         score=auditor.score + before.score + now.score,
@@ -183,10 +204,10 @@ def audited(
         shared=True,
         steps=auditor.steps + 1,
     )
-    if closed.since:  # it has spoken, and is not asked again
-        return closed, den.seen
-    found = chance(closed.score, closed.variance + now.variance, live, [before.side, now.side], _NEAR * LEVEL)
-    return closed._replace(since=closed.steps if found < LEVEL else 0), den.seen
+    if closed.since:
+        return closed, 1.0
+    sides = [before.side, now.side]
+    return closed, chance(closed.score, closed.variance + now.variance, live, sides, unlikely)
 
 
 def _window(

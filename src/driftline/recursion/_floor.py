@@ -22,6 +22,7 @@ __all__ = ["counted", "floor_on", "measured", "recounted", "started"]
 
 
 _COUNTED = 3000  # rows of a window, or half as many as of the original: its counts are the larger part of the noise
+_ERRORS = 2.0  # standard errors beyond its noise below which a step has hardly any floor: 0.02 of its nats, mostly none
 _LEAST = 100  # rows of a window: half of them are held out, and counts of fewer say nothing
 
 
@@ -87,11 +88,14 @@ def _spread(rows: Floats, most: int) -> Floats:
 def _is_quiet(taken: Step, settings: StepSettings) -> bool:
     """Say whether a step is so small that held-out rows would not show it: the floor is then 0, which is never wrong.
 
-    A small step of ``auto`` says so: it has the features of a contrast, and learns from all rows.
+    A small step of ``auto`` says so: it has the features of a contrast, and learns from all rows. A contrast that is
+    learned from half of them loses as much as it has noise, and of the rest its bound leaves out some standard errors.
     """
-    n, m, columns = len(taken.log_num), len(taken.log_den), taken.anchor.psi.standardizer.mean.shape[0]
-    noise = 2 * min(columns, COLUMNS) * (1.0 / n + 1.0 / m)
-    return settings.model == "auto" and taken.anchor.uncertainty is not None and taken.divergence < noise
+    columns = min(taken.anchor.psi.standardizer.mean.shape[0], COLUMNS)
+    scatter = 1.0 / len(taken.log_num) + 1.0 / len(taken.log_den)
+    noise = 2 * columns * scatter
+    least = noise + _ERRORS * math.sqrt(2.0 * noise * scatter)
+    return settings.model == "auto" and taken.anchor.uncertainty is not None and taken.divergence < least
 
 
 def floor_on(partitions: Partitions | None, level: float) -> float:

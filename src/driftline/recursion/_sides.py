@@ -51,7 +51,10 @@ class Seen(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Rows of a window that the auditor looks at: features and a one (n, p + 1), functions, scores, curvatures."""
+    """Rows of a window that the auditor looks at: features and a one (n, p + 1), functions, scores, curvatures.
+
+    One row in ``every`` of the window is among them; squares of scores are taken of one in ``thin`` of these.
+    """
 
     rows: Singles
     seen: Seen
@@ -59,6 +62,7 @@ class Window(NamedTuple):
     bend: Floats
     lag: int
     every: int
+    thin: int = 1
 
 
 class Side(NamedTuple):
@@ -126,33 +130,47 @@ def left_over(num: Window, den: Window, half: Floats, twice: Floats) -> tuple[tu
     errors.
     """
     slopes = (half.T @ (half @ (_cross(num) + _cross(den)))).astype(np.float32)
-    before, now = (
-        _summed(Side(window.seen.values, *light_of(score), window.lag, window.rows, slopes), window.score)
-        for window, score in ((num, twice), (den, den.score))
-    )
+    before, now = (_summed(window, score, slopes) for window, score in ((num, twice), (den, den.score)))
     left = (before.left + now.left) / (num.seen.spread + den.seen.spread)
     return (before, now), np.flatnonzero(left > LEFT)
 
 
-def _summed(side: Side, score: Floats) -> SideSums:
-    """Return the sums of a window with these scores; their covariance is that of the scores of ``side``."""
+def _summed(window: Window, score: Floats, slopes: Singles) -> SideSums:
+    """Return the sums of a window; their covariance is that of these scores."""
+    side = Side(window.seen.values, *light_of(score), window.lag, window.rows, slopes)
+    total = sum_of(window.seen.values, window.score) - sum_of(window.rows, window.score) @ slopes
+    return SideSums(side, total, *_squares(side, window.thin))
+
+
+def _squares(side: Side, thin: int = 1) -> tuple[Floats, Floats]:
+    """Return the covariance of the scores' sum over a window (m, m), and the squares of what is left (m,).
+
+    Rows of which one in ``thin`` is taken are neighbours: passes over these are faster.
+    """
     n, m = side.values.shape
-    own, size = light_of(score)
-    total, left, gram = np.zeros(m), np.zeros(m), np.zeros((m + 1, m + 1))
+    left, gram, taken = np.zeros(m), np.zeros((m + 1, m + 1)), 0
     work = np.empty((m + 1, min(CHUNK, n)), dtype=np.float32)
-    for at in chunks(n, CHUNK):
+    for chunk in chunks(n, CHUNK):
+        at = slice(chunk.start, chunk.start + -(-(min(chunk.stop, n) - chunk.start) // thin))
         light = side.light[at]
         whole = work[:, : len(light)]
         part = side.rest_to(whole[:-1], at)
         left += squares_of(part)
-        total += part @ own[at]
+        taken += len(light)
         if not side.lag:
             part *= light
             whole[-1] = 1.0  # products with it are the sums
             gram += whole @ whole.T
-    mean = gram[-1, :-1]
-    variance = variance_of(side) if side.lag else (gram[:-1, :-1] - np.outer(mean, mean) / n) * side.size**2
-    return SideSums(side, total * size, variance, left)
+    mean, share = gram[-1, :-1], n / taken
+    variance = _blocked(side) if side.lag else (gram[:-1, :-1] - np.outer(mean, mean) / taken) * (share * side.size**2)
+    return variance, share * left
+
+
+def _blocked(side: Side) -> Floats:
+    """Return the covariance of the scores' sum over a window whose rows depend on each other, (m, m)."""
+    pulled = side.pulled(slice(None))
+    dense, ones = Dense(pulled.astype(np.float64, order="C")), np.ones(len(pulled))  # rows by rows: blocks of rows
+    return mirrored(positive(long_run(dense, ones, dense, ones, side.lag)) * side.size**2)
 
 
 def _cross(window: Window) -> Floats:
@@ -182,11 +200,7 @@ def sum_of(rest: Singles, score: Floats) -> Floats:
 
 def variance_of(side: Side) -> Floats:
     """Return the covariance of the scores' sum over a window, (m, m)."""
-    if side.lag:
-        pulled = side.pulled(slice(None))
-        dense, ones = Dense(pulled.astype(np.float64, order="C")), np.ones(len(pulled))  # rows by rows: blocks of rows
-        return mirrored(positive(long_run(dense, ones, dense, ones, side.lag)) * side.size**2)
-    return _summed(side, side.light.astype(np.float64)).variance
+    return _blocked(side) if side.lag else _squares(side)[0]
 
 
 def squares_of(rows: Singles) -> Singles:
