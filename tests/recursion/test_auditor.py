@@ -9,7 +9,7 @@ from driftline import ContinualDensityRatio, DensityRatio
 from driftline.fitting import LogLinearDesign, Scores, fit_features
 from driftline.inference import Dependence, DoubtCode
 from driftline.recursion import _auditor
-from driftline.recursion._sides import Seen
+from driftline.recursion._sides import Seen, Side, _squares, light_of
 from driftline.synthetic import GaussianStream, MixtureStream
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftline.UntrustedEstimateWarning")
@@ -33,6 +33,14 @@ def followed(draw, windows, seed, model="auto"):
     for t in range(1, windows + 1):
         est.partial_fit(draw(t, rng))
     return est
+
+
+def exact_chances(monkeypatch):
+    """Return a list that the chance of every look goes to, by the exact covariance."""
+    found, real = [], _auditor.chance
+    monkeypatch.setattr(_auditor, "chance", lambda *args, **options: found.append(real(*args, **options)) or found[-1])
+    monkeypatch.setattr(_auditor, "rough_chance", lambda *args: 0.0)  # never enough to be silent
+    return found
 
 
 @pytest.mark.parametrize("stream", [GaussianStream(dim=4), MixtureStream(dim=5)], ids=["gaussian", "mixture"])
@@ -112,9 +120,7 @@ def test_it_holds_no_row(seed):
 @pytest.mark.slow
 def test_chances_are_those_of_chance(monkeypatch):
     """Under no drift chances are even between 0 and 1: their distribution is at most 4 standard errors away."""
-    found = []
-    real = _auditor.chance
-    monkeypatch.setattr(_auditor, "chance", lambda *args: found.append(real(*args)) or found[-1])
+    found = exact_chances(monkeypatch)
     for seed in range(150):
         rng = np.random.default_rng(seed)
         est = ContinualDensityRatio(random_state=seed).fit(rng.normal(size=(1000, 4)))
@@ -127,13 +133,35 @@ def test_chances_are_those_of_chance(monkeypatch):
 
 def test_rows_that_are_left_out_do_not_add_up_to_a_doubt(monkeypatch):
     """Slopes by the curvature of all rows kept an error that grew: these ten chances were 0.05 on average before."""
-    found, real = [], _auditor.chance
-    monkeypatch.setattr(_auditor, "chance", lambda *args: found.append(real(*args)) or found[-1])
+    found = exact_chances(monkeypatch)
     monkeypatch.setattr(_auditor, "_ROWS", 3000 / 4)
     monkeypatch.setattr(_auditor, "LEVEL", 0.0)  # it goes on looking
     for seed in range(10):
         followed(lambda t, rng: rng.normal(size=(3000, 4)), 20, seed, model="quadratic")
     assert np.mean(found[19::20]) > 0.5 - 3.0 * math.sqrt(1.0 / 12 / 10)
+
+
+@pytest.mark.replicates
+def test_a_rough_covariance_hears_what_the_exact_one_hears(seed, monkeypatch):
+    def heard():
+        return auditor(followed(lambda t, rng: banana(0.02 * t, 4000, rng), 12, seed, "quadratic")).since
+
+    rough = heard()
+    monkeypatch.setattr(_auditor, "_ROUGH", math.inf)
+    exact = heard()
+    assert exact > 0
+    assert abs(rough - exact) <= 1  # covariances of earlier windows differ a little
+
+
+def test_a_rough_covariance_is_that_of_all_rows_up_to_chance():
+    rng = np.random.default_rng(0)
+    rows, values = (rng.normal(size=(6000, k)).astype(np.float32) for k in (3, 5))
+    side = Side(values, *light_of(rng.normal(size=6000)), 0, rows, np.zeros((3, 5), dtype=np.float32))
+    (exact, left), (rough, thinned) = _squares(side), _squares(side, 3)
+    np.testing.assert_allclose(thinned, left, rtol=4.0 * math.sqrt(2.0 / 2000))
+    # products of two normal squares have a mean of 1 and a variance of 8
+    np.testing.assert_allclose(rough, exact, atol=4.0 * 6000 * math.sqrt(8.0 / 2000))
+    assert not np.array_equal(rough, exact)
 
 
 def test_rows_that_are_looked_at_stand_for_those_that_are_not(monkeypatch):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from driftline._inputs import Floats
 from driftline.fitting import ConvexFit, Density, Integers, LogLinearDesign, Scores, chunks
 from driftline.inference import Dependence
-from driftline.recursion._chance import LEVEL, chance
+from driftline.recursion._chance import LEVEL, chance, rough_chance
 from driftline.recursion._evidence import coarse
 from driftline.recursion._sides import (
     CHUNK,
@@ -47,7 +48,7 @@ _STEEP = 4.0  # slope of a corner's sides, in standard deviations of the origina
 _FAR = 5.0  # standard deviations of the original, beyond which functions are constant
 _NEAR = 100.0  # times the level: a chance above that is no reason to speak, whatever is behind it
 _ROUGH = 1_250  # rows of a window, more or less, that a rough covariance takes: ten for each function
-_ROWS = 3_500  # of a window, more or less: as many hear a bend by 0.04 nats, and a step may cost a third more
+_ROWS = 4_000  # of a window, more or less: as many hear a bend by 0.05 nats, and a step may cost a third more
 
 
 class Auditor(NamedTuple):
@@ -178,9 +179,9 @@ def audited(
     if past is not None and auditor.shared:
         # most of a row's scores in both of its roles cancels, so their covariance is a small part of all of it
         twice, num = num.score + depend[0].merged(past)[:: num.every] * num.every, _roughly(num)
-    closed, found = _tested(auditor, num, _roughly(den), half, twice, 0.0)
+    closed, found = _tested(auditor, num, _roughly(den), half, twice, rough_chance)
     if not found > _NEAR * LEVEL:  # the exact covariance is asked for only where it may decide
-        closed, found = _tested(auditor, num, den, half, twice, _NEAR * LEVEL)
+        closed, found = _tested(auditor, num, den, half, twice, partial(chance, unlikely=_NEAR * LEVEL))
     since = auditor.since or (closed.steps if found < LEVEL else 0)
     return closed._replace(since=since), den.seen
 
@@ -191,11 +192,11 @@ def _roughly(window: Window) -> Window:
 
 
 def _tested(
-    auditor: Auditor, num: Window, den: Window, half: Floats, twice: Floats, unlikely: float
+    auditor: Auditor, num: Window, den: Window, half: Floats, twice: Floats, judge: Callable[..., float]
 ) -> tuple[Auditor, float]:
-    """Return the auditor with the sums of a step, and the chance of these sums if the model is right.
+    """Return the auditor with the sums of a step, and what ``judge`` says is the chance of these if the model is right.
 
-    Arguments are those of :func:`left_over` and :func:`chance`. Once the auditor has spoken, it is not asked: 1.
+    Other arguments are those of :func:`left_over`. Once the auditor has spoken, it is not asked again: 1.
     """
     (before, now), live = left_over(num, den, half, twice)
     closed = auditor._replace(
@@ -206,8 +207,7 @@ def _tested(
     )
     if closed.since:
         return closed, 1.0
-    sides = [before.side, now.side]
-    return closed, chance(closed.score, closed.variance + now.variance, live, sides, unlikely)
+    return closed, judge(closed.score, closed.variance + now.variance, live, [before.side, now.side])
 
 
 def _window(

@@ -138,7 +138,7 @@ def left_over(num: Window, den: Window, half: Floats, twice: Floats) -> tuple[tu
 def _summed(window: Window, score: Floats, slopes: Singles) -> SideSums:
     """Return the sums of a window; their covariance is that of these scores."""
     side = Side(window.seen.values, *light_of(score), window.lag, window.rows, slopes)
-    total = sum_of(window.seen.values, window.score) - sum_of(window.rows, window.score) @ slopes
+    total = _exact(window.seen.values, window.score) - _exact(window.rows, window.score) @ slopes
     return SideSums(side, total, *_squares(side, window.thin))
 
 
@@ -164,6 +164,11 @@ def _squares(side: Side, thin: int = 1) -> tuple[Floats, Floats]:
     mean, share = gram[-1, :-1], n / taken
     variance = _blocked(side) if side.lag else (gram[:-1, :-1] - np.outer(mean, mean) / taken) * (share * side.size**2)
     return variance, share * left
+
+
+def _exact(values: Singles, score: Floats) -> Floats:
+    """Return sums of scores that mostly cancel, (m,): products and sums are in double precision."""
+    return np.asarray(sum(score[at] @ values[at].astype(np.float64) for at in chunks(len(values), CHUNK)))
 
 
 def _blocked(side: Side) -> Floats:
