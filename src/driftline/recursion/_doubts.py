@@ -24,6 +24,7 @@ __all__ = [
     "heavy",
     "heavy_of",
     "of_divergence",
+    "of_way",
     "on_few",
     "on_few_rows",
     "rests_on_weak",
@@ -37,6 +38,7 @@ _OF_ALL_STEPS = (DoubtCode.MODEL_MISSES, DoubtCode.DRIFT_MISSED)  # doubts of a 
 _BOUNDING = (DoubtCode.MODEL_MISSES, DoubtCode.DRIFT_MISSED, DoubtCode.LARGE_STEP)
 _BEYOND = 5.0  # times the logarithm of the rows: a divergence beyond which no interval is worth its name
 _APART = (DoubtCode.LITTLE_OVERLAP, DoubtCode.CONSTANT_MOVED)  # no noise of quiet windows is known so far away
+_LONG_WAY = 0.25  # of the standard error, that the way makes up: 0.1 at most on plain drift, 0.4 to 0.9 on ways back
 _HEAVY = ("kl", "pearson")  # divergences dominated by the few rows with the largest ratios
 
 
@@ -184,6 +186,22 @@ def heavy_of(size: float, of: int, kind: str | Generator, tail: inference.Tail) 
         what = f"rests on the {extreme} ratios, and rows that the window does not show would decide it"
     sentence = (
         f"this divergence {what}: too small in all likelihood; reverse_kl, js and hellinger do not depend on them"
+    )
+    return (Doubt(DoubtCode.FEW_FOR_DIVERGENCE, sentence, _concerns(kind)),)
+
+
+def of_way(estimate: Estimate, kind: str | Generator) -> tuple[Doubt, ...]:
+    """Return the doubt that the stream was far away before, if a divergence does not know what is left of that.
+
+    A divergence without a slope at r = 1 (``pearson``) has the square of the way's errors alone, which is an error
+    where the drift is 0 again. On the way there it reads too low, the more so the smaller its interval.
+    """
+    flat = inference.slope(np.zeros(1), kind)[0] == 0.0
+    if not (flat and estimate.way > _LONG_WAY * estimate.std_error):
+        return ()
+    sentence = (
+        "the stream was far from the original before, and what is left of that makes this divergence too small in all "
+        "likelihood; reverse_kl, js and hellinger do not depend on it"
     )
     return (Doubt(DoubtCode.FEW_FOR_DIVERGENCE, sentence, _concerns(kind)),)
 

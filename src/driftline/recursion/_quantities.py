@@ -33,6 +33,7 @@ from driftline.recursion._doubts import (
     few,
     heavy,
     of_divergence,
+    of_way,
     on_few_rows,
     rests_on_weak,
     without_error_bars,
@@ -272,7 +273,8 @@ def _estimated(
 def with_own_doubts(
     track: Track, estimate: Estimate, kind: str | Generator, tails: tuple[Doubt, ...], rows: int, *, of_step: bool
 ) -> Estimate:
-    """Return a divergence by the model with its doubts; a lower bound where there is one of its tails."""
+    """Return a divergence by the model with its doubts; a lower bound where there is one of its tails or its way."""
+    tails = tails or of_way(estimate, kind)
     doubts = (*tails, *of_divergence(track, estimate, kind, rows, of_step=of_step))
     if tails and np.isfinite(estimate.std_error):
         estimate = inference.opened(estimate, inference.largest(kind))
