@@ -2,18 +2,17 @@
 
 import json
 
-import jsonschema
 import pytest
 
 import driftline
 from driftline.cli import run
-from driftline.monitor._record_json import RECORD_SCHEMA
+from tests.schema import validate
 
 
 def test_compare(copy, said):
     assert run(["compare", "first.csv", "last.csv", "--json", "--fail-on", "alarm"]) == 1
     found = json.loads(said()[0])
-    jsonschema.validate(found, RECORD_SCHEMA)
+    validate(found)
     assert found["columns"][0]["column"] == "age"
     same = driftline.compare("first.csv", "last.csv", name="first.csv").to_dict()
     assert {**same, "seconds": 0.0} == {**found, "seconds": 0.0}
@@ -68,7 +67,7 @@ def test_a_doubt_about_another_measure_is_printed_with_it(copy, said, people):
     words = ["compare", "first.csv", "far.csv", "--divergences", "reverse_kl,pearson"]
     run([*words, "--json"])
     found = json.loads(said()[0])
-    jsonschema.validate(found, RECORD_SCHEMA)
+    validate(found)
     assert "few_for_divergence" in {doubt["code"] for doubt in found["divergences"]["pearson"]["doubts"]}
     assert "few_for_divergence" not in {doubt["code"] for doubt in found["doubts"]}
     run(words)

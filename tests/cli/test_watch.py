@@ -7,7 +7,6 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,8 +15,8 @@ from driftline import Monitor
 from driftline.cli import run
 from driftline.cli._errors import code_of, interruptible
 from driftline.monitor import Record, read_run
-from driftline.monitor._record_json import RECORD_SCHEMA
 from driftline.sources import LeftOut
+from tests.schema import validate
 
 
 def test_watch_says_a_line_a_window_and_goes_on(copy, said):
@@ -49,7 +48,7 @@ def test_json_is_records_only(copy, said):
     assert [(r.window, r.status) for r in records] == [(0, "original"), *((t, "measured") for t in (1, 2, 3))]
     assert err == ""
     for line in out.splitlines():
-        jsonschema.validate(json.loads(line), RECORD_SCHEMA)
+        validate(json.loads(line))
 
 
 def test_nothing_is_kept_without_a_tracker(copy, said):

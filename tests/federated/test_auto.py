@@ -75,7 +75,7 @@ def assert_same(one, other, rows):
             assert [doubt.code for doubt in a.doubts] == [doubt.code for doubt in b.doubts]
     (a, std_a), (b, std_b) = (est.log_ratio(rows, return_std=True) for est in (one, other))
     np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(std_a, std_b, rtol=1e-5)  # read in single precision
+    np.testing.assert_allclose(std_a, std_b, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(one.weights(rows), other.weights(rows), rtol=1e-8)
 
 

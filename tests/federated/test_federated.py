@@ -171,7 +171,7 @@ FAILURES = {
 @pytest.mark.parametrize("how", FAILURES)
 def test_a_site_that_fails_stops_the_step_and_leaves_the_state_as_it_was(how):
     stream, (way, words) = windows(count=3), FAILURES[how]
-    run = traced(stream[:2], timeout=3.0)
+    run = traced(stream[:2], timeout=1.5)
     before = run.estimator.to_bytes()
     with pytest.raises(SiteError, match=words) as error:
         run.step(failing(stream[2], "south", way))
@@ -184,7 +184,7 @@ def test_a_site_that_fails_stops_the_step_and_leaves_the_state_as_it_was(how):
 @pytest.mark.parametrize("how", ["raises", "one bit", "hangs"])
 def test_or_it_is_dropped_and_the_step_is_that_of_the_others(how):
     stream, (way, words) = windows(count=3), FAILURES[how]
-    run = traced(stream[:2], on_failure="drop", timeout=3.0)
+    run = traced(stream[:2], on_failure="drop", timeout=1.5)
     with pytest.warns(UntrustedEstimateWarning, match=f"'south', 30% of the rows, is missing in this window .*{words}"):
         run.step(failing(stream[2], "south", way))
 

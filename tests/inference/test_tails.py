@@ -119,7 +119,10 @@ def test_intervals_hold_for_a_stream_that_jumped_and_came_back(steps):
         assert all(e.std_error < 1.0 for e in found)
 
 
-@pytest.mark.parametrize("keep", ["rows", "sums"])
+# steps of sums take four times as long as those of rows
+@pytest.mark.parametrize(
+    ("keep", "count"), [("rows", 30), ("sums", 15), pytest.param("sums", 30, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     "means",
     [
@@ -127,15 +130,15 @@ def test_intervals_hold_for_a_stream_that_jumped_and_came_back(steps):
         pytest.param([0, 0.5, 1, 1.5, 2, 1.5, 1, 0.5, 0], id="small", marks=pytest.mark.slow),
     ],
 )
-def test_intervals_hold_for_a_stream_that_went_far_and_came_back(means, keep):
+def test_intervals_hold_for_a_stream_that_went_far_and_came_back(means, keep, count):
     """Before, 3 to 8 of 40 undoubted ones of pearson missed, and with sums 5 of js after the large steps."""
     steps = tuple((mean, 1) for mean in means)
-    ratios = [walk(seed, steps, keep)[0] for seed in range(37_000, 37_030)]
+    ratios = [walk(seed, steps, keep)[0] for seed in range(37_000, 37_000 + count)]
     for kind in ("reverse_kl", "js", "pearson", "neyman", "total_variation"):
         found = [ratio.divergence(kind) for ratio in ratios]
         missed = [e for e in found if not e.low <= 0.0 <= e.high and not e.doubts]
-        assert len(missed) <= 0.05 * 30 + 3 * math.sqrt(0.95 * 0.05 * 30), kind
-        # those that are doubted are not counted as right; pearson is, since on the way back it reads too low
+        assert len(missed) <= 0.05 * count + 3 * math.sqrt(0.95 * 0.05 * count), kind
+        # those that are doubted are not counted as right; those of pearson are, as it reads too low on the way back
         assert (np.mean([bool(e.doubts) for e in found]) < 0.5) == (kind != "pearson")
 
 
@@ -144,7 +147,7 @@ def test_pearson_is_doubted_on_the_way_back_and_not_on_plain_drift(keep):
     """Before, 10 of 40 intervals had their upper end below 0.28, without a doubt."""
     truth = math.exp(0.25) - 1.0
     far, plain = ((0, 1), (1, 1), (2, 1), (1, 1), (0.5, 1)), ((0, 1), (0.15, 1), (0.3, 1))
-    back = [walk(seed, far, keep)[0].divergence("pearson") for seed in range(38_000, 38_020)]
+    back = [walk(seed, far, keep)[0].divergence("pearson") for seed in range(38_000, 38_012)]
     assert all(e.lower_bound and e.high == math.inf for e in back)
     assert sum(e.low > truth for e in back) <= 2
     assert "reverse_kl, js and hellinger do not depend on it" in " ".join(str(d) for e in back for d in e.doubts)

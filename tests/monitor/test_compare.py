@@ -181,7 +181,8 @@ def test_a_new_code_is_named_and_costs_no_million_nats(seed):
     assert compare(table(0.0), table(0.0)).columns == ()  # negative control
 
 
-def test_wrong_units_in_few_rows_are_named_and_the_drift_is_rarely_called_small():
+@pytest.mark.parametrize(("count", "least"), [(2, 1), pytest.param(4, 3, marks=pytest.mark.slow)])
+def test_wrong_units_in_few_rows_are_named_and_the_drift_is_rarely_called_small(count, least):
     """Cents for euros in 3 % of the rows; an integral says 0.19 nats, and the model does not hold so far a tail.
 
     Counts do, unless the original has a few such rows by itself: one run of four may be too low (docs/trust.md).
@@ -193,14 +194,14 @@ def test_wrong_units_in_few_rows_are_named_and_the_drift_is_rarely_called_small(
         amount[rng.random(n) < wrong] *= 100.0
         return pd.DataFrame({"amount": amount, "a": rng.normal(size=n)})
 
-    for seed in range(1000, 1004):
+    for seed in range(1000, 1000 + count):
         rng = np.random.default_rng(seed)
         record = compare(table(rng, 0.0), table(rng, 0.03))
         assert record.columns[0].column == "amount"
         assert record.columns[0].cause.startswith("above ")
         held += record.drift.high > 0.19 or record.drift.lower_bound
         assert compare(table(rng, 0.0), table(rng, 0.0)).doubts == ()
-    assert held >= 3
+    assert held >= least
 
 
 @pytest.fixture

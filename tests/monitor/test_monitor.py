@@ -7,7 +7,6 @@ import signal
 from dataclasses import replace
 from itertools import islice
 
-import jsonschema
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -20,12 +19,12 @@ from driftline.estimators import parse_estimator
 from driftline.inference import Estimate
 from driftline.monitor import Record, Settings, inspect, read_run, search
 from driftline.monitor import _judgement as judging
-from driftline.monitor._record_json import RECORD_SCHEMA
 from driftline.monitor._sqlite import TrackerError
 from driftline.monitor._tracker import Tracker
 from driftline.sources import SourceError
 from driftline.tables import TableError
 from tests.deaths import days_parquet, frame, killed_often, rows_csv, watched
+from tests.schema import validate
 
 
 def days(rows, rng):
@@ -56,7 +55,7 @@ def test_drift_is_measured_and_reported():
     assert records[4].step.value > 0.05 > records[5].step.value
     assert records[-1].first_row == 14_000
     for record in records:
-        jsonschema.validate(json.loads(record.to_json()), RECORD_SCHEMA)
+        validate(json.loads(record.to_json()))
         assert Record.from_json(record.to_json()) == record
 
 

@@ -9,7 +9,6 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 
-import jsonschema
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,11 +17,11 @@ from hypothesis import strategies as st
 from driftline.alarms import Cause, Signal
 from driftline.inference import Estimate
 from driftline.monitor import Marginal, Moved, MovedPair, Record, Settings, Status, Without, read_run
-from driftline.monitor._record_json import RECORD_SCHEMA
 from driftline.monitor._record_parts import RecordError
 from driftline.monitor._schema import VERSION
 from driftline.monitor._sqlite import TrackerError, in_words, lock
 from driftline.monitor._tracker import Progress, Tracker
+from tests.schema import validate
 
 RUN = {"created": "2026-01-01", "source": "a.csv", "settings": Settings(window=100).to_dict(), "encoder": {}}
 
@@ -204,7 +203,8 @@ def test_other_versions_are_refused_with_a_remedy(tmp_path, version, remedy):
 
 
 def error_of(statement, path=":memory:"):
-    with closing(sqlite3.connect(path)) as database, pytest.raises(sqlite3.Error) as caught:
+    # SQLite would wait five seconds for a lock
+    with closing(sqlite3.connect(path, timeout=0.0)) as database, pytest.raises(sqlite3.Error) as caught:
         database.execute(statement).fetchall()
     return caught.value
 
@@ -312,7 +312,7 @@ def test_a_log_left_by_a_kill_is_taken_up(tmp_path):
 
 def test_records_are_json(tmp_path):
     found = record(1, signal=Signal.ALARM, alarm_limit=math.nan, diagnostics={"lag": 0.0, "overlap": math.nan})
-    jsonschema.validate(json.loads(found.to_json()), RECORD_SCHEMA)
+    validate(json.loads(found.to_json()))
     assert Record.from_json(found.to_json()) == found
     assert "NaN" not in found.to_json()
 
@@ -328,7 +328,7 @@ def test_altered_records_are_refused_or_records(data):
         found = Record.from_json(json.dumps(fields))
     except RecordError:
         return
-    jsonschema.validate(json.loads(found.to_json()), RECORD_SCHEMA)
+    validate(json.loads(found.to_json()))
 
 
 @pytest.mark.parametrize(

@@ -36,23 +36,26 @@ def current(estimator):
     return estimator._state.tracks["original"].current
 
 
+# lower ends are above 0 with chance 0.025: three of 6 or more with chance 3e-4, four of 12 or more with 2e-4
+@pytest.mark.parametrize(("count", "least"), [(6, 4), pytest.param(12, 9, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("model", ["auto", "quadratic", "linear"])
-def test_few_rows_have_error_bars_and_read_nothing_without_drift(model):
+def test_few_rows_have_error_bars_and_read_nothing_without_drift(model, count, least):
     columns = 150 if model == "linear" else 70
-    found = [followed(stream(s, 3, columns=columns), model=model) for s in range(12)]
+    found = [followed(stream(s, 3, columns=columns), model=model) for s in range(count)]
     assert all(current(e).wide is not None and current(e).uncertainty is None for e in found)
     for kind in ("reverse_kl", "kl"):
         estimates = [e.divergence(kind) for e in found]
         values, errors = np.array([e.value for e in estimates]), np.array([e.noise_std for e in estimates])
         assert abs(values.mean()) < 4.0 * errors.mean() / np.sqrt(len(values))
-        assert sum(e.low <= 0.0 for e in estimates) >= 9
+        assert sum(e.low <= 0.0 for e in estimates) >= least
     steps = np.array([e.step_divergence().value for e in found])
     assert abs(steps.mean()) < 4.0 * found[0].step_divergence().noise_std / np.sqrt(len(steps))
 
 
+@pytest.mark.parametrize("count", [4, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("objective", ["logistic", "kliep", "lsif"])
-def test_a_shift_of_means_has_its_closed_form(objective):
-    found = [followed(stream(s, 2, shift=0.6), objective=objective) for s in range(8)]
+def test_a_shift_of_means_has_its_closed_form(objective, count):
+    found = [followed(stream(s, 2, shift=0.6), objective=objective) for s in range(count)]
     for kind in ("reverse_kl", "kl"):
         estimates = [e.divergence(kind) for e in found]
         error = np.mean([e.std_error for e in estimates]) / np.sqrt(len(estimates))
@@ -85,9 +88,10 @@ def test_other_ways_stay_what_they_are(settings):
     assert current(followed(windows, **settings)).wide is None
 
 
-def test_frames_move_with_the_windows():
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_frames_move_with_the_windows(count):
     truth = 0.5 * 5 * (16.0 + (0.25 - 1 - math.log(0.25)))
-    found = [followed(stream(s, 8, shift=4.0, factor=0.5), model="quadratic") for s in range(4)]
+    found = [followed(stream(s, 8, shift=4.0, factor=0.5), model="quadratic") for s in range(count)]
     frames = [current(e).psi.standardizer for e in found]
     assert all(np.abs(frame.shift[:5]).min() > 1.0 for frame in frames)
     estimates = [e.divergence() for e in found]
@@ -110,9 +114,9 @@ def test_saved_and_loaded_it_goes_on_to_the_last_bit(tmp_path):
     windows = stream(2, 3, shift=3.0)
     through, parted = followed(windows), followed(windows[:3])
     parted.save(tmp_path / "state")
-    parted = ContinualDensityRatio.load(tmp_path / "state")
+    before, parted = parted, ContinualDensityRatio.load(tmp_path / "state")
     for kind in ("reverse_kl", "kl", "js"):
-        assert parted.divergence(kind) == followed(windows[:3]).divergence(kind)
+        assert parted.divergence(kind) == before.divergence(kind)
     parted.partial_fit(windows[3])
     for kind in ("reverse_kl", "kl", "hellinger"):
         assert parted.divergence(kind) == through.divergence(kind)

@@ -4,11 +4,10 @@ import re
 from html.parser import HTMLParser
 
 import httpx
-import jsonschema
 import pytest
 
-from driftline.monitor import RECORD_SCHEMA
 from driftline.server import create_app
+from tests.schema import validate
 from tests.server import made
 from tests.server.conftest import until
 
@@ -110,7 +109,7 @@ def test_the_api_gives_numbers_and_records(serving):
     records = client.get(f"/api/streams/{alarm['key']}/records?limit=4").json()
     assert (records["total"], records["next"], len(records["records"])) == (6, 4, 4)
     for record in records["records"]:
-        jsonschema.validate(record, RECORD_SCHEMA)
+        validate(record)
     later = client.get(f"/api/streams/{alarm['key']}/records?original=later").json()
     assert [record["window"] for record in later["records"]] == [2, 3]
     assert client.get("/api/streams/none").status_code == 404

@@ -106,6 +106,8 @@ class _Check:
             other = self.anchor(f"{key}.anchor", entry.get("anchor"), modules)
             _need(other["d"] == sizes["d"], f"windows of {key} have {other['d']} and {sizes['d']} columns")
         self.table(key, TRACK, {})
+        when, _, fresh = self.arrays[f"{key}.moved"].tolist()
+        _need(when >= 0.0 and when % 1.0 == 0.0 and fresh in (0.0, 1.0), f"{key}.moved says {when:g} and {fresh:g}")
         steps = self.array(f"{key}.step_log_ratio", "f", 1).shape[0]
         _need(steps in (0, sizes["n"]), f"{key}.step_log_ratio has {steps} entries for {sizes['n']} rows")
         if entry["partitions"]:

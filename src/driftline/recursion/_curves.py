@@ -11,9 +11,11 @@ import numpy.typing as npt
 from driftline._inputs import Floats
 from driftline.fitting import Integers, Monomials, chunks, factors_of, is_companion, monomials, pairs_of, rows_in_cache
 
-__all__ = ["CurveSums", "curve_means"]
+__all__ = ["CurveSums", "curve_means", "heaps_of"]
 
 _SUFFICE = 2_000  # rows for a variance
+_HEAP = 0.7  # share of rows with one value beyond which all others count: 0.3³ of 2,000 rows, 54, still tell a variance
+_SOME = 250  # rows that show which value this is
 Reals = npt.NDArray[np.floating[Any]]  # in single or double precision
 
 
@@ -41,10 +43,16 @@ class CurveSums:
         curved: number of these.
         shift, rate: place and spread, (D,), that lead rows back to the coordinates of the original.
         rows: number of rows to come; variances are taken from no more of them than suffice.
+        heaps: values of columns that all but some rows hold, (l,), nan where there is none. Variances are taken from
+            all rows with another value: a product of two rare values may have one row, and stands out without it.
     """
 
-    def __init__(self, order: Integers, curved: int, shift: Floats, rate: Floats, rows: int) -> None:
+    def __init__(
+        self, order: Integers, curved: int, shift: Floats, rate: Floats, rows: int, heaps: Floats | None = None
+    ) -> None:
         self._d, l, self._every = len(shift), len(order), max(1, rows // _SUFFICE)
+        self._heaped = np.flatnonzero(np.isfinite(heaps)) if heaps is not None and self._every > 1 else order[:0]
+        self._heaps = None if heaps is None else heaps[self._heaped].astype(np.float32)[:, None]
         self._factors = monomials(self._d)
         self._rate, self._shift = (value[order].astype(np.float32)[:, None] for value in (rate, shift))
         self._moved = bool((rate != 1.0).any() or shift.any())
@@ -57,11 +65,22 @@ class CurveSums:
         """Add the sums over rows, given by columns (l, n)."""
         if not len(self._factors):
             return
+        some, times = self._some(columns)
         columns = columns * self._rate + self._shift if self._moved else columns
         basis = factors_of(columns, self._curved)
         self._add(basis, score, 0)
-        some = slice(None, None, self._every)
-        self._add(np.square(basis[:, some]), self._every * variance[some], 1)
+        self._add(np.square(basis[:, some]), times * variance[some], 1)
+
+    def _some(self, columns: Reals) -> tuple[slice | Integers, float | Reals]:
+        """Return the rows that variances are taken from, and how many rows each of them stands for."""
+        if not len(self._heaped):
+            return slice(None, None, self._every), float(self._every)
+        rare = (columns[self._heaped] != self._heaps).any(0)
+        common = np.flatnonzero(~rare)
+        some = common[:: self._every]
+        each = len(common) / max(len(some), 1)
+        found = np.concatenate([some, np.flatnonzero(rare)])
+        return found, np.repeat(np.array([each, 1.0], dtype=np.float32), [len(some), len(found) - len(some)])
 
     def _add(self, basis: Reals, weight: Reals, at: int) -> None:
         weighted, l = basis * weight, len(self._order)
@@ -86,6 +105,13 @@ class CurveSums:
             a, b, c = self._factors[tested.three].T
             out[:, tested.three] = cube[:, a, b, c]
         return out
+
+
+def heaps_of(columns: Floats) -> Floats:
+    """Return the value that all but some of the rows (n, l) hold in a column, nan where there is none; (l,)."""
+    sample = columns[:: max(1, len(columns) // _SOME)]
+    middle = np.median(sample, axis=0)
+    return np.where((sample == middle).mean(0) > _HEAP, middle, np.nan)
 
 
 def curve_means(z: Floats) -> Floats:

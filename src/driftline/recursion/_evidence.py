@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from driftline._inputs import Floats
 from driftline.fitting import Integers, LogLinearDesign, chunks, lessers, monomials, rows_in_cache
-from driftline.recursion._curves import CurveSums, curve_means
+from driftline.recursion._curves import CurveSums, curve_means, heaps_of
 from driftline.recursion._lessers import LesserSums, lesser_means
 
 __all__ = ["PAIR_COLUMNS", "Evidence", "coarse", "collect", "forget", "reframed", "settled", "start_evidence"]
@@ -237,7 +237,8 @@ def _sums(evidence: Evidence, design: LogLinearDesign, center: Floats, score: Fl
     root = np.abs(heavy)
     heavy *= heavy
     pairs, middle = np.zeros((4, len(order), len(order))), center[order].astype(np.float32)[:, None]
-    hinges, curves = _Hinges(evidence, order[:s]), CurveSums(order, s, evidence.shift, evidence.rate, len(live))
+    hinges = _Hinges(evidence, order[:s])
+    curves = CurveSums(order, s, evidence.shift, evidence.rate, len(live), heaps_of(live))
     lesser = LesserSums(order[:s], evidence.lesser_trend, evidence.shift, evidence.rate, len(live))
     for half, at in _halves(len(live), rows_in_cache(len(order))):
         columns, g, h = np.ascontiguousarray(live[at].astype(np.float32).T), light[at], heavy[at]
