@@ -69,6 +69,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "corollary": theory.corollary,
     "alarms": alarms.run,
     **{f"auditor-{name}": partial(honesty.auditor, name) for name in honesty.RIGHT},
+    "auditor-large": honesty.large,
     "auditor-bent": honesty.bent,
     **{f"floor-{name}": partial(floors.run, name) for name in floors.CASES},
     **{f"untidy-{case.key}": partial(honesty.run_length, case) for case in honesty.UNTIDY},

@@ -41,13 +41,25 @@ def auditor(name: str, seeds: int) -> Iterator[Result]:
     yield Result(f"auditor speaks, {name}, 5 columns: share of {RUNS} runs", -1, float(np.mean(spoke)), 0.01)
 
 
+def large(seeds: int) -> Iterator[Result]:
+    """Measure the same on quiet windows of which the auditor looks at every second row."""
+    spoke = [heard(RIGHT["still"], FIRST_SEED + i, 10_000, WINDOWS) <= WINDOWS for i in range(60)]
+    yield Result("auditor speaks, still, 5 columns, 10,000 rows: share of 60 runs", -1, float(np.mean(spoke)), 0.02)
+
+
+BENT = ((4_000, 40), (6_000, 20), (10_000, 20))
+"""Rows of a window and runs: of the larger ones the auditor looks at every second row."""
+
+
 def bent(seeds: int) -> Iterator[Result]:
     """Measure when the auditor hears a bend; it is asked about a model that does not follow it, as 'auto' does."""
-    stream, what = BananaStream(), "auditor speaks, banana, 6 columns, quadratic"
+    stream = BananaStream()
     at = next(t for t in range(1, WINDOWS + 1) if stream.reverse_kl(t) >= 0.1)
-    when = np.array([heard(stream, FIRST_SEED + i, 4_000, WINDOWS, "quadratic") for i in range(40)])
-    yield Result(f"{what}: share of 40 runs at 0.1 nats", -1, float((when <= at).mean()), (0.9, INF))
-    yield Result(f"{what}: median nats at which", -1, stream.reverse_kl(float(np.median(when))), None)
+    for rows, runs in BENT:
+        what = f"auditor speaks, banana, 6 columns, quadratic, {rows:,} rows"
+        when = np.array([heard(stream, FIRST_SEED + i, rows, WINDOWS, "quadratic") for i in range(runs)])
+        yield Result(f"{what}: share of {runs} runs at 0.1 nats", -1, float((when <= at).mean()), (0.9, INF))
+        yield Result(f"{what}: median nats at which", -1, stream.reverse_kl(float(np.median(when))), None)
 
 
 def heard(stream: Any, seed: int, rows: int, windows: int, model: str = "auto") -> int:
