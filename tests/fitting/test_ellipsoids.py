@@ -139,11 +139,12 @@ def test_clusters_stay_where_nothing_has_moved_and_move_with_the_rows(count, mos
     truth, left = made(6.0), 0
     for seed in range(count):
         rng = np.random.default_rng(seed)
-        found = fit_ellipsoids(drawn(truth, 3000, rng), describe_columns(drawn(truth, 3000, rng)), seed=seed)
-        left += moved_density(found, drawn(truth, 3000, rng)) is not None
-        moved = moved_density(found, drawn(truth, 3000, rng, moved=0.5))
+        first = drawn(truth, 3000, rng)
+        found = fit_ellipsoids(first, describe_columns(drawn(truth, 3000, rng)), seed=seed)
+        left += moved_density(found, 3000, first, drawn(truth, 3000, rng)) is not None
+        moved = moved_density(found, 3000, first, drawn(truth, 3000, rng, moved=0.5))
         assert moved is not None
         # by half a unit, the same for each component; the error of a mean of 500 rows of unit spread is 0.04
         assert np.abs((moved.means - found.means).mean(0) - 0.5).max() < 0.25
     assert left <= most
-    assert moved_density(found, drawn(truth, 30, rng, moved=5.0)) is None  # too few rows to tell
+    assert moved_density(found, 3000, first, drawn(truth, 30, rng, moved=5.0)) is None  # too few rows to tell

@@ -63,10 +63,14 @@ def tangents_of(density: Density, z: Floats, rows: float, *, shapes: bool = True
 
 
 class Summaries(NamedTuple):
-    """Summary densities of the original and of the current window: their log-ratio is a first guess of the ratio's."""
+    """Summary densities of the original and of the current window: their log-ratio is a first guess of the ratio's.
+
+    ``rows`` is the number of rows that the latter was fitted to.
+    """
 
     start: Density
     now: Density
+    rows: float
 
     def __call__(self, z: Floats) -> Floats:
         """Return the log-ratio of rows in the coordinates of the densities, (n,)."""

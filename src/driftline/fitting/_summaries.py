@@ -22,6 +22,8 @@ _STRETCHES = 10  # of neighbouring rows in each half of a window
 _ROWS = 5_000  # on which choices are compared
 _ERRORS = 2.0  # standard errors by which rows must prefer shapes of their own that these were not fitted to
 _MOVED = 2.0  # standard errors by which rows must prefer clusters that have moved
+_LARGER = 1.1  # times as many rows, from which that they are more is an advantage
+_APART = 3.0  # standard errors by which clusters of two windows must tell their rows apart
 _LONG = 4.0  # kurtosis of a column with long tails; a normal one has 3, one with two modes less
 
 
@@ -52,18 +54,20 @@ def refit_density(density: Density, z: Floats) -> Density:
     return refit_mixture(density, z) if isinstance(density, Mixture) else refit_ellipsoids(density, z)
 
 
-def moved_density(density: Density, z: Floats, *, worth: float = 1.0) -> Density | None:
-    """Return the density of a later window (n, D), or None where it predicts rows no better than the one before.
+def moved_density(density: Density, rows: float, num: Floats, den: Floats, *, worth: float = 1.0) -> Density | None:
+    """Return the density of a window (m, D), or None where its clusters are those of an earlier one of so many rows.
 
     Clusters that stand for anything but clusters move a good deal by chance, and that would be taken for drift. So what
     is fitted to half of the rows must predict the other half better, after a correction: a fit to all rows has half
     the error, a quarter of the difference to what a fit says of its own rows. So many neighbours are ``worth`` one row.
+
+    That is not enough if the window has more rows than the earlier one: a fit to more rows predicts better though
+    nothing moves. Clusters must then also tell rows of the window from those of the window before, (n, D).
     """
-    if len(z) < _FEWEST:
+    if len(den) < _FEWEST:
         return None
-    part = (np.arange(len(z)) * 2 * _STRETCHES // len(z)) % 2  # stretches, since neighbours often depend on each other
     gains, optimism = [], 0.0
-    halves = [z[part == half] for half in (0, 1)]
+    halves = _halves(den)
     before = [density.log_density(half) for half in halves]
     for own, other in ((0, 1), (1, 0)):
         fitted = refit_density(density, halves[own])
@@ -72,7 +76,31 @@ def moved_density(density: Density, z: Floats, *, worth: float = 1.0) -> Density
     gain = np.concatenate(gains)
     if gain.mean() + optimism / 4.0 <= _MOVED * gain.std() * np.sqrt(worth / len(gain)):
         return None
-    return refit_density(density, z)
+    if len(den) > _LARGER * rows and not _differ(density, _halves(num), halves, worth):
+        return None
+    return refit_density(density, den)
+
+
+def _halves(z: Floats) -> tuple[Floats, Floats]:
+    """Return two halves of the rows in stretches, since neighbours often depend on each other."""
+    part = (np.arange(len(z)) * 2 * _STRETCHES // len(z)) % 2
+    return z[part == 0], z[part == 1]
+
+
+def _differ(density: Density, num: tuple[Floats, Floats], den: tuple[Floats, Floats], worth: float) -> bool:
+    """Say whether clusters fitted to as many rows of either window tell other rows of both apart, given in halves.
+
+    If nothing moves, the difference of their log-densities has the same mean over rows of both that neither has seen.
+    """
+    apart, error, most = 0.0, 0.0, min(map(len, (*num, *den)))
+    if 2 * most < _FEWEST:
+        return False
+    for own, other in ((0, 1), (1, 0)):
+        then, now = (refit_density(density, half[own][np.arange(most) * len(half[own]) // most]) for half in (num, den))
+        values = [now.log_density(half[other]) - then.log_density(half[other]) for half in (num, den)]
+        apart += float(values[1].mean() - values[0].mean())
+        error += sum(float(value.var()) / len(value) for value in values)
+    return apart > _APART * float(np.sqrt(worth * error))
 
 
 def first_summary(z: Floats, *, seed: int) -> Summary:

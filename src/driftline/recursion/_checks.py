@@ -193,6 +193,7 @@ class _Check:
         if entry["summaries"]:
             for part in ("start", "now"):
                 self.density(f"{key}.summary.{part}", entry.get("density"), d)
+            self.table(f"{key}.summary", {"rows": "f"}, {})
         if f"{key}.crossed" in self.arrays:
             crossed = self.table(key, {"crossed": "f n k"}, {"n": sizes["n"]})
             _need(crossed["k"] <= room[4], f"{key}.crossed has {crossed['k']} of {room[4]} learned features")

@@ -29,7 +29,7 @@ __all__ = [
     "slots",
 ]
 
-VERSION = 14
+VERSION = 15
 FORMAT = "driftline-state"
 SYMMETRIC = ("covariance", "inverse_hessian", "meat", "meat_num", "first", "origin_spread")  # one half is kept
 READ = ("meat_num",)  # not kept where rows are not

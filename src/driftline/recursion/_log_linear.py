@@ -222,12 +222,13 @@ def _offset(problem: Problem, psi: LogLinear) -> Problem:
         size = next(other.size for other in psi.features.others if not isinstance(other.map, Trees))
         return problem._replace(summaries=psi.summaries, frozen=size)
     num, den = psi.standardizer.original(problem.z_num), psi.standardizer.original(problem.z_den)
-    repeats = problem.rows_den.repeats
-    after = moved_density(before, den if repeats is None else den[repeats.first], worth=problem.rows_num.time)
+    parts = ((num, problem.rows_num.repeats), (den, problem.rows_den.repeats))
+    then, now = (rows if repeats is None else rows[repeats.first] for rows, repeats in parts)
+    after = moved_density(before, psi.summaries.rows, then, now, worth=problem.rows_num.time)
     if after is None:
         return problem._replace(summaries=psi.summaries)
-    step = Summaries(before, after)
-    summaries = psi.summaries._replace(now=step.now)
+    step = Summaries(before, after, float(len(now)))
+    summaries = step._replace(start=psi.summaries.start)
     return problem._replace(offset_num=step(num), offset_den=step(den), summaries=summaries)
 
 

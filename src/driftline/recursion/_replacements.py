@@ -13,7 +13,6 @@ from driftline.fitting import (
     LogLinear,
     LogLinearDesign,
     Monomials,
-    Summaries,
     monomials,
     refit_density,
     softmax,
@@ -98,7 +97,7 @@ def summarised(psi: LogLinear, z: Floats, log_r: Floats) -> tuple[LogLinear, Flo
     if psi.summaries is None or effective_sample_size(log_r) < _CLUSTERED:
         return psi, nothing
     rows = z[drawn_by(log_r)]
-    summaries = Summaries(refit_density(psi.summaries.start, rows), psi.summaries.now)
+    summaries = psi.summaries._replace(start=refit_density(psi.summaries.start, rows))
     offset = summaries(z)
     design = LogLinearDesign(psi.features, z)
     if _unexplained(design, log_r - offset) < _unexplained(design, log_r):

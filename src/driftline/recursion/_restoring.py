@@ -146,6 +146,7 @@ def _restore_anchor(
     if entry["summaries"]:
         density = _DENSITIES[entry["density"]]
         summaries = _read(Summaries, f"{key}.summary", arrays, start=density, now=density)
+        summaries = summaries._replace(rows=float(summaries.rows))
     if entry["uncertainty"]:
         uncertainty = _restore_uncertainty(arrays, np.append(at, size), size + 1, key)
     if entry["evidence"]:

@@ -172,7 +172,7 @@ def _first_anchor(window: Floats, standardizer: Standardizer, settings: StepSett
     lag = reach(Curved(z), settings, repeats)
     summaries = None
     if summary is not None and summary.density.clustered:
-        summaries = Summaries(summary.density, summary.density)
+        summaries = Summaries(summary.density, summary.density, float(len(z[copies])))
     psi = LogLinear(standardizer, features, np.zeros(features.size), summaries)
     anchor = Anchor(psi, 0.0, window, None, evidence, lag)
     rows = own_rows(anchor, settings)
