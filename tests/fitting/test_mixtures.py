@@ -10,6 +10,7 @@ from driftline.fitting import (
     Mixture,
     first_summary,
     fit_mixture,
+    moved_density,
     refit_mixture,
     tangents_of,
 )
@@ -238,6 +239,22 @@ def test_no_component_is_a_row(n):
             share = mixture.responsibilities(z)
             assert (share.max(0) / np.maximum(share.sum(0), n / (2.0 * mixture.components))).max() < 0.07
             assert mixture.weights.min() > 0.9 * min(50.0 / n, 1.0 / (2.0 * mixture.components))
+
+
+def test_clusters_of_a_larger_window_move_only_if_rows_of_both_differ():
+    """A fit to ten times as many rows predicts better though nothing moves; if that is not known, most of these do."""
+
+    def moved(by, known):
+        found = []
+        for seed in range(6):
+            rng = np.random.default_rng([42_000, seed])
+            then, now = (rng.normal(size=(n, 2)) + 4.0 * (rng.random((n, 1)) < 0.4) for n in (600, 6000))
+            found.append(moved_density(fit_mixture(then, seed=seed), known, then, now + by) is not None)
+        return sum(found)
+
+    assert moved(0.0, 600) == 0  # three standard errors: 0.001 each
+    assert moved(0.4, 600) == 6
+    assert moved(0.0, 6000) >= 2
 
 
 def test_a_component_whose_rows_are_gone_keeps_its_place():

@@ -180,7 +180,7 @@ def audited(
         # most of a row's scores in both of its roles cancels, so their covariance is a small part of all of it
         twice, num = num.score + depend[0].merged(past)[:: num.every] * num.every, _roughly(num)
     closed, found = _tested(auditor, num, _roughly(den), half, twice, rough_chance)
-    if not found > _NEAR * LEVEL:  # the exact covariance is asked for only where it may decide
+    if not found > _NEAR * LEVEL:  # all rows of the new window are asked only where they may decide
         closed, found = _tested(auditor, num, den, half, twice, partial(chance, unlikely=_NEAR * LEVEL))
     since = auditor.since or (closed.steps if found < LEVEL else 0)
     return closed._replace(since=since), den.seen

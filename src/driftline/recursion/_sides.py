@@ -36,6 +36,7 @@ __all__ = [
 Singles = npt.NDArray[np.float32]
 
 CHUNK = 2048  # rows at a time, whose functions stay in the cache
+_STRETCH = 512  # rows of which the first some are taken: a window in which rows change has many of them
 LEFT = 1e-2  # share of a function's variance that the model's features leave, at least
 
 
@@ -138,19 +139,22 @@ def left_over(num: Window, den: Window, half: Floats, twice: Floats) -> tuple[tu
 def _summed(window: Window, score: Floats, slopes: Singles) -> SideSums:
     """Return the sums of a window; their covariance is that of these scores."""
     side = Side(window.seen.values, *light_of(score), window.lag, window.rows, slopes)
-    total = _exact(window.seen.values, window.score) - _exact(window.rows, window.score) @ slopes
+    # of a roughly summed window, errors of single precision are a millionth of the noise
+    add = _exact if window.thin == 1 else sum_of
+    total = add(window.seen.values, window.score) - add(window.rows, window.score) @ slopes
     return SideSums(side, total, *_squares(side, window.thin))
 
 
 def _squares(side: Side, thin: int = 1) -> tuple[Floats, Floats]:
     """Return the covariance of the scores' sum over a window (m, m), and the squares of what is left (m,).
 
-    Rows of which one in ``thin`` is taken are neighbours: passes over these are faster.
+    Of each stretch of rows the first one in ``thin`` are taken: passes over neighbours are faster.
     """
     n, m = side.values.shape
     left, gram, taken = np.zeros(m), np.zeros((m + 1, m + 1)), 0
-    work = np.empty((m + 1, min(CHUNK, n)), dtype=np.float32)
-    for chunk in chunks(n, CHUNK):
+    size = CHUNK if thin == 1 else _STRETCH
+    work = np.empty((m + 1, min(size, n)), dtype=np.float32)
+    for chunk in chunks(n, size):
         at = slice(chunk.start, chunk.start + -(-(min(chunk.stop, n) - chunk.start) // thin))
         light = side.light[at]
         whole = work[:, : len(light)]
