@@ -42,13 +42,13 @@ def auditor(name: str, seeds: int) -> Iterator[Result]:
 
 
 def large(seeds: int) -> Iterator[Result]:
-    """Measure the same on quiet windows of which the auditor looks at every second row."""
+    """Measure the same on quiet windows of which the auditor looks at every third row."""
     spoke = [heard(RIGHT["still"], FIRST_SEED + i, 10_000, WINDOWS) <= WINDOWS for i in range(60)]
     yield Result("auditor speaks, still, 5 columns, 10,000 rows: share of 60 runs", -1, float(np.mean(spoke)), 0.02)
 
 
 BENT = ((4_000, 40), (6_000, 20), (10_000, 20))
-"""Rows of a window and runs: of the larger ones the auditor looks at every second row."""
+"""Rows of a window and runs: of the larger ones the auditor looks at every second or third row."""
 
 
 def bent(seeds: int) -> Iterator[Result]:

@@ -48,7 +48,7 @@ _STEEP = 4.0  # slope of a corner's sides, in standard deviations of the origina
 _FAR = 5.0  # standard deviations of the original, beyond which functions are constant
 _NEAR = 100.0  # times the level: a chance above that is no reason to speak, whatever is behind it
 _ROUGH = 1_250  # rows of a window, more or less, that a rough covariance takes: ten for each function
-_ROWS = 4_000  # of a window, more or less: as many hear a bend by 0.05 nats, and a step may cost a third more
+_ROWS = 3_500  # of a window, more or less: as many hear a bend by 0.05 nats, and a step may cost a third more
 
 
 class Auditor(NamedTuple):
