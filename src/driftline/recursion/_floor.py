@@ -22,7 +22,7 @@ __all__ = ["counted", "floor_on", "measured", "recounted", "started"]
 
 
 _COUNTED = 3000  # rows of a window, or half as many as of the original: its counts are the larger part of the noise
-_ERRORS = 2.0  # standard errors beyond its noise below which a step has hardly any floor: 0.02 of its nats, mostly none
+_ERRORS = 2.0  # standard errors beyond its noise below which a step has hardly any floor: 0.07 of its nats at most
 _LEAST = 100  # rows of a window: half of them are held out, and counts of fewer say nothing
 
 
