@@ -171,7 +171,6 @@ def test_networks_are_never_bare_numbers(rng):
     assert {DoubtCode.NO_ERROR_BARS, DoubtCode.NOT_AUDITED} <= codes(paper.divergence())
 
 
-@pytest.mark.replicates
 def test_moving_features_are_audited_where_the_ratio_has_error_bars(rng):
     x = rng.normal(size=(4, 1000, 2))
     turn = np.array([[1.0, 1.0], [-1.0, 1.0]])
