@@ -10,11 +10,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from io import BytesIO
+from contextlib import chdir, contextmanager
+from io import BytesIO, StringIO
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pandas as pd
 from PIL import Image
@@ -34,23 +33,23 @@ def main() -> None:
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         sys.exit("no chromium on this machine: apt-get install chromium")
-    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
-        streams = make_streams(Path(name))
+    # in a folder of its own: the pages show the paths they were given
+    with tempfile.TemporaryDirectory() as name, chdir(name), sync_playwright() as playwright:
+        make_streams(Path("streams"))
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        take_report(browser, (Path(name) / "shop" / "report.html").as_uri())
-        with Background([streams], Address(port=0)) as server:
+        take_report(browser, Path("driftline-demo/report.html").resolve().as_uri())
+        with Background([Path("streams")], Address(port=0)) as server:
             for width, height in ((1300, 800), (390, 800)):
                 for scheme in ("light", "dark"):
                     take_dashboard(browser, server.url, (width, height), scheme)
         browser.close()
 
 
-def make_streams(folder: Path) -> Path:
-    """Run the demo and two made-up streams; return the folder with their trackers and one broken file."""
-    streams = folder / "streams"
+def make_streams(streams: Path) -> None:
+    """Run the demo and two made-up streams; put their trackers and one broken file into the folder."""
     streams.mkdir()
-    run(folder / "shop", Shop(), Console(quiet=True))
-    shutil.copy(tracker_of(folder / "shop"), streams / "shop.driftline")
+    run("driftline-demo", Shop(), Console(file=StringIO()))
+    shutil.copy(tracker_of("driftline-demo"), streams / "shop.driftline")
     (streams / "returns.driftline").write_bytes(b"not a database" * 100)
     rng = np.random.default_rng(0)
     for name, drift in (("sensors", 0.02), ("sign-ups", 0.0)):
@@ -58,25 +57,27 @@ def make_streams(folder: Path) -> Path:
             frames = (pd.DataFrame(rng.normal(drift * t, 1.0, (2000, 4)), columns=list("abcd")) for t in range(26))
             for _ in monitor.watch(frames):
                 pass
-    return streams
 
 
 def take_report(browser: Browser, url: str) -> None:
     """Take the first screen of the report, and one column's history."""
-    with opened(browser, url, (1300, 900), "light") as page:
+    with opened(browser, url, (1040, 945), "light") as page:
         save(page.screenshot(), "report-page")
         column = page.locator("details.column", has_text="amount").first
-        column.locator("summary").click()
+        column.evaluate("element => { element.open = true }")
         save(column.screenshot(), "report-column")
 
 
 def take_dashboard(browser: Browser, url: str, size: tuple[int, int], scheme: str) -> None:
     """Take the overview and the page of one stream."""
-    httpx.get(f"{url}/readyz").raise_for_status()
-    for name, path in (("overview", "/"), ("stream", "/streams/shop")):
-        with opened(browser, url + path, size, scheme) as page:
-            page.locator("body.linked").wait_for()
-            save(page.screenshot(), f"serve-{name}-{size[0]}-{scheme}")
+    with opened(browser, url, size, scheme) as page:
+        stream = page.locator("a[href*='streams/shop']").first
+        stream.wait_for()
+        save(page.screenshot(), f"serve-overview-{size[0]}-{scheme}")
+        stream.click()
+        page.locator("body.linked").wait_for()
+        page.get_by_role("heading").first.wait_for()
+        save(page.screenshot(), f"serve-stream-{size[0]}-{scheme}")
 
 
 @contextmanager

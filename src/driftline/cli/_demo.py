@@ -60,7 +60,8 @@ def run(folder: str | Path, shop: Shop, console: Console) -> list[Record]:
 
 def _program() -> str:
     """Return what to type for ``driftline`` here: after ``make demo`` it is not on the path."""
-    return "driftline" if shutil.which("driftline") else os.path.relpath(sys.argv[0])
+    called = Path(sys.argv[0])
+    return os.path.relpath(called) if called.name == "driftline" and not shutil.which("driftline") else "driftline"
 
 
 def _name(week: int) -> str:
