@@ -33,10 +33,12 @@ check test test-all test-rest test-slow test-light: export OMP_NUM_THREADS := 1
 # Containers often set this, and then pytest compiles every test anew in every run.
 check test test-all test-rest test-slow test-light: export PYTHONDONTWRITEBYTECODE :=
 
-# A minute: linters, doctests, and the packages whose tests are pure functions of numbers and words
-UNITS := src tests/alarms tests/fitting tests/inference tests/sources tests/synthetic tests/tables tests/test_*.py
-check: lint
-	$(PYTEST) -m 'not full and not slow and not process' $(UNITS)
+# A minute: linters beside doctests and the packages whose tests are pure functions of numbers and words
+UNITS := src $(addprefix tests/,alarms fitting inference sources synthetic tables terminal) \
+	$(patsubst %,tests/test_%.py,errors exports files house inputs overflow roots wording)
+check: setup
+	$(MAKE) --no-print-directory lint & lint=$$!; \
+	$(PYTEST) -q -m 'not full and not slow' $(UNITS); tests=$$?; wait $$lint && exit $$tests
 
 # Four minutes: all behaviour, one seed each; a test without a mark may take 1.5 s
 test: setup
@@ -48,9 +50,10 @@ test-rest: setup
 
 test-all: test test-rest
 
-# Replicate studies; hours
+# Replicate studies, hours; then new random examples for the tests that Hypothesis feeds
 test-slow: setup
 	$(PYTEST) -m slow
+	$(PYTEST) -m 'not slow' --hypothesis-profile explore $$(grep -rl 'from hypothesis import' tests --include 'test_*.py')
 
 # Base and [monitor] in an environment without PyTorch and matplotlib; tests/light.py says what must run there
 LIGHT := .venv-light
