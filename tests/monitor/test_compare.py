@@ -51,7 +51,7 @@ def test_values_that_no_row_had_are_an_alarm_in_a_single_look_too():
     now.loc[800:, "kind"] = "c"  # a block at the end: there is no interval
     record = compare(then, now)
     assert record.signal == Signal.ALARM
-    assert record.causes[-1] == Cause.NEW_VALUES
+    assert record.causes[0] == Cause.NEW_VALUES
 
 
 def test_a_lower_bound_in_a_record_is_one(rng):
