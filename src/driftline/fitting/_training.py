@@ -121,9 +121,9 @@ def run_epochs(
         module.load_state_dict(best_state)
         value = best
     module.eval()
-    # improving until the last epoch of a constant-rate schedule means that the budget, not the data, ended training
-    converged = training.schedule != "constant" or best_epoch < training.epochs
-    message = "" if converged else f"still improving after {training.epochs} epochs"
+    # a best epoch among the last few of a constant-rate schedule means that the budget, not the data, ended training
+    converged = training.schedule != "constant" or epoch - best_epoch >= min(training.patience, epoch)
+    message = "" if converged else f"still improving after {training.epochs} epochs: raise training.epochs"
     seconds = time.perf_counter() - began
     return FitInfo("mini-batch", converged, epoch, loss_value, value, float("nan"), seconds, message)
 
