@@ -309,10 +309,10 @@ def caption(args: Args) -> str:
     networks, times = min(args.seeds, args.network_seeds), ", ".join(map(str, args.kliep_times))
     code = " Code: CKLIEP and KLIEP as in the authors' published code." if "code" in args.variants else ""
     text = f"""{args.dim}-D Gaussian, {args.rows:,} rows a window, and a fifth more for CKLIEP and KLIEP networks to
-    validate on. Mean and band of ± 1 sd over {args.seeds} seeds ({networks} for networks). CKLIEP and driftline keep
-    one window; KLIEP, fitted at t = {times}, keeps all originals; TRE keeps windows of the whole way, the network every
-    {args.tre_every}th, the convex one all. Convex: log-linear in (x, x²). Where KLIEP's dashed line ends, its fit has
-    failed.{code}"""
+    validate on. Mean and band of ± 1 sd over {counted(args.seeds, "seed")} ({networks} for networks). CKLIEP and
+    driftline keep one window; KLIEP, fitted at t = {times}, keeps all originals; TRE keeps windows of the whole way,
+    the network every {args.tre_every}th, the convex one all. Convex: log-linear in (x, x²). Where KLIEP's dashed line
+    ends, its fit has failed.{code}"""
     paper, short = EXPERIMENT.presets["paper"], []
     if (args.epochs, args.rate) != (paper.epochs, paper.rate):
         short.append(
