@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import time
 import types
@@ -142,7 +143,7 @@ def _own(parser: argparse.ArgumentParser, experiment: Experiment) -> None:
 
 
 def _shown(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return shlex.join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _arguments(experiment: Experiment, options: argparse.Namespace) -> Any:

@@ -33,8 +33,12 @@ class Part(NamedTuple):
 
 
 def part_path(folder: Path, args: Any, unit: Unit) -> Path:
-    """File of a unit's rows: its name holds a digest of all arguments but the numbers of seeds."""
-    settings = {key: value for key, value in asdict(args).items() if not key.endswith("seeds")}
+    """File of a unit's rows: its name holds a digest of all arguments but those that choose among units.
+
+    These are the numbers of seeds, and what the arguments name in ``SELECTING``.
+    """
+    selecting = getattr(args, "SELECTING", ())
+    settings = {k: value for k, value in asdict(args).items() if not k.endswith("seeds") and k not in selecting}
     digest = _digest(json.dumps([settings, unit.case], sort_keys=True, default=str).encode())
     label = re.sub(r"[^a-zA-Z0-9.]+", "-", unit.case).strip("-").lower()
     return folder / "parts" / f"{label}-seed{unit.seed}-{digest}.csv"
