@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ from matplotlib.ticker import MaxNLocator
 from experiments.figures import COLORS, band, canvas, plain_ticks, style
 from experiments.gans.judge import AGREEMENT, DIVERGENCES, STATIC, averages
 from experiments.gans.losses import LOSSES
+from experiments.gans.samples import SECONDS
 
-__all__ = ["TITLES", "caption_of", "measures_figure", "samples_figure"]
+__all__ = ["TITLES", "caption_of", "measures_figure", "samples_figure", "seconds_figure"]
 
-_COLORS = dict(zip(LOSSES, ("driftline", "orange", "red", "green"), strict=True))
+_COLORS = dict(zip(LOSSES, cycle(("driftline", "orange", "red", "green", "pink", "sky")), strict=False))
 TITLES = {
     "fid": "FID (keeps real)",
     "kid": "KID (keeps real)",
@@ -64,6 +66,19 @@ def _dress(ax: Axes, measure: str, means: pd.DataFrame) -> None:
     elif measure not in ("js", "hellinger") and (means[measure] > 0).all():
         ax.set_yscale("log")  # the worst model is far from the others
         plain_ticks(ax, _TICKS)
+
+
+def seconds_figure(frame: pd.DataFrame) -> Figure:
+    """Minutes that each task's training took, a line a model."""
+    took = frame[frame.measure == SECONDS].assign(minutes=lambda rows: rows.value / 60)
+    with style():
+        fig, ax = canvas(1, 1, width=4.5)
+        for model, part in took.groupby("case"):
+            band(ax, part, "task", "minutes", LOSSES[str(model)].label, COLORS[_COLORS[str(model)]])
+        ax.set(xlabel="task learned", ylabel="minutes")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.legend()
+    return fig
 
 
 def samples_figure(grids: Mapping[str, npt.NDArray[np.uint8]]) -> Figure:

@@ -13,9 +13,10 @@ from experiments import markdown
 from experiments.gans.figures import TITLES
 from experiments.gans.judge import AGREEMENT, DIVERGENCES, KEEPING, STATIC, WARNED, averages
 from experiments.gans.losses import LOSSES
+from experiments.gans.samples import DIVERGED, SECONDS
 from experiments.words import counted
 
-__all__ = ["ranks", "verdict_of"]
+__all__ = ["ranks", "training_verdict", "verdict_of"]
 
 _CLOSE = 0.25  # how near CDRE should come to the estimate that keeps the real images
 _RECOGNISED = 0.8
@@ -39,6 +40,23 @@ def verdict_of(frame: pd.DataFrame) -> str:
         _numbers(means, off),
         [sentence for _, _, sentence in parts],
         _details(means, off),
+    )
+
+
+def training_verdict(frame: pd.DataFrame) -> str:
+    """Say how the trainings went: minutes of each model, and where one diverged."""
+    rows, lost = [], []
+    for (model, seed), part in frame.groupby(["case", "seed"], sort=False):
+        gone = part[(part.measure == DIVERGED) & (part.value > 0)].task
+        lost += [LOSSES[str(model)].label] * (not gone.empty)
+        minutes = part[part.measure == SECONDS].value.sum() / 60
+        end = f"at task {gone.min()}" if len(gone) else "no"
+        rows.append([LOSSES[str(model)].label, str(seed), str(part.task.max()), f"{minutes:.0f}", end])
+    found = f"{', '.join(lost)} diverged" if lost else "none diverged"
+    return markdown.verdict(
+        f"{counted(len(rows), 'training')} finished, {found}",
+        markdown.table(["model", "seed", "tasks", "minutes", "diverged"], rows),
+        ["Samples of all tasks are kept for the judges."],
     )
 
 

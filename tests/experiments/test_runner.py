@@ -64,6 +64,13 @@ def test_a_part_is_of_its_arguments_but_not_of_the_number_of_seeds(tmp_path):
     assert not part_path(tmp_path, Args(), unit._replace(seed=1)).exists()
 
 
+def test_a_part_may_be_of_some_arguments_only(tmp_path):
+    unit = Unit("one", 0, 2, fields=("factor",))
+    run_unit(toy(rows), Args(), unit, tmp_path)
+    assert part_path(tmp_path, Args(sizes=(1,)), unit).exists()
+    assert not part_path(tmp_path, Args(factor=2.0), unit).exists()
+
+
 def test_cases_that_look_alike_as_file_names_do_not_collide(tmp_path):
     assert part_path(tmp_path, Args(), Unit("a b", 0, 1)) != part_path(tmp_path, Args(), Unit("a, b", 0, 1))
 

@@ -1,19 +1,23 @@
 """The GAN experiment in small, on scikit-learn's digits: rows, going on, both figures, and a verdict of the numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from experiments import catalogue
 from experiments.__main__ import main
-from experiments.experiment import Unit
-from experiments.gans.experiment import EXPERIMENT, Args, _resumed, extras, figure, run, tidy, units, verdict
+from experiments.gans import samples
+from experiments.gans.experiment import EXPERIMENT, Args, extras, figure, run, units, verdict
 from experiments.gans.judge import AGREEMENT, DIVERGENCES, STATIC, WARNED, Judge
 from experiments.gans.training import ContinualGAN
+from experiments.parts import unit_folder
 
 SMALL = Args(
     dataset="digits",
     tasks=2,
+    models=("wgan",),
     iterations=20,
     batch=32,
     real=100,
@@ -22,13 +26,74 @@ SMALL = Args(
     classifier_width=0.125,
     classifier_epochs=15,
 )
-UNIT = Unit("wgan", 0, 35)
-SMALL_RUN = EXPERIMENT, SMALL, [UNIT]
+TRAINING, JUDGING = units(SMALL)
+SMALL_RUN = EXPERIMENT, SMALL, [TRAINING, JUDGING]
 
 
-def test_rows_are_tidy(frame):
+@pytest.fixture(scope="module")
+def judged(frame):
+    return frame[~frame.measure.isin(samples.MEASURES)]
+
+
+def test_samples_of_all_classes_are_kept_after_each_task(folder, frame):
+    for task in (0, 1):
+        found = samples.read(folder, SMALL, "wgan", 0, task)
+        assert list(found) == list(range(task + 1))
+        assert all(images.shape == (150, 8, 8) for images in found.values())
+        assert all(0.0 <= images.min() <= images.max() <= 1.0 for images in found.values())
+    assert samples.read(folder, replace(SMALL, iterations=21), "wgan", 0, 0) is None
+    assert samples.read(folder, replace(SMALL, real=50, device="auto"), "wgan", 0, 0) is not None  # not the training's
+    trained = frame[frame.measure.isin(samples.MEASURES)]
+    assert trained.task.tolist() == [1, 1, 2, 2]
+    assert (trained[trained.measure == samples.SECONDS].value > 0).all()
+    assert (trained[trained.measure == samples.DIVERGED].value == 0).all()
+    left = {path.name for path in unit_folder(folder, SMALL, TRAINING).iterdir()}
+    assert left == {"samples-1.npz", "samples-2.npz"}
+
+
+def test_an_interrupted_training_goes_on_from_its_last_task(folder, tmp_path, monkeypatch):
+    work = unit_folder(tmp_path, SMALL, TRAINING)
+    steps = run(SMALL, TRAINING, lambda text: None, work)
+    next(steps)
+    steps.close()
+    assert {p.name for p in work.iterdir()} == {"samples-1.npz", "rows.json", "state-1.safetensors"}
+    learned, learn = [], ContinualGAN.learn
+    monkeypatch.setattr(ContinualGAN, "learn", lambda gan, *rest: learned.append(gan.learned) or learn(gan, *rest))
+    assert [row["task"] for row in run(SMALL, TRAINING, lambda text: None, work)] == [1, 1, 2, 2]
+    assert learned == [1]
+    one, two = (samples.read(place, SMALL, "wgan", 0, 1) for place in (folder, tmp_path))
+    np.testing.assert_array_equal(one[0], two[0])
+
+
+def test_a_training_that_diverges_is_recorded(tmp_path, monkeypatch):
+    """It leaves the samples it has made, and no later ones."""
+
+    def learn(gan, real, progress):
+        if gan.learned == 1:
+            raise FloatingPointError("gone")
+        gan.learned += 1
+
+    monkeypatch.setattr(ContinualGAN, "learn", learn)
+    three = replace(SMALL, tasks=3)
+    rows = pd.DataFrame(run(three, TRAINING, lambda text: None, unit_folder(tmp_path, three, TRAINING)))
+    assert rows[rows.measure == samples.DIVERGED].value.tolist() == [0.0, 1.0, 1.0]
+    assert samples.read(tmp_path, three, "wgan", 0, 0) is not None
+    assert samples.read(tmp_path, three, "wgan", 0, 1) is None
+    assert not samples.grid(tmp_path, three, "wgan", 0, 2)[1].any()
+
+
+def test_a_training_alone_has_its_figure_and_verdict(frame, check_form):
+    alone = frame[frame.measure.isin(samples.MEASURES)]
+    assert figure(alone, SMALL).axes[0].get_ylabel() == "minutes"
+    assert check_form(verdict(alone, SMALL)).startswith("**1 training finished, none diverged.**")
+    lost = alone.assign(value=alone.value.where(alone.measure != samples.DIVERGED, alone.task - 1))
+    assert "| WGAN | 0 | 2 | 0 | at task 2 |" in check_form(verdict(lost, SMALL))
+
+
+def test_rows_are_tidy(judged):
+    frame = judged
     assert list(frame.columns) == ["case", "seed", "task", "original", "measure", "value", "low", "high", "floor"]
-    assert len(frame) == UNIT.rows == units(SMALL)[0].rows
+    assert len(frame) == JUDGING.rows
     assert set(zip(frame.task, frame.original, strict=True)) == {(1, 0), (1, 1), (2, 0), (2, 1), (2, 2)}
     assert set(frame.measure) == {*DIVERGENCES, *(STATIC + m for m in DIVERGENCES), "fid", "kid", AGREEMENT, WARNED}
     assert np.isfinite(frame.value).all()
@@ -38,40 +103,25 @@ def test_rows_are_tidy(frame):
     assert frame[frame.measure == AGREEMENT].floor.gt(0.5).all()
 
 
-def test_cdre_is_the_static_estimate_at_a_task_s_first_reading(frame):
+def test_cdre_is_the_static_estimate_at_a_task_s_first_reading(judged):
     """Until features move there is one step, from real to generated: the two estimates are one."""
-    first = frame[frame.task == 1].set_index("measure").value
+    first = judged[judged.task == 1].set_index("measure").value
     for measure in DIVERGENCES:
         assert first[measure] == pytest.approx(first[STATIC + measure], rel=1e-6)
 
 
-def test_an_interrupted_unit_goes_on_from_its_last_task(frame, tmp_path, monkeypatch):
-    """The first task is neither learned nor judged again, and the same rows come out as without an interruption."""
-    work = tmp_path / "parts" / "unit"
-    steps = run(SMALL, UNIT, lambda text: None, work)
+def test_an_interrupted_judging_goes_on_from_its_last_task(folder, judged, monkeypatch):
+    """The first task is not judged again, and the same rows come out as without an interruption."""
+    work = folder / "parts" / "again"
+    steps = run(SMALL, JUDGING, lambda text: None, work)
     for _ in range(12):  # the first task's rows
         next(steps)
     steps.close()
-    assert {p.name for p in work.iterdir()} == {"task-1.safetensors", "judge-1.safetensors", "rows.json"}
-    learned, learn, begun, begin = [], ContinualGAN.learn, [], Judge.begin
+    begun, begin = [], Judge.begin
     monkeypatch.setattr(Judge, "begin", lambda judge, task: begun.append(task) or begin(judge, task))
-    monkeypatch.setattr(ContinualGAN, "learn", lambda gan, *rest: learned.append(gan.learned) or learn(gan, *rest))
-    rows = pd.DataFrame(run(SMALL, UNIT, lambda text: None, work))
-    assert learned == begun == [1]
-    np.testing.assert_array_equal(rows.value, frame.value)
-    assert {p.name for p in work.iterdir()} >= {"task-1.safetensors", "rows.json"}  # until the part is written
-
-
-def test_rows_without_their_judge_are_found_again(frame, tmp_path):
-    """The unit was killed while its files were tidied up."""
-    work = tmp_path / "parts" / "unit"
-    work.mkdir(parents=True)
-    (work / "rows.json").write_text('{"judge": "judge-2.safetensors", "rows": [{"task": 2}]}')
-    assert _resumed(None, work) == []
-    for name in ("judge-2.safetensors", "task-1.safetensors", "task-2.safetensors"):
-        (work / name).touch()
-    tidy(SMALL, work)
-    assert [p.name for p in work.iterdir()] == ["task-2.safetensors"]
+    rows = pd.DataFrame(run(SMALL, JUDGING, lambda text: None, work))
+    assert begun == [1]
+    np.testing.assert_array_equal(rows.value, judged.value)
 
 
 def test_figures_are_drawn(folder, frame):
@@ -107,4 +157,9 @@ def test_all_leaves_it_out(tmp_path, monkeypatch):
 
 def test_units_are_models_by_seed_and_the_slowest_is_first():
     assert [u.case for u in units(Args(seeds=2))][:4] == ["wgan-gp", "wgan", "fgan-rvkl", "fgan-js"]
-    assert len(units(Args(seeds=2))) == 8
+    assert [u.stage for u in units(Args(seeds=2))] == [0] * 8 + [1] * 8
+    assert len(units(Args(estimator="none"))) == 4
+    with pytest.raises(ValueError, match="--models gan: choose among wgan, "):
+        units(Args(models=("gan",)))
+    with pytest.raises(ValueError, match="--training wild is unknown: choose one of guarded, authors"):
+        units(Args(training="wild"))
