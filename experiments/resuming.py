@@ -21,6 +21,7 @@ def task_by_task(work: Path, tasks: int, step: Callable[[int], Iterable[Row]]) -
     A step that needs more than the task's number saves it to :func:`state_path` of its task and finds there what the
     step before left. That file goes when the rows of the next task are written.
     """
+    work.mkdir(parents=True, exist_ok=True)
     path = work / _ROWS
     done: list[list[Row]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     for rows in done:

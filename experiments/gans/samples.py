@@ -18,19 +18,31 @@ from experiments.labelled import Images, load
 from experiments.parts import unit_folder
 from experiments.resuming import state_path, task_by_task
 
-__all__ = ["DIVERGED", "MEASURES", "SECONDS", "grid", "read", "settings", "train", "training_unit"]
+__all__ = [
+    "DIVERGED",
+    "FIELDS",
+    "MEASURES",
+    "SECONDS",
+    "TRAININGS",
+    "grid",
+    "read",
+    "train",
+    "training_unit",
+]
 
 DIVERGED, SECONDS = MEASURES = "diverged", "training_seconds"
 """Measures of a training, which are not of one class: their ``original`` is 0."""
 
 _SETTINGS = tuple(field.name for field in fields(Settings))
-_FIELDS = ("dataset", "tasks", "generated", "training", *_SETTINGS)  # a change of one is another training
 TRAININGS = {"guarded": False, "authors": True}
+"""Ways to train, and whether it is the authors' plain one."""
+
+FIELDS = ("dataset", "tasks", "generated", "training", *_SETTINGS)  # a change of one is another training
 
 
 def training_unit(args: Any, model: str, seed: int) -> Unit:
     """Return the unit that trains a model."""
-    return Unit(model, seed, 2 * args.tasks, fields=_FIELDS)
+    return Unit(model, seed, 2 * args.tasks, fields=FIELDS)
 
 
 def train(args: Any, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
@@ -40,7 +52,7 @@ def train(args: Any, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
     """
     data = load(args.dataset)
     shape = (data.train.shape[1], data.train.shape[2])
-    gan = ContinualGAN(unit.case, shape, args.tasks, settings(args), seed=unit.seed, device=args.device)
+    gan = ContinualGAN(unit.case, shape, args.tasks, _settings(args), seed=unit.seed, device=args.device)
 
     def learn(task: int) -> Iterator[Row]:
         began = time.perf_counter()
@@ -63,10 +75,8 @@ def train(args: Any, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
     yield from task_by_task(work, args.tasks, learn)
 
 
-def settings(args: Any) -> Settings:
+def _settings(args: Any) -> Settings:
     """Return the GANs' settings: the arguments of the same names, and what ``training`` stands for."""
-    if args.training not in TRAININGS:
-        raise ValueError(f"--training {args.training} is unknown: choose one of {', '.join(TRAININGS)}")
     given = {key: value for key, value in asdict(args).items() if key in _SETTINGS}
     plain = TRAININGS[args.training]
     return Settings(**given, safe=not plain, fresh=plain)
