@@ -92,7 +92,7 @@ def plain_ticks(ax: Axes, ticks: tuple[float, ...], axis: Axis | None = None) ->
         powers = [tick for tick in within if f"{tick:e}".startswith("1.000000")]
         within = powers[:: -(-len(powers) // _MOST_TICKS)] if len(powers) > 1 else within
     if len(within) < 2:  # an axis from 0.78 to 0.81 has none of 1, 2, 5
-        within = [tick for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high]
+        within = [tick for tick in MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= tick <= high]
     axis.set_ticks(within, labels=[f"{tick:g}" for tick in within])
     axis.set_ticks([], minor=True)
 

@@ -109,7 +109,9 @@ def _estimators(truth: pd.DataFrame) -> Figure:
     """One column an estimator in some features, one line a divergence, one point a model after a task."""
     judges = list(dict.fromkeys(truth.judge))
     with style():
-        fig, axes = canvas(len(DIVERGENCES), len(judges), width=2.3 * len(judges) + 1, height=8.0, squeeze=False)
+        fig, axes = canvas(
+            len(DIVERGENCES), len(judges), width=2.3 * len(judges) + 1, height=2.0 * len(DIVERGENCES), squeeze=False
+        )
         for column, judge in zip(axes.T, judges, strict=True):
             for ax, name in zip(column, DIVERGENCES, strict=True):
                 part = truth[(truth.judge == judge) & (truth.measure == name)].dropna(subset=["value", "truth"])
@@ -190,7 +192,8 @@ def _judging(args: Mapping[str, Any], asked: list[str]) -> str:
     first = next((name for name in asked if name != TRUTH), TRUTH)
     epochs = f" of at most {args['ckliep_epochs']:,} epochs a step (the authors: 1,000)" if first == "paper" else ""
     encoder = ESTIMATORS[first].encoder if args["encoder"] == ("usual",) else args["encoder"][0]
-    vae = f"{args['output'][0]}s of the {encoder} autoencoder ({args['vae_epochs']} epochs a task; the authors: 100)"
+    which = "the newest autoencoder" if encoder == "latest" else "each class's own autoencoder"
+    vae = f"{args['output'][0]}s of {which} ({args['vae_epochs']} epochs a task; the authors: 100)"
     where = vae if args["features"][0] == "vae" else "the classifier’s features"
     dashed = " Dashed: static estimation with all real images, in the same features." if TRUTH in asked[1:] else ""
     return (
