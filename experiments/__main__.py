@@ -151,7 +151,9 @@ def _arguments(experiment: Experiment, options: argparse.Namespace) -> Any:
     given = {key.removeprefix("own_"): value for key, value in vars(options).items() if key.startswith("own_")}
     given["seeds"] = options.seeds
     changes = {key: tuple(v) if isinstance(v, list) else v for key, v in given.items() if v is not None}
-    return replace(experiment.presets[options.scale], **changes)
+    args = replace(experiment.presets[options.scale], **changes)
+    experiment.work.units(args)  # refuses arguments that do not fit
+    return args
 
 
 if __name__ == "__main__":

@@ -20,11 +20,18 @@ Report = Callable[[str], None]
 
 
 class Unit(NamedTuple):
-    """One case (a method, a model, ...) with one seed, yielding ``rows`` rows: run, saved and resumed as a whole."""
+    """One case (a method, a model, ...) with one seed, yielding ``rows`` rows: run, saved and resumed as a whole.
+
+    Attributes:
+        stage: units of a stage begin when those of the stages before are finished, and may read what these keep.
+        fields: arguments that the rows depend on, None for all: other arguments leave a finished unit finished.
+    """
 
     case: str
     seed: int
     rows: int
+    stage: int = 0
+    fields: tuple[str, ...] | None = None
 
 
 class Work(NamedTuple):

@@ -20,7 +20,16 @@ import driftline
 from experiments.experiment import Unit
 from experiments.files import write_arrays, write_atomically
 
-__all__ = ["Part", "part_path", "read_part", "read_samples", "sources", "write_part", "write_samples"]
+__all__ = [
+    "Part",
+    "part_path",
+    "read_part",
+    "read_samples",
+    "sources",
+    "unit_folder",
+    "write_part",
+    "write_samples",
+]
 
 _HEAD = re.compile(r"# driftline part, sources ([0-9a-f]{10}), body ([0-9a-f]{10})\n")
 
@@ -33,15 +42,17 @@ class Part(NamedTuple):
 
 
 def part_path(folder: Path, args: Any, unit: Unit) -> Path:
-    """File of a unit's rows: its name holds a digest of all arguments but those that choose among units.
-
-    These are the numbers of seeds, and what the arguments name in ``SELECTING``.
-    """
-    selecting = getattr(args, "SELECTING", ())
-    settings = {k: value for k, value in asdict(args).items() if not k.endswith("seeds") and k not in selecting}
+    """File of a unit's rows: its name holds a digest of the arguments they depend on, but for numbers of seeds."""
+    fields = asdict(args) if unit.fields is None else unit.fields
+    settings = {key: value for key, value in asdict(args).items() if key in fields and not key.endswith("seeds")}
     digest = _digest(json.dumps([settings, unit.case], sort_keys=True, default=str).encode())
     label = re.sub(r"[^a-zA-Z0-9.]+", "-", unit.case).strip("-").lower()
     return folder / "parts" / f"{label}-seed{unit.seed}-{digest}.csv"
+
+
+def unit_folder(folder: Path, args: Any, unit: Unit) -> Path:
+    """A unit's own folder, if it keeps anything."""
+    return part_path(folder, args, unit).with_suffix("")
 
 
 def write_part(path: Path, rows: pd.DataFrame) -> None:

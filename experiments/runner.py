@@ -24,7 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from experiments.experiment import Experiment, Unit
 from experiments.figures import save
 from experiments.files import write_atomically
-from experiments.parts import Part, part_path, read_part, sources, write_part
+from experiments.parts import Part, part_path, read_part, sources, unit_folder, write_part
 
 __all__ = ["UnitsFailedError", "execute", "run_unit"]
 
@@ -48,21 +48,24 @@ def execute(
 ) -> pd.DataFrame:
     """Run what is not finished yet and write ``results.csv``, ``figure.png``, ``figure.pdf`` and ``verdict.md``.
 
-    A unit is finished when its part, named after its arguments, lies whole in ``parts``; ``fresh`` runs it again.
+    A unit is finished when its part, named after its arguments, lies whole in ``parts``; ``fresh`` runs it again, but
+    not those of earlier stages, which others may build on.
     ``command`` gives the same rows when typed; it is noted beside the arguments.
     """
     folder, console = experiment.place(out, args), console or Console()
     _probe(folder)
     units = experiment.work.units(args)
-    known = {} if fresh else _known(folder, args, units, console)
+    last = max((unit.stage for unit in units), default=0)
+    known = _known(folder, args, [unit for unit in units if not fresh or unit.stage < last], console)
     if known:
         console.print(f"{experiment.name}: {len(known)} of {len(units)} units are finished already")
     todo = [unit for unit in units if unit not in known]
     if fresh:
-        for unit in todo:
-            shutil.rmtree(_unit_folder(folder, args, unit), ignore_errors=True)
+        for unit in (unit for unit in todo if unit.stage == last):
+            shutil.rmtree(unit_folder(folder, args, unit), ignore_errors=True)
+    for stage in sorted({unit.stage for unit in todo}):
+        _run_all(experiment, args, folder, [unit for unit in todo if unit.stage == stage], jobs, console)
     if todo:
-        _run_all(experiment, args, folder, todo, jobs, console)
         known.update({u: p for u in todo if (p := read_part(part_path(folder, args, u), u)) is not None})
     if gone := [unit for unit in units if unit not in known]:
         raise UnitsFailedError(f"{experiment.name}: the rows of {gone[0].case}, seed {gone[0].seed} vanished meanwhile")
@@ -102,11 +105,6 @@ def _write_up(experiment: Experiment, args: Any, folder: Path, table: pd.DataFra
         write_atomically(folder / name, lambda path, text=text: path.write_text(text, encoding="utf-8"))  # type: ignore[misc]
 
 
-def _unit_folder(folder: Path, args: Any, unit: Unit) -> Path:
-    """A unit's own folder, if it keeps anything while it runs."""
-    return part_path(folder, args, unit).with_suffix("")
-
-
 def run_unit(experiment: Experiment, args: Any, unit: Unit, folder: Path) -> None:
     """Run one unit from beginning to end, in this process."""
 
@@ -116,7 +114,7 @@ def run_unit(experiment: Experiment, args: Any, unit: Unit, folder: Path) -> Non
 
     rows = []
     work = experiment.work
-    kept = (_unit_folder(folder, args, unit),) if work.keeps else ()
+    kept = (unit_folder(folder, args, unit),) if work.keeps else ()
     for row in work.run(args, unit, report, *kept):
         rows.append({"case": unit.case, "seed": unit.seed, **row})
         report("", 1)
