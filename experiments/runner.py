@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import multiprocessing as mp
 import os
+import re
 import shutil
 import signal
 import tempfile
 import threading
+import time
+from collections.abc import Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
@@ -17,6 +20,7 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -69,9 +73,25 @@ def execute(
         known.update({u: p for u in todo if (p := read_part(part_path(folder, args, u), u)) is not None})
     if gone := [unit for unit in units if unit not in known]:
         raise UnitsFailedError(f"{experiment.name}: the rows of {gone[0].case}, seed {gone[0].seed} vanished meanwhile")
-    table = pd.concat([known[unit].rows for unit in units], ignore_index=True)
-    _write_up(experiment, args, folder, table, command)
+    parts = {unit: known[unit] for unit in units}
+    table = pd.concat([part.rows for part in parts.values()], ignore_index=True)
+    _write_up(experiment, args, folder, table, {"command": command, "made": _made(experiment, parts)})
     return table
+
+
+def _made(experiment: Experiment, parts: Mapping[Unit, Part]) -> dict[str, Any]:
+    """Commits and minutes of all units, and the engine's numbers of those that are of driftline's default.
+
+    Minutes are those of the rows where they say so: a unit that went on after a kill knows only its last process.
+    """
+    ours = [part for unit, part in parts.items() if re.search(experiment.results.ours, unit.case)]
+    seconds = [part.rows.seconds.sum() if "seconds" in part.rows else part.seconds for part in parts.values()]
+    return {
+        "experiment": experiment.name,
+        "commits": sorted({part.commit for part in parts.values()}),
+        "engines": sorted({part.engine for part in ours}),
+        "minutes": round(float(np.nansum(seconds)) / 60.0, 1),
+    }
 
 
 def _probe(folder: Path) -> None:
@@ -89,9 +109,9 @@ def _known(folder: Path, args: Any, units: list[Unit], console: Console) -> dict
     return known
 
 
-def _write_up(experiment: Experiment, args: Any, folder: Path, table: pd.DataFrame, command: str) -> None:
+def _write_up(experiment: Experiment, args: Any, folder: Path, table: pd.DataFrame, about: Mapping[str, Any]) -> None:
     """Write all that people read; make all of it first, since an error must not leave old and new side by side."""
-    arguments = json.dumps({"command": command, **asdict(args)}, indent=1, default=str)
+    arguments = json.dumps({**about, "arguments": asdict(args)}, indent=1, default=str)
     results = experiment.results
     verdict = results.verdict(table, args)
     caption = " ".join(results.caption(args).split()) + "\n"
@@ -112,7 +132,7 @@ def run_unit(experiment: Experiment, args: Any, unit: Unit, folder: Path) -> Non
         if _queue is not None:
             _queue.put((unit, text, advance))
 
-    rows = []
+    rows, began = [], time.perf_counter()
     work = experiment.work
     kept = (unit_folder(folder, args, unit),) if work.keeps else ()
     for row in work.run(args, unit, report, *kept):
@@ -120,7 +140,7 @@ def run_unit(experiment: Experiment, args: Any, unit: Unit, folder: Path) -> Non
         report("", 1)
     if len(rows) != unit.rows:
         raise RuntimeError(f"{len(rows)} rows instead of the {unit.rows} announced")
-    write_part(part_path(folder, args, unit), pd.DataFrame(rows))
+    write_part(part_path(folder, args, unit), pd.DataFrame(rows), time.perf_counter() - began)
     if work.tidy is not None:
         work.tidy(args, *kept)
 

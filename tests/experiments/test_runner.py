@@ -172,7 +172,7 @@ def test_parts_of_other_code_are_recognised(tmp_path, monkeypatch):
 
 def test_an_error_in_the_write_up_leaves_the_old_one_whole(tmp_path):
     table = pd.DataFrame({"t": [0]})
-    _write_up(toy(rows), Args(), tmp_path, table, "first")
+    _write_up(toy(rows), Args(), tmp_path, table, {"command": "first"})
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
     def broken(frame, args):
@@ -181,7 +181,7 @@ def test_an_error_in_the_write_up_leaves_the_old_one_whole(tmp_path):
     for part in ("verdict", "figure"):
         results = toy(rows).results._replace(**{part: broken})
         with pytest.raises(KeyError):
-            _write_up(replace(toy(rows), results=results), Args(), tmp_path, table, "second")
+            _write_up(replace(toy(rows), results=results), Args(), tmp_path, table, {"command": "second"})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -280,7 +280,7 @@ def test_command_runs_resumes_and_writes_everything(tmp_path, capsys):
     again = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "1 of 2 units are finished already" in again.stdout
     assert (folder / "results.csv").read_bytes() == before
-    assert json.loads((folder / "args.json").read_text())["means"] == 3
+    assert json.loads((folder / "args.json").read_text())["arguments"]["means"] == 3
 
 
 @pytest.mark.slow
