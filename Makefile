@@ -2,37 +2,60 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: setup demo spark-demo test test-slow test-light lint format bench bench-peers experiments clean
+.PHONY: setup demo spark-demo check test test-all test-rest test-slow test-light lint format screenshots bench bench-peers experiments clean
 
-setup: $(STAMP)
+# The demo needs a fifth of what the tests need: it has a stamp of its own.
+$(VENV)/.demo: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "driftline needs Python 3.11 or newer")'
+	@echo "Setting up $(VENV) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) '.[serve]'
+	@touch $@
 
-$(STAMP): pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "driftline needs Python 3.11 or newer")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+$(VENV)/.installed: $(VENV)/.demo
+	$(PIP) '.[dev]'
 	touch $@
 
-demo: setup
-	$(BIN)/driftline demo
+setup: $(VENV)/.installed
+
+demo: $(VENV)/.demo
+	@$(BIN)/driftline demo
 
 # 200 shops on Spark, on two cores; needs Java 17
 spark-demo: setup
 	OMP_NUM_THREADS=1 $(BIN)/python examples/spark_shops.py
 
-# two test processes, one thread each, beat two threads in each
-test test-slow test-light: export OMP_NUM_THREADS := 1
-# containers often forbid Python to keep what it has compiled: pytest would compile all tests, and some packages, each time
-test test-slow test-light: export PYTHONDONTWRITEBYTECODE :=
+# Two test processes of one thread each are faster than one process of two.
+check test test-all test-rest test-slow test-light: export OMP_NUM_THREADS := 1
+# Containers often set this, and then pytest compiles every test anew in every run.
+check test test-all test-rest test-slow test-light: export PYTHONDONTWRITEBYTECODE :=
 
+# A minute: linters beside doctests and the packages whose tests are pure functions of numbers and words
+UNITS := src $(addprefix tests/,alarms fitting inference sources synthetic tables terminal) \
+	$(patsubst %,tests/test_%.py,errors exports files house inputs overflow roots wording)
+check: setup
+	$(MAKE) --no-print-directory lint & lint=$$!; \
+	$(PYTEST) -q -m 'not full and not slow' $(UNITS); tests=$$?; wait $$lint && exit $$tests
+
+# Four minutes: all behaviour, one seed each; a test without a mark may take 1.5 s
 test: setup
-	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist worksteal
+	$(PYTEST) -m 'not full and not slow' --longest 1.5
 
+# What make test leaves out: further seeds, experiments, browsers, JVM, kills
+test-rest: setup
+	$(PYTEST) -m 'full and not slow'
+
+test-all: test test-rest
+
+# Replicate studies, hours; then new random examples for the tests that Hypothesis feeds
 test-slow: setup
-	$(BIN)/python -m pytest -m slow -n 2 --dist worksteal
+	$(PYTEST) -m slow
+	$(PYTEST) -m 'not slow' --hypothesis-profile explore $$(grep -rl 'from hypothesis import' tests --include 'test_*.py')
 
-# base and [monitor] in an environment without PyTorch and matplotlib; tests/light.py says what must run there
+# Base and [monitor] in an environment without PyTorch and matplotlib; tests/light.py says what must run there
 LIGHT := .venv-light
 $(LIGHT)/.installed: pyproject.toml
 	test -x $(LIGHT)/bin/python || $(PYTHON) -m venv $(LIGHT)
@@ -40,7 +63,7 @@ $(LIGHT)/.installed: pyproject.toml
 	touch $@
 
 test-light: $(LIGHT)/.installed
-	$(LIGHT)/bin/python -m pytest -p tests.light -m 'not slow and not networks and not figures' -n 2 --dist worksteal
+	$(LIGHT)/bin/python -m pytest -p tests.light -m 'not full and not slow and not networks and not figures' -n 2 --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .
@@ -52,6 +75,10 @@ lint: setup
 format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The pictures of README and docs, taken from the running program; needs chromium
+screenshots: setup
+	$(BIN)/python docs/screenshots.py
 
 bench: setup
 	$(BIN)/python -m benchmarks

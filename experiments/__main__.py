@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import time
 import types
@@ -142,19 +143,14 @@ def _own(parser: argparse.ArgumentParser, experiment: Experiment) -> None:
 
 
 def _shown(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _listed(values: list[Any]) -> tuple[Any, ...]:
-    """Values of a flag that takes several, separated by spaces or commas."""
-    return tuple(part for value in values for part in (value.split(",") if isinstance(value, str) else [value]))
+    return shlex.join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _arguments(experiment: Experiment, options: argparse.Namespace) -> Any:
     """The scale's preset, changed by the flags of the command line."""
     given = {key.removeprefix("own_"): value for key, value in vars(options).items() if key.startswith("own_")}
     given["seeds"] = options.seeds
-    changes = {key: _listed(v) if isinstance(v, list) else v for key, v in given.items() if v is not None}
+    changes = {key: tuple(v) if isinstance(v, list) else v for key, v in given.items() if v is not None}
     args = replace(experiment.presets[options.scale], **changes)
     experiment.work.units(args)  # refuses arguments that do not fit
     return args

@@ -11,10 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline import ContinualDensityRatio, UntrustedEstimateWarning
-from driftline.fitting import Progress, Training
+from driftline.fitting import FitInfo, Progress
 from experiments.experiment import Report
 
-__all__ = ["PAPER_EPOCHS", "PAPER_RATE", "Floats", "ckliep", "epochs_to", "errors", "untrusted", "without_validation"]
+__all__ = [
+    "PAPER_EPOCHS",
+    "PAPER_RATE",
+    "Floats",
+    "ckliep",
+    "epochs_to",
+    "errors",
+    "fit_columns",
+    "untrusted",
+    "without_validation",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -22,23 +32,19 @@ PAPER_EPOCHS, PAPER_RATE = 500, 1e-5  # of the authors, for one original; up to 
 _VALIDATION = 1 / 6  # their 10,000 rows beside 50,000
 
 
-def ckliep(epochs: int, rate: float, seed: int, report: Report, **params: Any) -> ContinualDensityRatio:
+def ckliep(
+    epochs: int, rate: float, seed: int, report: Report, *, variant: str = "printed", **params: Any
+) -> ContinualDensityRatio:
     """CKLIEP in the paper's configuration but for epochs and learning rate; one step of it from p is static KLIEP.
 
     With the authors' epochs it stops as theirs: after 100 at least, when two bring nothing on the validation rows.
     """
-    training = Training(
-        epochs=epochs,
-        min_epochs=min(100, epochs),
-        patience=2,
-        batch=2000,
-        lr=rate,
-        schedule="constant",
-        optimizer="adam",
-        validation=_VALIDATION,
+    estimator = ContinualDensityRatio.paper(
+        variant=variant, epochs=epochs, random_state=seed, progress=epochs_to(report), **params
     )
-    settings = {"training": training, "progress": epochs_to(report), "random_state": seed}
-    return ContinualDensityRatio.paper(**{**settings, **params})
+    assert estimator.training is not None
+    estimator.set_params(training=estimator.training._replace(lr=rate))
+    return estimator
 
 
 def without_validation(rows: int) -> int:
@@ -57,6 +63,16 @@ def errors(log_ratio: Floats, truth: Floats) -> dict[str, float]:
         "mae": float(np.abs(log_ratio - truth).mean()),
         "kl": float(-log_ratio.mean()),
         "true_kl": float(-truth.mean()),
+    }
+
+
+def fit_columns(fit: FitInfo) -> dict[str, float]:
+    """Columns on a network's training: epochs run, held-out loss, 1 if it converged, seconds."""
+    return {
+        "epochs": fit.iterations,
+        "held_out": fit.held_out,
+        "converged": int(fit.converged),
+        "seconds": round(fit.seconds, 1),
     }
 
 

@@ -1,15 +1,18 @@
-"""Units that go task by task: a killed one loses the task it was at."""
+"""Units that go task by task, or step by step: a killed one loses the one it was at."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from driftline import ContinualDensityRatio
+from driftline.fitting import Progress
 from experiments.experiment import Row
 from experiments.files import write_atomically
 
-__all__ = ["state_path", "task_by_task", "tidy"]
+__all__ = ["state_path", "step_by_step", "task_by_task", "tidy"]
 
 _ROWS = "rows.json"
 _STATE = "state-{}.safetensors"
@@ -34,12 +37,43 @@ def task_by_task(work: Path, tasks: int, step: Callable[[int], Iterable[Row]]) -
         yield from done[-1]
 
 
+def step_by_step(
+    work: Path,
+    times: Sequence[int],
+    start: Callable[[], ContinualDensityRatio],
+    advance: Callable[[ContinualDensityRatio | None, int], tuple[Row, ContinualDensityRatio | None]],
+    *,
+    progress: Progress | None = None,
+    device: str | None = None,
+) -> Iterator[Row]:
+    """Yield a row for each time of an estimator that goes from window to window.
+
+    Arguments:
+        start: makes the estimator, started on the original.
+        advance: takes the estimator to a time and returns the row of it; without an estimator after a failed step.
+        progress, device: of an estimator that goes on from a file.
+    """
+
+    def step(number: int) -> list[Row]:
+        kept, estimator = state_path(work, number - 1), None
+        if number == 0:
+            estimator = start()
+        elif kept.exists():
+            estimator = ContinualDensityRatio.load(kept, progress=progress, device=device)
+        row, estimator = advance(estimator, times[number])
+        if estimator is not None:
+            estimator.save(state_path(work, number))
+        return [row]
+
+    return task_by_task(work, len(times), step)
+
+
 def state_path(work: Path, task: int) -> Path:
     """Return the file of what the step after ``task`` needs."""
     return work / _STATE.format(task + 1)
 
 
-def tidy(work: Path) -> None:
+def tidy(args: Any, work: Path) -> None:
     """Delete rows and states once the unit's part is written."""
     for path in (work / _ROWS, *work.glob(_STATE.format("*"))):
         path.unlink(missing_ok=True)

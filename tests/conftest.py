@@ -1,4 +1,5 @@
 import hashlib
+import os
 import sys
 
 import numpy as np
@@ -6,15 +7,43 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # by default Hypothesis allows 200 ms per example, which fails on a busy machine
-settings.register_profile("driftline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# the same examples in every run: a find of the day belongs to make test-slow, not to somebody's commit
+settings.register_profile("driftline", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("driftline")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--longest", type=float, help="seconds that a test may take on an idle core")
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items):
+    """Mark ``full`` what ``make test`` leaves out as a class: further seeds, Spark's JVM, browsers, experiments."""
     for item in items:
-        if item.get_closest_marker("replicates") and item.callspec.params["seed"] > 0:
-            item.add_marker(pytest.mark.slow)
+        seed = item.callspec.params.get("seed", 0) if hasattr(item, "callspec") else 0
+        heavy = {"has_spark", "browser"} & set(getattr(item, "fixturenames", ()))
+        if seed in (1, 2) or heavy or item.nodeid.startswith("tests/experiments/"):
+            item.add_marker(pytest.mark.full)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Fail a test that takes longer than ``--longest``, so that the tier stays quick."""
+    longest = item.config.getoption("longest")
+    began = _seconds()
+    result = yield
+    if longest:
+        cpu, wall = (now - then for now, then in zip(_seconds(), began, strict=True))
+        took = max(cpu, wall / 5)  # other work on the machine stretches the wall clock
+        assert took < longest, f"took {took:.1f} s, more than {longest:g}: make it quicker, or mark it full"
+    return result
+
+
+def _seconds():
+    """Return CPU seconds of this process and the children that ended, and seconds of the wall clock."""
+    user, system, child_user, child_system, wall = os.times()
+    return user + system + child_user + child_system, wall
 
 
 @pytest.fixture(params=[0, 1, 2], ids=lambda s: f"seed{s}")

@@ -8,6 +8,8 @@ import runpy
 import subprocess
 import sys
 import threading
+import tomllib
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +22,7 @@ from driftline.cli._demo import write_orders
 from driftline.synthetic import Shop
 
 ROOT = Path(__file__).parents[1]
+NUMBER = r"\d+\.\d+"
 
 
 @pytest.mark.networks
@@ -87,15 +90,47 @@ def blocks(text):
     return re.findall(r"(?s)```python\n(.*?)```\n(?:```text\n(.*?)```)?", text)
 
 
+def readme(kind):
+    """Return the README's blocks of a language."""
+    return re.findall(rf"(?s)```{kind}\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
 @pytest.mark.networks
-def test_readme_on_judging_runs_as_typed(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = page.split("## Judging generative models that learn continually\n")[1].split("\n## ")[0]
-    [(code, output)] = blocks(section)
-    exec(compile(code, "README.md", "exec"), {})
-    assert capsys.readouterr().out == output
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["judge.png", "judge.safetensors"]
+def test_python_of_the_readme_runs_as_typed(capsys):
+    """All blocks in one session print what stands below them; that on Spark is run in tests/spark."""
+    names: dict[str, object] = {}
+    for code, output in blocks((ROOT / "README.md").read_text(encoding="utf-8")):
+        if "spark" not in code:
+            exec(compile(code, "README.md", "exec"), names)
+            said = capsys.readouterr().out
+            assert re.sub(NUMBER, "#", said) == re.sub(NUMBER, "#", output)
+            numbers = [[float(n) for n in re.findall(NUMBER, text)] for text in (said, output)]
+            assert numbers[0] == pytest.approx(numbers[1], rel=0.01)  # other processors round otherwise
+
+
+@pytest.mark.full
+def test_commands_of_the_readme_run_as_typed(tmp_path):
+    """What make demo prints and leaves behind is what the README shows and works on; .ci/run calls make itself."""
+    setup, watching = readme("sh")
+    assert [line.split()[:2] for line in setup.splitlines()] == [["make", "demo"], ["source", ".venv/bin/activate"]]
+    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "200"}
+    run = partial(subprocess.run, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True)
+    said = run(["driftline", "demo"]).stdout
+    assert set(readme("text")[0].splitlines()) <= set(said.splitlines())
+    run(["bash", "-e", "-c", watching])
+    assert {"shop.driftline", "shop.html"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_extras_of_the_pages_are_those_of_the_project():
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for page in ("README.md", "docs/install.md"):
+        named = re.findall(r"pip install '\.\[([\w,]+)\]'", (ROOT / page).read_text(encoding="utf-8"))
+        assert named
+        assert {extra for group in named for extra in group.split(",")} <= set(known)
 
 
 @pytest.mark.networks
@@ -122,31 +157,25 @@ def typed(code):
     return ""
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/monitor.md", "docs/trust.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/monitor.md", "docs/trust.md"])
 def test_blocks_can_be_typed_at_the_prompt(page):
     found = [typed(code) for code, _ in blocks((ROOT / page).read_text(encoding="utf-8"))]
     assert found == [""] * len(found)
 
 
-def test_readme_on_python_runs_as_typed(tmp_path, monkeypatch, capsys):
+def test_page_on_python_runs_as_typed(tmp_path, monkeypatch, capsys):
     """All blocks in order, in one session, with fewer rows."""
     monkeypatch.chdir(tmp_path)
-    page, names = (ROOT / "README.md").read_text(encoding="utf-8"), {}
-    found = blocks(page.split("## In Python\n")[1].split("\n## ")[0])
-    assert len(found) == 5
-    for code, _ in found:
-        exec(compile(code.replace("5000", "400"), "README.md", "exec"), names)
+    write_orders(Shop(orders=1000), Path("driftline-demo/orders"))
+    found, names = blocks((ROOT / "docs" / "python.md").read_text(encoding="utf-8")), {}
+    assert len(found) == 6
+    for code, _ in found[:-1]:
+        exec(compile(code.replace("5000", "400"), "docs/python.md", "exec"), names)
     said = capsys.readouterr().out
     assert "6 alarm - drift of" in said
     assert "column 2: " in said
-
-
-def test_readme_on_watching_runs_as_typed(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    write_orders(Shop(orders=1000), Path("driftline-demo/orders"))
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
-    [(code, output)] = blocks(page.split("## Watching data\n")[1].split("\n## ")[0])
-    exec(compile(code, "README.md", "exec"), {})
+    code, output = found[-1]
+    exec(compile(code, "docs/python.md", "exec"), names)
     said = capsys.readouterr().out
     assert "nats is beyond" in said
     assert said.endswith("['payment', 'amount']\n")

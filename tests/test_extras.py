@@ -122,6 +122,7 @@ def test_watching_and_the_page_need_neither_pytorch_nor_matplotlib(without):
     }
 
 
+@pytest.mark.full
 @pytest.mark.networks
 @pytest.mark.parametrize("extra", ["networks", "eval"])
 def test_these_extras_need_no_other(without, extra):

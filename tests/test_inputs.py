@@ -154,7 +154,6 @@ def stream(rng, n=400):
 
 
 @pytest.mark.parametrize("model", ["auto", "quadratic", "linear", "quadratic-full"])
-@pytest.mark.replicates
 def test_awkward_columns_are_handled(model, rng):
     est = ContinualDensityRatio(model=model, random_state=0).fit(stream(rng))
     for _ in range(3):

@@ -67,6 +67,7 @@ def test_every_part_has_a_minimum():
     assert all((ROOT / name).exists() for name in light.MAY_LACK)
 
 
+@pytest.mark.full
 def test_a_run_of_a_single_part_fails_though_its_tests_pass():
     done = run("tests/test_wording.py")
     assert done.returncode == 1, done.stdout + done.stderr

@@ -141,7 +141,7 @@ def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
 
 def tidy(args: Args, work: Path) -> None:
     """Delete what only an interrupted unit needs; samples and encoders stay."""
-    forget(work)
+    forget(args, work)
 
 
 def figure(frame: pd.DataFrame, args: Args) -> Figure:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-__all__ = ["Cause", "Signal", "reason"]
+__all__ = ["OF_COLUMNS", "OF_STEPS", "Cause", "Signal", "reason"]
 
 
 class Signal(StrEnum):
@@ -58,6 +58,11 @@ class Cause(StrEnum):
     NO_INTERVAL = "no_interval"  # one comparison: there is no interval, the doubts say why
 
 
+OF_COLUMNS = frozenset({Cause.NEW_VALUES, Cause.COLUMN_MOVED, Cause.SHARE_MOVED})
+"""Causes of a signal that are columns or pairs, whatever the drift of all columns together."""
+OF_STEPS = frozenset({Cause.STEP_ABOVE_WARNING, Cause.ABRUPT_STEP, Cause.STEP_OPEN})
+"""Causes of a signal that are the step from the previous window, whatever the drift from the original."""
+
 _INTERVAL = "the {percent} interval, {low} to {high},"
 _UNMEASURED = "nothing was measured"
 _SENTENCES = {  # causes not listed say nothing of their own
@@ -67,7 +72,7 @@ _SENTENCES = {  # causes not listed say nothing of their own
     Cause.STEP_ABOVE_WARNING: "abrupt change: step of {step} nats is beyond {step_bound}",
     Cause.ABRUPT_STEP: "abrupt change: step of {step} nats is beyond {step_bound}",
     Cause.STEP_OPEN: "the step is at least {step} nats, perhaps more: the model did not hold all of it",
-    Cause.NEW_VALUES: "{column}: {share} of the rows have a value that no row had at first, at least {least} nats",
+    Cause.NEW_VALUES: "{column}: {event}, at least {least} nats",
     Cause.COLUMN_MOVED: "{named}, though all columns together are within their limits",
     Cause.SHARE_MOVED: "{column}: {event}, at least {least} nats",
     Cause.BACK_BELOW: "back below the limits, the alarm ends after {needed} such windows",

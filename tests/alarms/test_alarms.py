@@ -151,7 +151,6 @@ def test_bad_policies_and_estimates_without_errors():
     assert "no error bar for this window" in decision.reason
 
 
-@pytest.mark.replicates
 def test_on_a_stream_that_stays_and_then_moves(seed):
     rng = np.random.default_rng(seed)
     est = ContinualDensityRatio(model="quadratic", random_state=0).fit(rng.normal(size=(2000, 5)))

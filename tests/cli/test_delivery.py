@@ -145,6 +145,7 @@ def test_watch_posts_changes(rows, hook, said):
     assert "not delivered" not in err
 
 
+@pytest.mark.full
 def test_watch_goes_on_though_nobody_listens(rows, said):
     code = run(["watch", rows, "--window", "300", "--json", "--webhook", "http://127.0.0.1:9/hook/secret"])
     assert code == 0

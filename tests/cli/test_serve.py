@@ -45,7 +45,7 @@ def test_the_demo_can_be_watched_as_it_is_written(tmp_path, said, monkeypatch):
     def waited(self):
         """Look at the dashboard instead of waiting for Ctrl-C."""
         end = time.monotonic() + 30
-        while time.monotonic() < end and not any("3 windows" in page for page in seen):
+        while time.monotonic() < end and not (opened and any("3 windows" in page for page in seen)):
             with urllib.request.urlopen(self.url) as answer:
                 seen.append(answer.read().decode())
             time.sleep(0.1)

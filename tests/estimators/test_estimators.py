@@ -53,7 +53,6 @@ def test_scikit_learn_contract(kind):
     [np.asarray, pytest.param(as_tensor, marks=pytest.mark.networks), pd.DataFrame, lambda x: pl.DataFrame(x)],
     ids=["numpy", "torch", "pandas", "polars"],
 )
-@pytest.mark.replicates
 def test_all_tables_give_the_same_numpy_numbers(kind, wrap, rng):
     a, b = two(rng)
     plain = fitted(kind, a, b).log_ratio(b)

@@ -43,7 +43,6 @@ def run(rows, **params):
 
 
 @pytest.mark.parametrize("model", ["linear", "quadratic", "auto"])
-@pytest.mark.replicates
 def test_newtons_path_gives_the_results_of_the_built_in(model, rng):
     rows = windows(rng)
     own, built_in = run(rows, objective=OWN, model=model), run(rows, objective="logistic", model=model)
@@ -71,7 +70,6 @@ def test_rows_that_are_coupled_go_by_lbfgs(rng):
 
 @pytest.mark.networks
 @pytest.mark.parametrize(("own", "built_in"), [(OWN, "logistic"), (COUPLED, "kliep")], ids=["logistic", "kliep"])
-@pytest.mark.replicates
 def test_networks_are_trained_on_it(own, built_in, seed):
     rng = np.random.default_rng(seed)
     rows = [rng.normal(size=(2000, 2)), rng.normal(0.5, 1.0, (2500, 2))]
@@ -89,7 +87,6 @@ def test_networks_are_trained_on_it(own, built_in, seed):
 
 
 @pytest.mark.parametrize("model", ["auto", pytest.param("mlp", marks=pytest.mark.networks)])
-@pytest.mark.replicates
 def test_files_do_not_hold_it(model, rng, tmp_path):
     rows = windows(rng)
     params = {"model": model, "hidden": (8,), "training": Training(epochs=1)}

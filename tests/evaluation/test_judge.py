@@ -64,7 +64,6 @@ class Turning:
         return self._turn(x, self.angle - 0.7)
 
 
-@pytest.mark.replicates
 def test_divergences_are_the_truth_without_real_samples(seed):
     """KL of two unit Gaussians is half their squared distance; the tolerance comes from the estimate's own error."""
     found = judged(ContinualEvaluation(measures=("reverse_kl",)), seed).table()

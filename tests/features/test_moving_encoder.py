@@ -72,7 +72,6 @@ def value(est):
     return est.divergence("reverse_kl").value
 
 
-@pytest.mark.replicates
 def test_a_moving_encoder_is_as_good_as_a_fixed_one(digits, seed):
     """The result lies between those of the first and the last encoder, within half a standard error.
 

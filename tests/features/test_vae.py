@@ -105,7 +105,6 @@ def test_noise_leaves_the_posterior_at_the_prior(digits):
     assert spread["noise"] < 0.1 < 1.0 < spread["digits"]
 
 
-@pytest.mark.replicates
 def test_pull_decides_how_far_features_move(digits, seed):
     """Features of old rows after training on new ones: the stronger the pull, the closer they stay."""
     old, new = digits.images[digits.labels < 5], digits.images[digits.labels >= 5]
@@ -119,7 +118,6 @@ def test_pull_decides_how_far_features_move(digits, seed):
     assert far[1000.0] < 0.1 < 1.0 < far[0.0]
 
 
-@pytest.mark.replicates
 def test_replay_prevents_forgetting(digits, seed):
     """Trained further on new digits only, it reconstructs old ones worse than with old ones among them."""
     old, new = digits.images[digits.labels < 5], digits.images[digits.labels >= 5]

@@ -102,6 +102,7 @@ def test_a_wrong_sum_would_be_noticed_by_these_tests():
 
 
 # 15 of 20 or fewer have a chance of 3e-4, 5 of 8 or fewer one of 6e-3
+@pytest.mark.full
 @pytest.mark.parametrize(("count", "least"), [(8, 6), pytest.param(20, 16, marks=pytest.mark.slow)])
 def test_intervals_hold_the_truth_and_floors_stay_below_it(count, least):
     """Seeds from 0 on, five steps; the truth is known in closed form."""

@@ -86,7 +86,6 @@ def test_tangents_have_a_share_of_columns_each():
 
 
 @pytest.mark.parametrize("freedom", [5.0, np.inf])
-@pytest.mark.replicates
 def test_the_fit_finds_components_tails_and_shapes(freedom, seed):
     truth = made(freedom)
     z = drawn(truth, 6000, np.random.default_rng(seed))

@@ -113,7 +113,6 @@ def test_it_predicts_new_rows_as_well_as_the_truth():
 
 @pytest.mark.parametrize("dim", [5, 64])
 @pytest.mark.parametrize("n", [2000, 4000])
-@pytest.mark.replicates
 def test_two_components_are_found(dim, n, seed):
     x = MixtureStream(dim).sample(0, n, np.random.default_rng(seed))
     mixture = fit_mixture(standardised(x), seed=seed)

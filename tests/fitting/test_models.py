@@ -54,7 +54,6 @@ WEIGHTS = {
 
 @pytest.mark.parametrize("kind", WEIGHTS)
 @pytest.mark.parametrize("n", [1, 300, 4096, 10_001])
-@pytest.mark.replicates
 def test_gram_matrices_are_right_to_single_precision(kind, n, rng):
     matrix, weights = rng.normal(1.0, 2.0, (n, 6)), WEIGHTS[kind](rng, n)
     wanted = np.einsum("i,ij,ik->jk", weights, matrix, matrix)

@@ -64,7 +64,6 @@ def test_picked_rows_of_a_design(rng):
         np.testing.assert_allclose(part.single, features.design(z[at]), atol=1e-5)
 
 
-@pytest.mark.replicates
 def test_trees_of_weighted_rows_are_those_of_copies_without_their_echo(rng, monkeypatch):
     """A row that weighs two counts as two; of copies on both sides of a fold, like samples look different."""
     num, den = rng.normal(size=(400, 3)), rng.normal(size=(400, 3))

@@ -129,7 +129,6 @@ def test_a_harmless_deviation_does_not_matter_however_many_rows():
 
 
 @pytest.mark.parametrize("shape", ["lognormal", "pareto", "uniform", "t3", "zeros"])
-@pytest.mark.replicates
 def test_far_shapes_are_mapped_and_are_one_component(shape, seed):
     z = np.concatenate([column(shape, seed=seed), column(shape, seed=seed + 10)], 1)
     z = np.concatenate([z, np.random.default_rng(seed + 20).normal(size=(len(z), 1))], 1)

@@ -42,7 +42,6 @@ def test_parts_and_their_intervals():
     assert ((ratio > 0.82) & (ratio < 1.2)).all()
 
 
-@pytest.mark.replicates
 def test_columns_by_name_most_first(seed):
     rng = np.random.default_rng(seed)
     names = ["shifted", "shrunk", "still", "quiet"]
@@ -85,7 +84,6 @@ def test_there_are_no_parts_before_the_first_step(rng):
         ContinualDensityRatio().fit(rng.normal(size=(200, 2))).attribution()
 
 
-@pytest.mark.replicates
 def test_features_that_joined_later_have_their_part(seed):
     """Two columns move, then become correlated: the product joins late, centred on another window than the original."""
     rng = np.random.default_rng(seed)

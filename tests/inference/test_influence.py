@@ -70,7 +70,6 @@ def test_standard_errors_after_more_steps(kind, windows):
     assert 0.82 < ratio < 1.2  # 200 replicates determine a spread to 5 %
 
 
-@pytest.mark.replicates
 def test_errors_do_not_add_up_over_the_steps(seed):
     """The window's two roles cancel: after 30 steps without drift the error is that of one comparison."""
     rng = np.random.default_rng(seed)

@@ -139,7 +139,6 @@ def test_nothing_to_compare_says_nothing(cells):
 
 
 @pytest.mark.parametrize("size", [0.0, 0.04, 0.2])
-@pytest.mark.replicates
 def test_a_columns_interval_holds_the_truth(rng, size):
     q = tilted(SPREAD, size)
     true = float(q @ np.log(q / SPREAD))
@@ -180,13 +179,11 @@ def tables(rng, n, rho, later, count, shift=0.0):
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
-@pytest.mark.replicates
 def test_pairs_that_depend_as_before_are_rarely_named(rng, rho):
     chances = dependence_moved(tables(rng, 800, rho, rho, 600))
     assert (chances < 0.05).mean() <= 0.05 + 3.0 * math.sqrt(0.05 / 600)
 
 
-@pytest.mark.replicates
 def test_pairs_whose_columns_move_alone_are_rarely_named(rng):
     """The odds ratios of a table hardly depend on its margins."""
     chances = dependence_moved(tables(rng, 800, 0.0, 0.0, 600, shift=0.4))
@@ -202,7 +199,6 @@ def test_pairs_whose_relation_changes_are_named(rng):
     assert (rank_correlations(found.now) > rank_correlations(found.then)).mean() > 0.95
 
 
-@pytest.mark.replicates
 def test_pairs_that_move_together_are_rarely_named(rng):
     """A shift of both columns of a correlated pair tilts its table, and does not change how they go together."""
     chances = dependence_moved(tables(rng, 800, 0.6, 0.6, 600, shift=0.3))

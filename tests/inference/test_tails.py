@@ -94,6 +94,7 @@ def test_without_drift_tails_decide_nothing(keep):
 
 
 # steps of sums take four times as long as those of rows
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("keep", "count"), [("rows", 30), ("sums", 20), pytest.param("sums", 30, marks=pytest.mark.slow)]
 )

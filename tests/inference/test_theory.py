@@ -80,7 +80,6 @@ def test_closed_form_is_the_integral(mu, as_printed):
 @pytest.mark.parametrize("as_printed", [False, True])
 @pytest.mark.parametrize("formula", [by_theorem, by_corollary])
 @pytest.mark.parametrize("mu", [0.3, 0.6])
-@pytest.mark.replicates
 def test_rows_estimate_the_closed_form(formula, mu, as_printed, rng):
     value, error = blocks(formula(mu, as_printed=as_printed), rng, mu)
     off = np.abs(value - gaussian_mean_shift(mu, as_printed=as_printed)) / error
@@ -88,7 +87,6 @@ def test_rows_estimate_the_closed_form(formula, mu, as_printed, rng):
 
 
 @pytest.mark.parametrize("as_printed", [False, True])
-@pytest.mark.replicates
 def test_theorem_and_corollary_agree(as_printed, rng):
     a, b = by_theorem(0.6, as_printed=as_printed), by_corollary(0.6, as_printed=as_printed)
     value, error = blocks(lambda x, y: a(x, y) - b(x, y), rng, 0.6)
@@ -171,7 +169,6 @@ def test_replicated_fits_at_a_unit_shift_refute_the_printed_formula():
     assert printed[1, 1] - spread[1, 1] > 5.0 * error[1, 1]
 
 
-@pytest.mark.replicates
 def test_error_bars_of_a_step_are_those_of_the_theory(seed):
     """The covariance estimated from 200,000 rows and the limit are a few percent apart."""
     n, mu = 200_000, 0.5

@@ -93,6 +93,7 @@ def encoder_of(source, settings):
         return monitor.encoder
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("make", [rows_csv, days_parquet])
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_no_row_is_on_the_disk_after_any_kill_and_kills_change_nothing(make, kills, tmp_path):

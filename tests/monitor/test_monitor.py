@@ -151,6 +151,7 @@ def test_going_on_by_time_gives_the_same_records(make, tmp_path, monkeypatch):
 _LATER = [pytest.param(make, marks=pytest.mark.slow) for make in (_odd_times_csv, _newest_first_csv)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("make", [rows_csv, days_parquet, _joining_csv, *_LATER])
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_kills_lose_and_repeat_nothing(make, kills, tmp_path):
@@ -227,6 +228,7 @@ def test_a_commit_that_fails_loses_nothing(tmp_path, monkeypatch):
 
 
 # nominal: one in forty; two of 5 have a chance of 0.006, three of 10 one of 0.002
+@pytest.mark.full
 @pytest.mark.parametrize(("runs", "most"), [(5, 1), pytest.param(10, 2, marks=pytest.mark.slow)])
 def test_a_short_window_is_not_stepped_through(runs, most):
     """A holiday with few rows is skipped; the next day is compared with the day before it, and shows no drift."""
@@ -389,7 +391,6 @@ def test_wrong_use(tmp_path):
             assert len(reader.records) == 1
 
 
-@pytest.mark.replicates
 def test_an_interval_that_was_withheld_is_neither_an_alarm_nor_a_green_light(tmp_path, rng):
     """Sorted rows say nothing sure: whatever the tolerance, a warning with its reason, until rows do again."""
 

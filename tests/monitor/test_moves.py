@@ -48,7 +48,6 @@ def names(record):
         ({"top": 0.01}, "income", r"60K\+ from \d+ % to \d"),
     ],
 )
-@pytest.mark.replicates
 def test_the_column_that_moved_is_named_with_its_cause(rng, change, column, cause):
     *quiet, last = watched([*(frame(rng) for _ in range(3)), frame(rng, **change)])
     assert [names(record) for record in quiet] == [(set(), set())] * 3
@@ -98,7 +97,6 @@ def test_a_column_that_hides_the_rest_is_set_aside(rng):
     assert last.unexplained is None  # the year's own drift has no upper end
 
 
-@pytest.mark.replicates
 def test_weak_shifts_are_seen_by_the_last_windows_together(rng):
     """A tenth of a standard deviation in windows of 1,500, at a level that one window does not reach."""
     frames = [frame(rng, 20_000).iloc[:15_000], *(frame(rng, shift=0.12) for _ in range(8))]
@@ -109,7 +107,6 @@ def test_weak_shifts_are_seen_by_the_last_windows_together(rng):
     assert len(found) - found.count("x") <= 1  # at a level of 1/200 a window, any other is named in 4 % of eight
 
 
-@pytest.mark.replicates
 def test_a_column_that_came_back_is_not_named(rng):
     records = watched([*(frame(rng) for _ in range(3)), *(frame(rng, shift=1.0) for _ in range(3)), frame(rng)])
     assert ["x" in names(record)[0] for record in records[3:]] == [True] * 3 + [False]
@@ -147,14 +144,12 @@ def test_rows_that_depend_too_far_are_not_tested(rng):
     assert any("columns were not tested" in note for note in last.notes)
 
 
-@pytest.mark.replicates
 def test_copies_of_rows_count_once(rng):
     few = [frame(rng, ROWS // 5) for _ in range(8)]
     five = [pd.concat([each] * 5, ignore_index=True).sample(frac=1.0, random_state=0) for each in few]
     assert [names(record) for record in watched(five)] == [(set(), set())] * 8
 
 
-@pytest.mark.replicates
 def test_a_run_that_was_stopped_names_what_one_run_names(rng, tmp_path):
     frames = [*(frame(rng) for _ in range(3)), *(frame(rng, shift=0.2) for _ in range(3))]
     whole = watched(frames)

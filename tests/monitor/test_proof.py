@@ -130,7 +130,7 @@ CHANGES = {
     "a diagnostic": ({"record": lambda r: r["diagnostics"].update(row=VALUE)}, "numbers that are unknown"),
     "a column": (
         {"record": lambda r: r.update(pairs=[{"columns": ["Bob", "x"], "dependence": 0, "chance": 0, "cause": ""}])},
-        "names columns that are not watched",
+        "names columns that are unknown",
     ),
     "a digest": ({"record": lambda r: r.update(digest=str(VALUE))}, "not a digest"),
 }

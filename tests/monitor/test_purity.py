@@ -34,6 +34,7 @@ def watched(tables, model="auto"):
         return [replace(record, seconds=0.0) for record in monitor.watch(tables)]
 
 
+@pytest.mark.full
 def test_eight_monitors_in_eight_threads_are_eight_monitors_in_turn():
     streams = [frames(seed) for seed in range(8)]
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(8) as eight:  # both in threads, whose sums have one order

@@ -44,7 +44,6 @@ def exact_chances(monkeypatch):
 
 
 @pytest.mark.parametrize("stream", [GaussianStream(dim=4), MixtureStream(dim=5)], ids=["gaussian", "mixture"])
-@pytest.mark.replicates
 def test_it_is_silent_where_the_model_is_right(stream, seed):
     est = followed(lambda t, rng: stream.sample(t, 1500, rng), 12, seed)
     assert auditor(est).since == 0
@@ -52,7 +51,6 @@ def test_it_is_silent_where_the_model_is_right(stream, seed):
     assert math.isfinite(est.divergence().high)
 
 
-@pytest.mark.replicates
 def test_it_speaks_of_a_curved_dependence_and_calls_the_value_a_lower_bound(seed):
     est = followed(lambda t, rng: banana(0.02 * t, 4000, rng), 12, seed, "quadratic")
     since = auditor(est).since
@@ -141,7 +139,6 @@ def test_rows_that_are_left_out_do_not_add_up_to_a_doubt(monkeypatch):
     assert np.mean(found[19::20]) > 0.5 - 3.0 * math.sqrt(1.0 / 12 / 10)
 
 
-@pytest.mark.replicates
 def test_a_rough_covariance_hears_what_the_exact_one_hears(seed, monkeypatch):
     def heard():
         return auditor(followed(lambda t, rng: banana(0.02 * t, 4000, rng), 12, seed, "quadratic")).since

@@ -88,7 +88,6 @@ def test_a_column_that_was_constant_is_taken_in(first, model, rng, all_from_the_
 
 
 @pytest.mark.parametrize("first", FIRST)
-@pytest.mark.replicates
 def test_the_originals_means_are_known_for_what_joins_later(first, rng, all_from_the_start):
     """KL(original, current) and attributions use that all features have mean 0 in the original: so they must.
 
@@ -148,7 +147,6 @@ def test_a_third_value_is_taken_in(values, model, between, rng):
 
 
 @pytest.mark.parametrize("model", ["linear", "quadratic", "auto"])
-@pytest.mark.replicates
 def test_two_values_need_no_square(model, rng, all_from_the_start):
     windows = [np.column_stack([rng.random(800) < 0.3 + 0.05 * t, rng.normal(size=800)]) for t in range(5)]
     found = run(windows, model=model)
@@ -180,7 +178,6 @@ def test_files_keep_their_size_while_columns_are_taken_in(rng):
     assert len(sizes) == 1
 
 
-@pytest.mark.replicates
 def test_every_original_has_features_of_its_own(rng):
     windows = late(rng, FIRST["normal"])
     other = rng.normal(7.0, 1.0, (1500, 3))  # here the last column varies from the start
@@ -225,7 +222,6 @@ def test_nothing_varies(rng):
 
 
 @pytest.mark.parametrize("value", [0.1, -1.0 / 3.0, 1.1e25, 3.3e-200])
-@pytest.mark.replicates
 def test_a_constant_is_left_out_though_its_mean_is_rounded(value, rng):
     """The mean of 5000 times 0.1 is not 0.1: what is left of the column must be 0, in any unit."""
     windows = [rng.normal(0.1 * t, 1.0, (5000, 3)) for t in range(3)]

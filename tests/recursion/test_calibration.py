@@ -32,7 +32,6 @@ TRUTH = math.log(2.0) + 0.9 * math.log(0.9) + 0.1 * math.log(0.1)
 
 
 @pytest.mark.parametrize("columns", [3, 6])
-@pytest.mark.replicates
 def test_a_three_way_sign_is_found_in_part_and_called_a_lower_bound(columns, seed):
     rng = np.random.default_rng(seed)
     found = DensityRatio(random_state=seed).fit(rng.normal(size=(3000, columns)), signs(3000, columns, rng))
@@ -42,7 +41,6 @@ def test_a_three_way_sign_is_found_in_part_and_called_a_lower_bound(columns, see
     assert DoubtCode.MODEL_MISSES in [doubt.code for doubt in estimate.doubts]
 
 
-@pytest.mark.replicates
 def test_trees_are_asked_where_the_auditor_speaks(seed):
     rng = np.random.default_rng(seed)
     ratio = DensityRatio(random_state=seed).fit(rng.uniform(-2.0, 2.0, size=(3000, 2)), checkers(3000, rng))

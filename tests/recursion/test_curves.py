@@ -40,7 +40,6 @@ def followed(draw, seed, model="auto"):
     return est
 
 
-@pytest.mark.replicates
 def test_a_bend_is_followed_from_the_start(seed):
     """The truth is half the mean square of the shift, whose variance is 2; all of it, though the bend joins late."""
     est = followed(lambda t, rng: bent(0.075 * t, 4000, rng), seed)
@@ -54,7 +53,6 @@ def test_a_bend_is_followed_from_the_start(seed):
     assert blind.value < 0.5 * truth  # and without curved products it is not
 
 
-@pytest.mark.replicates
 def test_three_columns_at_once_are_followed(seed):
     est = followed(lambda t, rng: signs(0.5 + 0.05 * t, 4000, rng), seed)
     truth = 0.9 * np.log(1.8) + 0.1 * np.log(0.2)
@@ -63,7 +61,6 @@ def test_three_columns_at_once_are_followed(seed):
 
 
 @pytest.mark.parametrize("law", ["normal", "correlated", "lognormal", "counts", "bent"])
-@pytest.mark.replicates
 def test_nothing_joins_without_drift(law, seed):
     def sample(rng, rows=1500):
         x = rng.normal(size=(rows, 6))

@@ -171,7 +171,37 @@ def test_networks_are_never_bare_numbers(rng):
     assert {DoubtCode.NO_ERROR_BARS, DoubtCode.NOT_AUDITED} <= codes(paper.divergence())
 
 
-@pytest.mark.replicates
+@pytest.mark.networks
+def test_a_network_whose_epochs_end_too_early_is_doubted():
+    """One unlucky last epoch does not hide that the loss was falling; a fit that stopped by itself is not doubted."""
+    from driftline import ContinualDensityRatio
+
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(600, 2)), rng.normal(0.8, 1.0, (600, 2))
+    for epochs, doubted in ((5, True), (60, False)):
+        est = ContinualDensityRatio.paper(epochs=epochs, hidden=(16,), random_state=0)
+        est.set_params(training=est.training._replace(lr=0.01, batch=100, min_epochs=1, patience=2 if doubted else 5))
+        est.fit(rows[0]).partial_fit(rows[1])
+        assert (DoubtCode.NOT_CONVERGED in codes(est.divergence())) == doubted
+        assert est.info_.originals["original"].fit.converged != doubted
+
+
+@pytest.mark.networks
+def test_a_network_worse_than_no_step_is_doubted():
+    """A penalty that outweighs the objective keeps a new network from learning what the one before knew."""
+    from driftline import ContinualDensityRatio
+
+    for penalty, doubted in ((0.0, False), (3000.0, True)):
+        rng = np.random.default_rng(0)
+        est = ContinualDensityRatio.paper(epochs=40, hidden=(16,), random_state=0, penalty=penalty)
+        est.set_params(training=est.training._replace(lr=0.003, batch=100, min_epochs=1, patience=5))
+        est.fit(rng.normal(size=(600, 4)))
+        for mean in (1.0, 1.3):
+            est.partial_fit(rng.normal(mean, 1.0, (600, 4)))
+        found = [d.sentence for d in est.info_.originals["original"].doubts if d.code == DoubtCode.NOT_CONVERGED]
+        assert any("worse than no step" in sentence for sentence in found) == doubted
+
+
 def test_moving_features_are_audited_where_the_ratio_has_error_bars(rng):
     x = rng.normal(size=(4, 1000, 2))
     turn = np.array([[1.0, 1.0], [-1.0, 1.0]])

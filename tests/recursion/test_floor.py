@@ -38,7 +38,6 @@ def pair(rho, rows, rng):
 
 
 @pytest.mark.parametrize("model", ["auto", "linear", "quadratic-full", NETWORK])
-@pytest.mark.replicates
 def test_estimates_have_a_floor_whatever_the_model(model, rng):
     est = estimator(model).fit(moved(0.0, 4000, rng))
     for t in (0.4, 0.8, 1.2):
@@ -61,7 +60,6 @@ def test_a_static_ratio_has_a_floor(rng):
 
 
 @pytest.mark.parametrize("rho", [0.8, 0.95])
-@pytest.mark.replicates
 def test_a_pair_that_becomes_correlated_has_a_floor(rho, rng):
     est = estimator().fit(pair(0.0, 4000, rng))
     for part in (0.3, 0.7, 1.0):
@@ -70,7 +68,6 @@ def test_a_pair_that_becomes_correlated_has_a_floor(rho, rng):
     assert 0.2 * truth < est.divergence().floor < truth
 
 
-@pytest.mark.replicates
 def test_originals_have_floors_of_their_own(rng):
     est = estimator().fit(moved(0.0, 3000, rng)).add_original(moved(1.0, 3000, rng), "later")
     for t in (0.3, 0.6):
@@ -97,7 +94,6 @@ def test_a_model_that_misses_the_drift_is_doubted(rng):
     assert DoubtCode.BELOW_FLOOR not in {d.code for d in right.divergence().doubts}
 
 
-@pytest.mark.replicates
 def test_features_that_moved_have_no_floor(rng):
     x = [moved(0.5 * t, 2000, rng) for t in range(5)]
     est = estimator().fit(x[0]).partial_fit(x[1])
@@ -125,7 +121,6 @@ def test_a_held_anchor_keeps_the_first_partitions(rng):
 
 
 @pytest.mark.parametrize("model", ["auto", NETWORK])
-@pytest.mark.replicates
 def test_floors_survive_saving(model, rng, tmp_path):
     est = estimator(model).fit(moved(0.0, 1000, rng)).partial_fit(moved(0.5, 1000, rng))
     est.save(tmp_path / "run")
@@ -213,7 +208,6 @@ def test_many_columns_have_a_limited_number_of_pairs(rng):
     assert len(np.unique(found.pairs, axis=0)) == 256
 
 
-@pytest.mark.replicates
 def test_the_size_of_what_is_kept_does_not_depend_on_time_or_rows(rng):
     def size(rows, windows):
         est = estimator().fit(moved(0.0, rows, rng))
@@ -233,7 +227,6 @@ def chained(rho, rows, rng, columns=3):
     return x
 
 
-@pytest.mark.replicates
 def test_dependent_rows_count_for_less(rng):
     """Quiet windows of AR(1) rows: taken as independent, counts would show a drift."""
     above = np.zeros(3)
@@ -256,7 +249,6 @@ def test_rows_that_depend_too_far_have_no_floor(rng):
     assert math.isnan(est.step_divergence().floor)
 
 
-@pytest.mark.replicates
 def test_rows_that_repeat_do_not_fool_it(rng):
     """Quiet windows, each row five times and in any order: taken as different rows, they fool all bounds."""
     settings, policy = StepSettings(model="quadratic"), Policy()

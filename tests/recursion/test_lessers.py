@@ -94,7 +94,6 @@ def _log_copula(x, theta, sign):
 
 
 @pytest.mark.parametrize("law", ["normal", "correlated", "lognormal", "counts", "tails"])
-@pytest.mark.replicates
 def test_nothing_joins_without_drift(law, seed):
     def sample(rng, rows=1500):
         x = rng.normal(size=(rows, 4))

@@ -36,7 +36,6 @@ def same(x):
     return x
 
 
-@pytest.mark.replicates
 def test_nothing_changes_where_new_features_express_the_old(seed):
     """Products of columns are closed under affine maps: same divergence and same error bar, before and after."""
     seen, first, second = windows(seed), turned(1), turned(2)
@@ -51,6 +50,7 @@ def test_nothing_changes_where_new_features_express_the_old(seed):
     np.testing.assert_allclose(error, still.log_ratio(rows, return_std=True)[1], rtol=0.1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("model", ["auto", "quadratic", pytest.param("mlp", marks=pytest.mark.networks)])
 def test_the_truth_is_kept_in_a_wider_space(model):
     """New features include the previous ones and more; the divergence of the rows does not change."""
@@ -84,6 +84,7 @@ def test_before_the_first_window_the_originals_samples_are_the_window():
     assert est.divergence() == plain.divergence()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("model", ["quadratic", pytest.param("mlp", marks=pytest.mark.networks)])
 def test_originals_join_in_the_new_features(model):
     seen, turn = windows(6), turned(1)

@@ -80,7 +80,6 @@ def test_nearby_there_are_no_doubts(windows):
     assert [codes(each) for each in found] == [[]] * 6
 
 
-@pytest.mark.replicates
 def test_kl_that_is_summed_along_the_way_reads_nothing_of_quiet_clusters(seed):
     """Its noise, 0.02 nats here, was once left in: no interval held 0."""
     centres, rng = 4.0 * np.random.default_rng(5).normal(size=(4, 8)), np.random.default_rng(41_000 + seed)

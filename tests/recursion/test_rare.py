@@ -163,7 +163,6 @@ def test_a_true_change_of_a_rare_event_is_seen(then, now, rows, count, steps):
     assert np.mean([drift.low <= truth <= drift.high for drift in found]) >= 0.75
 
 
-@pytest.mark.replicates
 def test_products_of_rare_values_do_not_join(seed):
     """Two events of one row in 20 each, and a third, are in one row in 8,000: what it says alone is no drift.
 

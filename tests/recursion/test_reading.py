@@ -29,7 +29,6 @@ def followed(draw, windows, seed):
     return est, rng
 
 
-@pytest.mark.replicates
 def test_where_nothing_moves_most_of_the_noise_is_gone(seed):
     est, rng = followed(lambda t, rng: classes(2000, rng), 4, seed)
     fresh = classes(4000, rng)
@@ -37,7 +36,6 @@ def test_where_nothing_moves_most_of_the_noise_is_gone(seed):
     assert np.abs(read).mean() < 0.5 * np.abs(carried).mean()  # the truth is 0
 
 
-@pytest.mark.replicates
 def test_large_drift_is_read_as_it_is_carried(seed):
     stream = GaussianStream(dim=4, delta=0.05)
     est, rng = followed(lambda t, rng: stream.sample(t, 4000, rng), 6, seed)
@@ -49,7 +47,6 @@ def test_large_drift_is_read_as_it_is_carried(seed):
 
 
 @pytest.mark.parametrize("share", [0.5, 0.65])
-@pytest.mark.replicates
 def test_the_mean_ratio_and_the_divergence_stay(share, seed):
     est, _ = followed(lambda t, rng: classes(2000, rng, share if t else 0.5), 2, seed)
     now, read = current(est), moderated(current(est))
@@ -67,7 +64,6 @@ def test_other_models_are_read_as_they_are_fitted(rng):
     np.testing.assert_array_equal(est.log_ratio(y), current(est).log_ratio(y))
 
 
-@pytest.mark.replicates
 def test_units_of_columns_do_not_matter(seed):
     unit = np.array([1e-3, 1e4, 1.0, 50.0, 1.0, 1.0, 1.0, 1.0])
     plain, rng = followed(lambda t, rng: classes(1500, rng, 0.5 + 0.1 * t), 2, seed)
@@ -76,7 +72,6 @@ def test_units_of_columns_do_not_matter(seed):
     np.testing.assert_allclose(other.log_ratio(unit * fresh), plain.log_ratio(fresh), atol=2e-2)
 
 
-@pytest.mark.replicates
 def test_a_reading_is_renewed_with_the_window_and_after_loading(tmp_path, rng):
     est = ContinualDensityRatio(random_state=0).fit(classes(1000, rng)).partial_fit(classes(1000, rng, 0.7))
     probe = classes(100, rng)

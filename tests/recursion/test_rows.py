@@ -39,7 +39,6 @@ def is_withheld(estimate):
 
 
 @pytest.mark.parametrize("kind", ["reverse_kl", "kl", "js"])
-@pytest.mark.replicates
 def test_copies_have_the_errors_of_distinct_rows(kind, seed, monkeypatch):
     rng = np.random.default_rng(seed)
     distinct = [rng.normal(0.05 * t, 1.0, (600, 3)) for t in range(4)]
@@ -99,7 +98,6 @@ def test_copies_in_wide_data_read_nothing(seed):
     assert abs(found.value) < 4.0 * found.std_error < 4.0
 
 
-@pytest.mark.replicates
 def test_rows_that_do_not_repeat_are_as_they_were(rng, monkeypatch):
     windows = [rng.normal(0.2 * t, 1.0, (500, 3)) for t in range(3)]
     table = [np.column_stack([rng.integers(0, 3, (500, 2)), rng.poisson(9, 500)]).astype(float) for _ in range(3)]
@@ -137,7 +135,6 @@ def test_too_few_effective_rows_withhold_the_interval(model, seed):
     assert all(math.isnan(part.contribution.std_error) for part in est.attribution())
 
 
-@pytest.mark.replicates
 def test_sorted_rows_withhold_the_interval(rng):
     windows = [rng.normal(size=(2000, 5)) for _ in range(2)]
     in_order = [rows[rows[:, 0].argsort()] for rows in windows]
@@ -148,7 +145,6 @@ def test_sorted_rows_withhold_the_interval(rng):
     assert math.isfinite(traced(in_order, "auto", lag=0).divergence().std_error)  # the user knows better
 
 
-@pytest.mark.replicates
 def test_a_window_of_dependent_rows_is_stepped_over(rng, tmp_path):
     """A window in between is stepped over, so only its own reading is withheld; the original is in every reading."""
     good, bad = [rng.normal(size=(1000, 3)) for _ in range(4)], ar1(rng, 1000, 0.99, 3)

@@ -22,7 +22,6 @@ def track(stream, windows, n, seed):
     return est, float(np.abs(est.log_ratio(fresh) - stream.log_ratio(fresh, windows)).mean())
 
 
-@pytest.mark.replicates
 def test_no_feature_joins_without_need(seed):
     """Columns and squares express drift in mean and scale; ten looks at 10^3 candidates find nothing else."""
     est, _ = track(GaussianStream(dim=20, delta=0.02), 10, 4000, seed)
@@ -30,7 +29,6 @@ def test_no_feature_joins_without_need(seed):
 
 
 @pytest.mark.parametrize("law", ["t", "lognormal", "one-hot"])
-@pytest.mark.replicates
 def test_no_feature_joins_on_awkward_laws_without_drift(law, seed):
     rng = np.random.default_rng(seed)
 
@@ -48,7 +46,6 @@ def test_no_feature_joins_on_awkward_laws_without_drift(law, seed):
     assert features(est).size <= first + 1  # even one false feature in ten looks is unlikely
 
 
-@pytest.mark.replicates
 def test_correlations_are_found_and_only_those(seed):
     est, error = track(CorrelationStream(dim=12, delta=0.08), 6, 4000, seed)
     pairs = {tuple(p) for p in features(est).pairs.tolist()}
@@ -61,14 +58,12 @@ def test_correlations_are_found_and_only_those(seed):
     assert error < 0.5 * np.abs(blind.log_ratio(fresh) - stream.log_ratio(fresh, 6)).mean()
 
 
-@pytest.mark.replicates
 def test_slow_correlation_drift_is_found_in_the_sum(seed):
     """Each step moves a correlation by about one standard error: no single step shows it, but their sum does."""
     est, _ = track(CorrelationStream(dim=10, delta=0.025), 16, 2000, seed)
     assert len(features(est).pairs) >= 4
 
 
-@pytest.mark.replicates
 def test_a_marginal_that_changes_shape_gets_hinges(seed):
     rng = np.random.default_rng(seed)
     original = rng.normal(size=(5000, 10))
@@ -84,7 +79,6 @@ def test_a_marginal_that_changes_shape_gets_hinges(seed):
     assert abs(DensityRatio(model="quadratic", random_state=0).fit(original, current).divergence().value) < 0.02
 
 
-@pytest.mark.replicates
 def test_few_columns_get_units_for_any_shape(seed):
     """A ring whose density develops three lobes: first and second moments never move."""
     rng = np.random.default_rng(seed)
@@ -151,7 +145,6 @@ def test_tables_without_a_column_for_clusters_are_followed(law, seed):
 
 
 @pytest.mark.parametrize("marks", [3, 5, 11])
-@pytest.mark.replicates
 def test_marks_on_a_scale_are_quiet(marks, seed):
     """A mixture would find a cluster at each mark, and a step would read their noise as drift."""
     rng = np.random.default_rng(seed)

@@ -43,7 +43,6 @@ def test_windows_larger_than_the_original_read_no_drift_of_quiet_counts():
     assert above <= 0.025 * looks + 3 * np.sqrt(0.025 * 0.975 * looks)
 
 
-@pytest.mark.replicates
 def test_error_stays_flat_in_t(seed):
     stream = GaussianStream(dim=8, delta=0.02)
     _, early = run(stream, 4, 4000, seed, model="quadratic")
@@ -51,7 +50,6 @@ def test_error_stays_flat_in_t(seed):
     assert late < 2.0 * early
 
 
-@pytest.mark.replicates
 def test_telescoping_beats_self_normalising_far_away(seed):
     stream = GaussianStream(dim=16, delta=0.03)
     _, telescoped = run(stream, 16, 4000, seed, model="quadratic")
@@ -59,7 +57,6 @@ def test_telescoping_beats_self_normalising_far_away(seed):
     assert telescoped < 0.3 * own
 
 
-@pytest.mark.replicates
 def test_no_random_walk(seed):
     """Without drift, the divergence of window 60 is no further from 0 than that of window 1."""
     rng = np.random.default_rng(seed)
@@ -125,7 +122,6 @@ def test_network_tracks_and_repeats():
 
 
 @pytest.mark.networks
-@pytest.mark.replicates
 def test_polish_undoes_the_shrinkage_of_early_stopping(seed):
     stream = GaussianStream(dim=8, delta=0.03)
     params = {"model": "mlp", "hidden": (64, 64), "training": Training(epochs=5, batch=500)}
@@ -163,7 +159,6 @@ def test_penalty_enforces_the_constraint():
     assert residuals[100.0] < residuals[0.0]
 
 
-@pytest.mark.replicates
 def test_several_originals_and_one_that_pauses(rng):
     est = ContinualDensityRatio(random_state=0).fit(rng.normal(size=(2000, 3)), name="spring")
     est.partial_fit(rng.normal(0.1, 1, (2000, 3)))
@@ -225,7 +220,6 @@ def test_error_bars_end_where_the_model_changes_and_not_before(rng):
 
 
 @pytest.mark.networks
-@pytest.mark.replicates
 def test_networks_by_a_factory_take_turns_in_threads(rng):
     """Initial weights and dropout come from the generator that all threads share."""
     from torch import nn
@@ -246,7 +240,6 @@ def test_networks_by_a_factory_take_turns_in_threads(rng):
 
 
 @pytest.mark.networks
-@pytest.mark.replicates
 def test_modules_that_are_not_ours_are_left_alone(rng):
     """Custom modules with attributes named head and hidden, one module returned twice, dropout: no surprises."""
     import torch
@@ -298,7 +291,6 @@ def test_an_interrupt_changes_nothing(rng):
     np.testing.assert_array_equal(est.log_ratio(np.zeros((1, 2))), before)
 
 
-@pytest.mark.replicates
 def test_lsif_tracks_or_refuses(seed):
     """LSIF has no minimum if a numerator row lies outside the denominator's: then it is an error, never garbage."""
     rng = np.random.default_rng(seed)

@@ -120,7 +120,6 @@ def test_a_resumed_state_is_the_same_bit_by_bit(model, step, rows):
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.replicates
 def test_an_original_that_pauses_survives_saving(model, tmp_path, rng):
     est = estimator(model).fit(rng.normal(size=(200, 2))).add_original(rng.normal(size=(200, 2)), name="b")
     est.partial_fit({"original": rng.normal(size=(200, 2)), "b": rng.normal(size=(200, 2))})
@@ -330,7 +329,6 @@ def test_contents_say_which_arrays_hold_rows_and_whose(model):
         contents(est.to_bytes()[:-9], "these bytes")
 
 
-@pytest.mark.replicates
 def test_pickles_hold_no_more_than_files(rng):
     """Designs follow from the window: a pickled or copied estimator makes them again, and goes on bit by bit."""
     windows = [rng.normal(0.1 * t, 1.0, (3000, 6)) for t in range(4)]

@@ -144,6 +144,7 @@ def test_numbers_are_those_of_rows_up_to_a_few_percent(model):
 
 
 # 15 of 20 or fewer have a chance of 3e-3, 6 of 10 or fewer one of 1e-3
+@pytest.mark.full
 @pytest.mark.parametrize(("count", "least"), [(10, 7), pytest.param(20, 16, marks=pytest.mark.slow)])
 def test_intervals_hold_the_truth_and_the_floor_stays_below_it(count, least):
     held, floors = [], []
@@ -374,6 +375,7 @@ def copied(rng, rows, columns=3):
     return rng.permutation(np.repeat(rng.normal(size=(rows // 5, columns)), 5, axis=0))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("draw", [dependent, copied])
 def test_error_bars_widen_as_with_rows_where_rows_depend_on_each_other_or_repeat(draw):
     """Seeds 0 to 3, four steps each: errors as with rows, wider than those of independent rows, and no doubt."""
@@ -458,6 +460,7 @@ def test_a_product_joins_auto_with_all_of_its_drift_although_no_single_step_show
     np.testing.assert_array_equal(again.log_ratio(fresh), est.log_ratio(fresh))
 
 
+@pytest.mark.full
 def test_values_do_not_rise_with_the_number_of_quiet_steps():
     """Seeds 0 to 2: a bias of a third of 1/rows at each step, as there is one about no mean, would be 4.7 deviations.
 

@@ -10,7 +10,7 @@ import pytest
 from driftline.report._page import render
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
+pytestmark = [pytest.mark.full, pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")]
 DARK = "--blink-settings=preferredColorScheme=0"
 
 

@@ -52,7 +52,7 @@ CASES = {
     "below floor": ((FLOOR, MISSES), {}, "bound", "plain counts of rows show more", "Read it as a lower bound", "near"),
     "outlier": ((OUTLIER,), {}, "poor", "row 7 alone", "Look at that row", "wrong unit"),
     "new, few": ((NEW,), about(0.02), "good", "2 % of the rows hold values that no row", "Nothing", "Go on"),
-    "new, many": ((NEW,), about(0.4), "care", "cannot be measured", "Look at plan", "are the new values of plan right"),
+    "new, many": ((NEW,), about(0.4), "care", "cannot be measured", "Look at plan", "is that right"),
     "counter": ((COUNTER,), {}, "care", "id: taken for a clock", "Look at id", "--numeric"),
     "not audited": ((UNSEEN,), {}, "care", "too few for an auditor", "Take larger windows", "surer"),
     "rough": ((ROUGH,), {}, "care", "cannot be estimated", "Take larger windows", "surer"),

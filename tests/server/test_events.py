@@ -95,6 +95,7 @@ def address(process):
     return line.split()[1]
 
 
+@pytest.mark.full
 def test_killing_the_server_harms_no_run(folder):
     path = folder / "quiet.driftline"
     server = start(path)
@@ -124,6 +125,7 @@ def _answers(url):
         return False
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_it_ends_in_order_though_pages_listen(folder, sent, code):
     server = start(folder)

@@ -153,6 +153,7 @@ def test_dashboard_and_rules_ask_for_metrics_that_exist(serving):
     assert all(box["x"] + box["w"] <= 24 for box in boxes)
 
 
+@pytest.mark.full
 @with_prometheus
 def test_a_real_prometheus_scrapes_a_run_and_answers_the_dashboard(serving, folder, tmp_path):
     client = serving()

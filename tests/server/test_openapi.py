@@ -36,6 +36,7 @@ def asked(client, examples):
     return answers
 
 
+@pytest.mark.full
 def test_answers_are_what_the_description_says(serving):
     answers = asked(serving(), 8)
     assert {200, 404} <= set(answers)

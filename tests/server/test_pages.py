@@ -38,6 +38,7 @@ def test_the_overview_shows_every_stream_the_worst_first(serving):
     assert page.count('class="spark"') == 5
     assert "not a driftline tracker file" in page
     assert "written " in page
+    assert ": median from 2 to " in page  # what of the column moved that the alarm is about
 
 
 def test_a_page_is_one_request_besides_its_assets(serving):

@@ -75,7 +75,9 @@ def test_a_query_that_is_killed_writes_every_window_exactly_once(has_spark, tmp_
     for i in range(24):  # 75 rows of each key: windows end in the middle of files
         part = pd.concat([table.iloc[75 * i : 75 * (i + 1)] for table in tables.values()])
         lines = map(json.dumps, part.sample(frac=1.0, random_state=i).to_dict("records"))
-        (tmp_path / "in" / f"{i:03d}.json").write_text("\n".join(lines))
+        path = tmp_path / "in" / f"{i:03d}.json"
+        path.write_text("\n".join(lines))
+        os.utime(path, (i, i))  # Spark takes the oldest file first, and files of one millisecond in any order
     at_work = [killed(tmp_path, draw) for _ in range(KILLS)]
     assert sum(at_work) == KILLS
     process = started(tmp_path)

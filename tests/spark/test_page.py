@@ -8,11 +8,18 @@ import runpy
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"(?s)```python\n(.*?)```\n", PAGE)
+
+
+def _blocks(page):
+    return re.findall(r"(?s)```python\n(.*?)```\n", (ROOT / page).read_text(encoding="utf-8"))
+
+
+BLOCKS = _blocks("docs/spark.md")
 
 
 def test_code_of_the_page_brings_its_imports():
@@ -24,6 +31,19 @@ def test_code_of_the_page_brings_its_imports():
         own = {name.id for name in names if isinstance(name.ctx, ast.Store)} | {"spark", *dir(builtins)}
         own |= {alias.asname or alias.name for node in nodes for alias in getattr(node, "names", [])}
         assert {name.id for name in names} <= own
+
+
+def test_code_of_the_readme_runs_as_typed(spark, tmp_path, monkeypatch, capsys):
+    [code] = [block for block in _blocks("README.md") if "spark" in block]
+    rng, n = np.random.default_rng(0), 2000
+    orders = pd.DataFrame({"shop": rng.choice(["north", "south"], n), "time": np.arange(n)})
+    orders["amount"] = rng.gamma(2.0, 30.0, n) * np.where((orders["shop"] == "south") & (orders["time"] > n / 2), 3, 1)
+    spark.createDataFrame(orders).write.parquet(str(tmp_path / "orders"))
+    exec(
+        compile(code.replace('"orders"', f'"{tmp_path}/orders"').replace("500", "200"), "README.md", "exec"),
+        {"spark": spark},
+    )
+    assert re.search(r"\|\s*south\|\s*\d+\|\d\.\d+", capsys.readouterr().out)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Many streams on Spark: each key has the Records of a monitor of its own, in tables and in streams."""
 
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -50,7 +51,9 @@ def stream_of(spark, folder, parts, schema):
     folder.mkdir()
     for i, part in enumerate(parts):
         lines = (json.dumps(row, default=str) for row in part.to_dict("records"))
-        (folder / f"{i:03d}.json").write_text("\n".join(lines), encoding="utf-8")
+        path = folder / f"{i:03d}.json"
+        path.write_text("\n".join(lines), encoding="utf-8")
+        os.utime(path, (i, i))  # Spark takes the oldest file first, and files of one millisecond in any order
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(folder))
 
 

@@ -45,7 +45,7 @@ def test_values_without_a_frequent_one_are_watched(rng):
     quiet, moved = restored.transform(drawn(rng, OLD)), restored.transform(drawn(rng, NEW))
     assert (quiet.notes, quiet.evidence) == ((), ())
     assert [e.column for e in moved.evidence] == ["v"]
-    assert "no row had at first" in moved.evidence[0].event
+    assert "new values, up to " in moved.evidence[0].event
 
 
 def test_new_values_among_many_raise_the_alarm():

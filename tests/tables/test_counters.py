@@ -90,7 +90,7 @@ def test_a_counter_that_is_no_longer_filled_is_evidence(rng):
     gone = np.where(rng.random(N) < 0.9, np.nan, N + np.arange(N, dtype=float))
     encoded = looked(rng, np.arange(N, dtype=float), gone)
     (evidence,) = encoded.evidence
-    assert evidence.event == f"{np.isnan(gone).mean():.0%} of its values are missing, at first 0%"
+    assert evidence.event == f"{100 * np.isnan(gone).mean():.0f} % missing, 0 % at first"
     assert "taken for a clock or counter and left out; " in encoded.doubts[0]
     few = np.where(rng.random(N) < 0.002, np.nan, N + np.arange(N, dtype=float))
     assert looked(rng, np.arange(N, dtype=float), few).evidence == ()

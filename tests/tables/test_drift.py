@@ -91,7 +91,6 @@ def test_more_missing_values_have_the_divergence_of_their_shares(seeds):
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3])
-@pytest.mark.replicates
 def test_a_column_that_becomes_partly_missing_is_seen(share, rng):
     def window(missing):
         table = mixed(rng, 3000)

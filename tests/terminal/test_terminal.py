@@ -243,7 +243,7 @@ def test_doubts_mark_every_line_and_are_said_once():
         for t in range(1, 6):
             view.add(record(t, doubts=(DOUBT,) if t >= 3 else (), notes=(f"amount: {t} values are infinite",)))
     lines = console.file.getvalue().splitlines()
-    assert sum("ALARM  ? weak_step" in line for line in lines) == 3
+    assert sum("  ALARM  payment 0.300" in line and "  ? weak_step" in line for line in lines) == 3
     assert sum(str(DOUBT) in line for line in lines) == 1
     assert sum("values are infinite" in line for line in lines) == 2  # at first, and counted in the end
     assert "  in 3 windows since window 3: weak_step" in lines

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
+import sys
 import time
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -12,9 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet
 from rich.console import Console
 
-from driftline._extras import MissingExtraError, needs
 from driftline.alarms import Signal
-from driftline.monitor import Monitor, Record, Run, Status
+from driftline.monitor import Monitor, Record, Status
 from driftline.report import write_report
 from driftline.synthetic import Shop
 from driftline.terminal import Command, Lines, Screen, heading, reading, say, show
@@ -42,29 +44,24 @@ def run(folder: str | Path, shop: Shop, console: Console) -> list[Record]:
             records = show(monitor, view, monitor.watch(orders, flush=True))
         page = place / "report.html"
         write_report(page, monitor.run)
-        drawn = _draw(place / "report.png", monitor.run)
-    say(console, "", built_in(shop), said(shop, records), "", f"report: {page}", f"figure: {drawn}")
-    last = orders / _name(shop.weeks - 1)
+    say(console, "", built_in(shop), said(shop, records), "")
+    tries = (
+        ["inspect", tracker, "--against", orders / _name(0)],
+        ["weights", tracker, orders / _name(shop.weeks - 1), "--out", place / "weighted.parquet"],
+        ["serve", tracker, "--open"],
+    )
     say(
         console,
-        f"{time.monotonic() - began:.0f} seconds. And now:",
-        Command("  " + shlex.join(["driftline", "inspect", str(tracker), "--against", str(orders / _name(0))])),
-        Command("  " + shlex.join(["driftline", "weights", str(tracker), str(last), "--out", "weighted.parquet"])),
-        Command("  " + shlex.join(["driftline", "serve", str(tracker), "--open"]) + "    (the dashboard)"),
+        f"Report: {page} (took {time.monotonic() - began:.0f} s). Open it in a browser, then try:",
+        *(Command("  " + shlex.join([_program(), *map(str, words)])) for words in tries),
     )
     return records
 
 
-def _draw(path: Path, run: Run) -> str:
-    """Write the figure if matplotlib is there; return its path, or what is missing."""
-    try:
-        needs("matplotlib", "it")
-    except MissingExtraError as error:
-        return f"none, {error}"
-    from driftline.report import write_png
-
-    write_png(path, run)
-    return str(path)
+def _program() -> str:
+    """Return what to type for ``driftline`` here: after ``make demo`` it is not on the path."""
+    called = Path(sys.argv[0])
+    return os.path.relpath(called) if called.name == "driftline" and not shutil.which("driftline") else "driftline"
 
 
 def _name(week: int) -> str:

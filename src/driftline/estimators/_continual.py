@@ -18,6 +18,20 @@ from driftline.recursion import SUMMED, Info, Policy, State, StepSettings, add_o
 __all__ = ["ContinualDensityRatio"]
 
 
+_VARIANTS: dict[str, dict[str, Any]] = {
+    "printed": {},
+    "code": {
+        "weights": "last",
+        "constraint": "inverse",
+        "inputs": "raw",
+        "clip": 60.0,
+        "tau": "one-hot",
+        "init": 0.02,
+    },
+}
+"""Settings of training in which the paper and the authors' code differ; those of the paper are default."""
+
+
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not name:
         raise ValueError(f"name={name!r} must be a non-empty string")
@@ -104,8 +118,27 @@ class ContinualDensityRatio(RatioEstimator):
         self.progress = progress
 
     @classmethod
-    def paper(cls, *, epochs: int = 500, random_state: int | None = None, **params: Any) -> Self:
-        """Make the paper's CKLIEP: KLIEP, penalty, self-normalised, 2x256 ReLU, Adam 1e-5, fresh weights each step."""
+    def paper(
+        cls, *, variant: str = "printed", epochs: int = 500, random_state: int | None = None, **params: Any
+    ) -> Self:
+        """Make the paper's CKLIEP: KLIEP, penalty, self-normalised, 2x256 ReLU, Adam 1e-5, fresh weights each step.
+
+        Training takes 100 epochs at least, and stops after two in a row without a new best on the held-out rows. This
+        rule is not in the paper: it is that of the authors' code.
+
+        Arguments:
+            variant: "printed" is the method as the paper prints it, "code" as the authors' published code had it: the
+                inverse ratio in the penalty, raw inputs, psi within ±60, weights drawn from N(0, 0.02²), tau one-hot
+                and the weights of the last epoch. To set one of these alone, pass ``training`` with it.
+            epochs: most epochs of a step.
+            random_state: random seed.
+            params: further parameters, instead of the paper's.
+
+        >>> ContinualDensityRatio.paper(variant="code").training.constraint
+        'inverse'
+        """
+        if variant not in _VARIANTS:
+            raise ValueError(f"variant={variant!r} is unknown: choose {' or '.join(map(repr, _VARIANTS))}")
         training = Training(
             epochs=epochs,
             min_epochs=min(100, epochs),
@@ -115,6 +148,7 @@ class ContinualDensityRatio(RatioEstimator):
             schedule="constant",
             optimizer="adam",
             validation=1 / 6,
+            **_VARIANTS[variant],
         )
         defaults: dict[str, Any] = {
             "objective": "kliep",

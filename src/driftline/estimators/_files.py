@@ -11,6 +11,8 @@ from driftline.recursion import State, dump, parse
 
 __all__ = ["Stored", "dump_estimator", "parse_estimator"]
 
+_LATER = {"weights", "constraint", "inputs", "clip", "tau", "init"}  # of a training; older files do not have them
+
 
 class Stored(NamedTuple):
     """What the bytes of an estimator hold."""
@@ -122,7 +124,8 @@ def _problem(meta: Mapping[str, Any], width: int) -> str:
 def _is_training(data: Mapping[str, Any]) -> bool:
     """Say whether all settings of a training are there, words where words belong and numbers elsewhere."""
     kinds = {name: str if isinstance(value, str) else int | float for name, value in Training()._asdict().items()}
-    return set(data) == set(kinds) and all(isinstance(data[name], kind) for name, kind in kinds.items())
+    needed = set(kinds) - _LATER
+    return needed <= set(data) <= set(kinds) and all(isinstance(value, kinds[name]) for name, value in data.items())
 
 
 def _on_device(state: State, device: str) -> State:

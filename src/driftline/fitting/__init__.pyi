@@ -97,6 +97,7 @@ from ._settings import Progress as Progress
 from ._settings import Training as Training
 from ._settings import check_device as check_device
 from ._settings import check_training as check_training
+from ._settings import tau_inputs as tau_inputs
 from ._shrinkage import Strengths as Strengths
 from ._shrinkage import choose_strengths as choose_strengths
 from ._shrinkage import fit_shrunk as fit_shrunk

@@ -16,7 +16,8 @@ class FitDivergedError(RuntimeError):
 class FitInfo(NamedTuple):
     """Report of a fit. ``held_out`` is the loss expected on new rows, in the units of ``loss``; nan if unknown.
 
-    For networks ``loss`` is the mean over the last epoch's batches, ``held_out`` that of the best epoch, which is kept.
+    For networks ``loss`` is the mean over the last epoch's batches, ``held_out`` that of the epoch whose weights
+    are kept.
     """
 
     solver: str

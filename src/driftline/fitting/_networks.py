@@ -15,7 +15,7 @@ from driftline._inputs import Floats
 from driftline.fitting._chunks import chunks
 from driftline.fitting._designs import Dense
 from driftline.fitting._models import Standardizer
-from driftline.fitting._settings import ModuleFactory
+from driftline.fitting._settings import ModuleFactory, tau_inputs
 
 __all__ = ["MLP", "Network", "grow", "last_layer", "mlp_factory", "resolve_device"]
 
@@ -26,7 +26,8 @@ _CLIP = 1e4  # beyond this, a standardised input carries no more information for
 class MLP(nn.Module):
     """The paper's network: dense ReLU layers, by default two of 256, and one linear output per original.
 
-    Initial weights are drawn from ``generator``, or from PyTorch's global one, which threads share.
+    Initial weights are drawn from ``generator``, or from PyTorch's global one, which threads share: PyTorch's own, or
+    normal ones of standard deviation ``init`` with biases of 0.
     """
 
     def __init__(
@@ -35,12 +36,13 @@ class MLP(nn.Module):
         n_outputs: int = 1,
         hidden: Sequence[int] = (256, 256),
         generator: torch.Generator | None = None,
+        init: float = 0.0,
     ) -> None:
         super().__init__()
         widths = [n_inputs, *hidden]
         self.widths = tuple(hidden)
-        self.layers = nn.ModuleList(_linear(a, b, generator) for a, b in pairwise(widths))
-        self.head = _linear(widths[-1], n_outputs, generator)
+        self.layers = nn.ModuleList(_linear(a, b, generator, init) for a, b in pairwise(widths))
+        self.head = _linear(widths[-1], n_outputs, generator, init)
 
     def hidden(self, x: Tensor) -> Tensor:
         """Return the activations of the last hidden layer, (n, width)."""
@@ -54,34 +56,50 @@ class MLP(nn.Module):
         return out
 
 
-def _linear(n_inputs: int, n_outputs: int, generator: torch.Generator | None) -> nn.Linear:
-    """Return a layer with PyTorch's own initial weights, of which only the generator is chosen."""
+def _linear(n_inputs: int, n_outputs: int, generator: torch.Generator | None, init: float) -> nn.Linear:
+    """Return a layer with normal initial weights or, for ``init`` 0, PyTorch's own: only the generator is chosen."""
     layer = skip_init(nn.Linear, n_inputs, n_outputs)
     assert isinstance(layer, nn.Linear)
+    if init:
+        nn.init.normal_(layer.weight, std=init, generator=generator)
+        nn.init.zeros_(layer.bias)
+        return layer
     nn.init.kaiming_uniform_(layer.weight, a=5.0**0.5, generator=generator)
     nn.init.uniform_(layer.bias, -(n_inputs**-0.5), n_inputs**-0.5, generator=generator)
     return layer
 
 
-def mlp_factory(hidden: Sequence[int] = (256, 256), generator: torch.Generator | None = None) -> ModuleFactory:
+def mlp_factory(
+    hidden: Sequence[int] = (256, 256), generator: torch.Generator | None = None, init: float = 0.0
+) -> ModuleFactory:
     """Return a factory of :class:`MLP` with these hidden widths, and weights drawn from the generator."""
-    return lambda n_inputs, n_outputs: MLP(n_inputs, n_outputs, hidden, generator)
+    return lambda n_inputs, n_outputs: MLP(n_inputs, n_outputs, hidden, generator, init)
 
 
 class Network(NamedTuple):
-    """Psi of one original in a possibly shared network: ``tau`` picks a head and, if there are several, is an input."""
+    """Psi of one original in a possibly shared network: ``tau`` picks a head and, if there are several, is an input.
+
+    ``raw``, ``clip`` and ``one_hot`` are ``inputs``, ``clip`` and ``tau`` of the :class:`Training` that made it.
+    """
 
     standardizer: Standardizer
     module: nn.Module
     tau: int
     heads: int
+    raw: bool = False
+    clip: float = 0.0
+    one_hot: bool = False
 
     def inputs(self, x: Floats) -> Tensor:
-        """Return the network inputs of raw rows, on its device, (n, D) or, with several originals, (n, D + 1)."""
-        z = torch.from_numpy(np.clip(self.standardizer(x), -_CLIP, _CLIP).astype(np.float32)).to(self.device)
-        if self.heads == 1:
-            return z
-        return torch.cat([z, torch.full_like(z[:, :1], float(self.tau))], 1)
+        """Return the network inputs of raw rows, on its device, (n, D + inputs for tau with several originals)."""
+        rows = x[:, : len(self.standardizer.mean)] if self.raw else np.clip(self.standardizer(x), -_CLIP, _CLIP)
+        z = torch.from_numpy(rows.astype(np.float32)).to(self.device)
+        tau = z.new_zeros(len(z), tau_inputs(self.heads, self.one_hot))
+        if self.one_hot:
+            tau[:, self.tau : self.tau + 1] = 1.0  # empty for one original
+        else:
+            tau[:] = float(self.tau)
+        return torch.cat([z, tau], 1)
 
     @property
     def device(self) -> torch.device:
@@ -98,20 +116,25 @@ class Network(NamedTuple):
         return out
 
     def design(self, x: Floats) -> Dense | None:
-        """Return the activations of an MLP's last hidden layer, in which psi is linear; None for another module."""
-        return Dense(last_layer(self.module, self.inputs(x))) if isinstance(self.module, MLP) else None
+        """Return the activations of an MLP's last hidden layer, or None where psi is not linear in these."""
+        if not isinstance(self.module, MLP) or self.clip:
+            return None
+        return Dense(last_layer(self.module, self.inputs(x)))
 
     def outputs(self, inputs: Tensor) -> Tensor:
         """Return the outputs of this original's head, (n,)."""
         out: Tensor = self.module(inputs)
         if out.ndim == 1 and self.heads == 1:
-            return out
+            return self._clipped(out)
         if out.ndim != 2 or out.shape[1] != self.heads:
             raise ValueError(
                 f"the module returned shape {tuple(out.shape)} for {inputs.shape[0]} rows: "
                 f"expected ({inputs.shape[0]}, {self.heads})"
             )
-        return out[:, self.tau]
+        return self._clipped(out[:, self.tau])
+
+    def _clipped(self, psi: Tensor) -> Tensor:
+        return psi.clamp(-self.clip, self.clip) if self.clip else psi
 
 
 def last_layer(module: MLP, inputs: Tensor) -> Floats:

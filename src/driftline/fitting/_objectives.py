@@ -116,7 +116,7 @@ def lsif(log_r_num: Any, log_r_den: Any) -> Any:
     return 0.5 * _exp(2.0 * log_r_den).mean() - _exp(log_r_num).mean() + 0.5
 
 
-def constraint_residual(log_r_den: Any, psi_prev_num: Any, psi_prev_den: Any) -> Any:
+def constraint_residual(log_r_den: Any, psi_prev_num: Any, psi_prev_den: Any, *, inverse: bool = False) -> Any:
     r"""Return the paper's step constraint :math:`\Psi_t/(\Phi_t \Psi_{t-1})` (Eq. 10), which is 1 where it holds.
 
     The paper adds :math:`\lambda_c(\cdot-1)^2` to a maximised objective; it is a penalty, so the loss
@@ -126,6 +126,7 @@ def constraint_residual(log_r_den: Any, psi_prev_num: Any, psi_prev_den: Any) ->
         log_r_den: increment :math:`\phi_t` on the current window, (m,).
         psi_prev_num: :math:`\psi_{t-1}` on the previous window, (n,).
         psi_prev_den: :math:`\psi_{t-1}` on the current window, (m,).
+        inverse: whether to return :math:`\Phi_t \Psi_{t-1}/\Psi_t` instead, as the authors' code has it.
 
     >>> zero = np.zeros(4)
     >>> float(constraint_residual(zero, zero, zero))
@@ -133,6 +134,7 @@ def constraint_residual(log_r_den: Any, psi_prev_num: Any, psi_prev_den: Any) ->
     """
     log_psi = log_mean_exp(log_r_den + psi_prev_den)
     log_value = log_psi - log_mean_exp(log_r_den) - log_mean_exp(psi_prev_num)
+    log_value = -log_value if inverse else log_value
     return math.exp(min(log_value, 700.0)) if isinstance(log_value, float) else log_value.exp()
 
 

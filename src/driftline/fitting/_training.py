@@ -50,7 +50,7 @@ def fit_network(
     split_seed: int = 0,
     progress: Progress | None = None,
 ) -> FitInfo:
-    """Train ``module`` in place on the objective averaged over ``pairs``, and restore the weights of the best epoch.
+    """Train ``module`` in place on the objective averaged over ``pairs``; keep the weights of the best or last epoch.
 
     The log-ratio of a pair is ``outputs(inputs) - previous psi``. Rows are split once into training and validation, by
     ``split_seed`` and their number alone: a window keeps its split in both of its roles. ``penalty`` is lambda_c;
@@ -64,7 +64,7 @@ def fit_network(
     function = as_tensor_objective(objective)
 
     def loss_on(pair: Pair, rows_num: Tensor, rows_den: Tensor) -> Tensor:
-        return _loss(pair, rows_num, rows_den, function, penalty)
+        return _loss(pair, rows_num, rows_den, function, penalty, training.constraint == "inverse")
 
     def held_out() -> Tensor:
         return torch.stack([loss_on(p, s[0][1], s[1][1]) for p, s in zip(pairs, splits, strict=True)]).mean()
@@ -88,7 +88,7 @@ def run_epochs(
     advice: str,
     progress: Progress | None = None,
 ) -> FitInfo:
-    """Minimise the losses of each epoch's batches, and restore the weights of the epoch best on held-out rows.
+    """Minimise the losses of each epoch's batches; keep the weights of the epoch best on held-out rows, or the last.
 
     Arguments:
         epoch_losses: function that yields the loss of one batch after another; the module is updated in between.
@@ -100,7 +100,7 @@ def run_epochs(
     optimiser, scheduler = _optimiser(module, training, batches)
     # epoch 0 competes too: where nothing has drifted, a warm-started network is best left as it is
     best, best_state, best_epoch = _judge(module, held_out), copy.deepcopy(module.state_dict()), 0
-    epoch, loss_value = 0, float("nan")
+    epoch, value, loss_value = 0, best, float("nan")
     if not math.isfinite(best):
         raise FitDivergedError(f"the objective is {best} on the held-out rows before training: are the inputs extreme?")
     for epoch in range(1, training.epochs + 1):
@@ -117,12 +117,15 @@ def run_epochs(
             best, best_state, best_epoch = value, copy.deepcopy(module.state_dict()), epoch
         elif epoch >= training.min_epochs and epoch - best_epoch >= training.patience:
             break
-    module.load_state_dict(best_state)
+    if training.weights == "best":
+        module.load_state_dict(best_state)
+        value = best
     module.eval()
-    # improving until the last epoch of a constant-rate schedule means that the budget, not the data, ended training
-    converged = training.schedule != "constant" or best_epoch < training.epochs
-    message = "" if converged else f"still improving after {training.epochs} epochs"
-    return FitInfo("mini-batch", converged, epoch, loss_value, best, float("nan"), time.perf_counter() - began, message)
+    # a best epoch among the last few of a constant-rate schedule means that the budget, not the data, ended training
+    converged = training.schedule != "constant" or epoch - best_epoch >= min(training.patience, epoch)
+    message = "" if converged else f"still improving after {training.epochs} epochs: raise training.epochs"
+    seconds = time.perf_counter() - began
+    return FitInfo("mini-batch", converged, epoch, loss_value, value, float("nan"), seconds, message)
 
 
 def _judge(module: nn.Module, held_out: Callable[[], Tensor]) -> float:
@@ -134,14 +137,16 @@ def _judge(module: nn.Module, held_out: Callable[[], Tensor]) -> float:
     return value
 
 
-def _loss(pair: Pair, rows_num: Tensor, rows_den: Tensor, objective: TensorObjective, penalty: float) -> Tensor:
+def _loss(
+    pair: Pair, rows_num: Tensor, rows_den: Tensor, objective: TensorObjective, penalty: float, inverse: bool
+) -> Tensor:
     """Return the objective, plus the paper's penalty if there is one, on a batch of one pair."""
     out = pair.outputs(torch.cat([pair.num[rows_num], pair.den[rows_den]]))
     prev_num, prev_den = pair.prev_num[rows_num], pair.prev_den[rows_den]
     log_num, log_den = out[: len(rows_num)] - prev_num, out[len(rows_num) :] - prev_den
     loss = objective(log_num, log_den)
     if penalty:
-        loss = loss + penalty * (constraint_residual(log_den, prev_num, prev_den) - 1.0) ** 2
+        loss = loss + penalty * (constraint_residual(log_den, prev_num, prev_den, inverse=inverse) - 1.0) ** 2
     return loss
 
 

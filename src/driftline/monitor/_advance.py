@@ -20,11 +20,11 @@ from driftline._wording import counted
 from driftline.alarms import AlarmMemory, Cause, Signal
 from driftline.fitting import FitDivergedError
 from driftline.inference import Doubt, DoubtCode, Estimate
-from driftline.monitor._certainty import certainty
+from driftline.monitor._certainty import certainties
 from driftline.monitor._judgement import Judgement, judge
 from driftline.monitor._moves import Pool
 from driftline.monitor._naming import NOTHING, Naming, name_moves
-from driftline.monitor._novelty import constants, new_rows, novelty
+from driftline.monitor._novelty import constants, new_rows
 from driftline.monitor._record_parts import Status
 from driftline.monitor._records import FIRST, Original, Record, Summaries
 from driftline.monitor._settings import Settings
@@ -305,21 +305,13 @@ def _stepped(state: RunState, values: Floats) -> tuple[State, Info]:
 
 def _judged(state: RunState, original: Original, arrived: State, info: Info, encoded: Encoded) -> Judgement:
     settings, about, values = state.settings, info.originals[original.name], encoded.values
-    # evidence compares with the first window, which later originals need not resemble
-    certain = certainty(encoded.evidence if original.name == FIRST else (), settings.divergences[0])
-    new_values = novelty(
-        original.constant,
-        original.rows,
-        state.encoder.names,
-        values,
-        kind=settings.divergences[0],
-        run_length=settings.run_length,
-    )
+    first = original.name == FIRST
+    certain = certainties(original.constant, original.rows, state.encoder, encoded, settings, first=first)
     track, alarm = arrived.tracks[original.name], state.alarms[original.name]
     pool = state.pools.get(original.name, Pool())
     name = partial(naming_of, original.ledger, state.encoder, encoded, track, pool, settings)
     fresh = new_rows(original.constant, state.encoder.names, values)
-    return judge(track, about, settings, values, alarm, name, new_values, certain, encoded.doubts, fresh)
+    return judge(track, about, settings, values, alarm, name, certain, encoded.doubts, fresh)
 
 
 def add_original(state: RunState, name: str, given: Rows | None) -> tuple[RunState, Record]:

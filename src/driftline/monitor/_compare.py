@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -18,12 +18,12 @@ from driftline._wording import bounds, is_bound, number, precise
 from driftline.alarms import Cause, Signal, why_withheld
 from driftline.inference import Estimate
 from driftline.monitor._advance import fit_encoder, naming_of, rows_of, step_settings
-from driftline.monitor._certainty import Certainty, certainty
+from driftline.monitor._certainty import Certainty, certainly, certainties, named_first
 from driftline.monitor._given import given_rows
-from driftline.monitor._judgement import beside_columns, certainly, matters, measured, named
+from driftline.monitor._judgement import beside_columns, matters, measured, named
 from driftline.monitor._moves import Pool
 from driftline.monitor._naming import Naming, said
-from driftline.monitor._novelty import Novelty, constants, new_rows, novelty
+from driftline.monitor._novelty import constants, new_rows
 from driftline.monitor._record_parts import Status, plain
 from driftline.monitor._records import FIRST, Record
 from driftline.monitor._settings import Settings
@@ -80,11 +80,9 @@ def _compared(original: Rows, current: Rows, settings: Settings, name: str = "or
     ledger = open_ledger(encoder, then.values, recursion.effective_rows(start.tracks[FIRST].current))
     naming = naming_of(ledger, encoder, now, track, Pool(), settings, found.drift)
     drift, _, measures = beside_columns(found, naming, first)
-    new_values = novelty(
-        constant, len(then.values), encoder.names, now.values, kind=first, run_length=settings.run_length
-    )
-    certain = {Cause.NEW_VALUES: new_values, Cause.SHARE_MOVED: certainty(now.evidence, first)}
+    certain = certainties(constant, len(then.values), encoder, now, settings, first=True)
     signal, causes, why = _judged(drift, settings.tolerance, certain, naming)
+    naming = naming._replace(columns=named_first(naming.columns, certain, settings.level))
     record = Record(
         window=1,
         original=name,
@@ -123,7 +121,7 @@ def _rows(data: Any, what: str, settings: Settings) -> Rows:
 
 
 def _judged(
-    estimate: Estimate, tolerance: float, certain: Mapping[Cause, Novelty | Certainty | None], naming: Naming
+    estimate: Estimate, tolerance: float, certain: Sequence[Certainty], naming: Naming
 ) -> tuple[Signal, tuple[Cause, ...], str]:
     """Compare the interval with the tolerance: this is a single look, not a stream. What is certain is an alarm.
 
@@ -134,17 +132,14 @@ def _judged(
     low, high = bounds(drift) or ("", "")
     numbers = {"drift": precise(drift), "low": low, "high": high, "tolerance": number(tolerance)}
     level = f"{100.0 * drift.level:.4g}\xa0%"
-    causes, why = [cause], [reason((cause,), **numbers, percent=level, why=why_withheld(estimate))]
-    for further, found in certain.items():
-        if found is not None and found.least > tolerance:
-            signal = Signal.ALARM
-            causes.append(further)
-            why.append(certainly(further, found))
+    why = reason((cause,), **numbers, percent=level, why=why_withheld(estimate))
+    if certain:
+        causes, sure = certainly(certain)
+        return Signal.ALARM, (*causes, cause), f"{sure}; {why}"
     if signal == Signal.NORMAL and matters(naming, tolerance):
-        signal = Signal.WARNING
-        causes.append(Cause.COLUMN_MOVED)
-        why.append(reason((Cause.COLUMN_MOVED,), named=said(naming)))
-    return signal, tuple(causes), "; ".join(why)
+        named = reason((Cause.COLUMN_MOVED,), named=said(naming))
+        return Signal.WARNING, (Cause.COLUMN_MOVED, cause), f"{named}; {why}"
+    return signal, (cause,), why
 
 
 def _signal(drift: Estimate, tolerance: float) -> tuple[Signal, Cause]:

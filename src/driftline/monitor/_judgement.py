@@ -11,22 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._causes import reason
-from driftline._wording import number, percent, precise
+from driftline._wording import precise
 from driftline.alarms import AlarmMemory, Cause, Decision, Look, Signal, decide, is_withheld
 from driftline.inference import Doubt, DoubtCode, Estimate, opened
-from driftline.monitor._certainty import Certainty
+from driftline.monitor._certainty import Certainty, certainly, named_first
 from driftline.monitor._moves import Pool
 from driftline.monitor._naming import Naming, said
-from driftline.monitor._novelty import Novelty
 from driftline.monitor._record_parts import plain
 from driftline.monitor._settings import Settings
 from driftline.recursion import OriginalInfo, Track, divergence
 
-__all__ = ["Judgement", "Measured", "beside_columns", "certainly", "judge", "matters", "measured", "named"]
+__all__ = ["Judgement", "Measured", "beside_columns", "judge", "matters", "measured", "named"]
 
 Floats = npt.NDArray[np.float64]
 
 _PART = 0.1  # of the tolerance, which is for all columns together: one that surely moved by less is no warning
+_RAISE = {Cause.ABOVE_LIMIT, Cause.ABRUPT_STEP}  # causes that raise an alarm by themselves
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,7 @@ def judge(
     values: Floats,
     alarm: AlarmMemory,
     name: Callable[[Estimate], Naming],
-    novelty: Novelty | None = None,
-    certain: Certainty | None = None,
+    certain: Sequence[Certainty] = (),
     unheld: Sequence[str] = (),
     fresh: npt.NDArray[np.bool_] | None = None,
 ) -> Judgement:
@@ -67,8 +66,7 @@ def judge(
         values: encoded rows of the window, (n, D).
         alarm: memory of the original's alarm.
         name: says which columns moved, given the first divergence.
-        novelty: values that the original did not have, if there are any.
-        certain: evidence of drift beside the encoded columns, if there is any.
+        certain: columns that have moved for certain, the furthest first.
         unheld: doubts about columns whose drift the estimates do not hold.
         fresh: which rows of the window hold a value that no row of the original had, (n,).
     """
@@ -76,10 +74,8 @@ def judge(
     naming = name(found.drift)
     drift, step, measures = beside_columns(found, naming, settings.divergences[0])
     alarm, decision = _decide(alarm, settings, drift, step)
-    if novelty is not None and novelty.least > settings.tolerance and alarm.seen > settings.warm_up:
-        alarm, decision = _certain(alarm, decision, Cause.NEW_VALUES, novelty)
-    if certain is not None and certain.least > settings.tolerance and alarm.seen > settings.warm_up:
-        alarm, decision = _certain(alarm, decision, Cause.SHARE_MOVED, certain)
+    if certain and alarm.seen > settings.warm_up:
+        alarm, decision = _certain(alarm, decision, certain)
     if decision.signal == Signal.NORMAL and alarm.seen > settings.warm_up and matters(naming, settings.tolerance):
         causes = (Cause.COLUMN_MOVED,)
         decision = decision._replace(signal=Signal.WARNING, causes=causes, reason=reason(causes, named=said(naming)))
@@ -92,6 +88,7 @@ def judge(
         "alarm_limit": _number(decision.drift.limit),
         "step_limit": math.nan if decision.change is None else _number(decision.change.limit),
     }
+    naming = naming._replace(columns=named_first(naming.columns, certain, settings.level))
     parts = {**measures, **decided, **named(naming, drift, settings.divergences[0], decision.signal)}
     return Judgement(parts, alarm, naming.pool, naming.notes)
 
@@ -193,21 +190,13 @@ def _decide(alarm: AlarmMemory, settings: Settings, drift: Estimate, step: Estim
     return alarm, Decision(signal, causes, why, blind, None)
 
 
-def _certain(
-    alarm: AlarmMemory, decision: Decision, cause: Cause, found: Novelty | Certainty
-) -> tuple[AlarmMemory, Decision]:
-    """Raise the alarm, whatever the noise of the divergence."""
-    why = certainly(cause, found)
-    raised = decision._replace(signal=Signal.ALARM, causes=(cause,), reason=why)
-    if decision.signal == Signal.ALARM:
-        raised = raised._replace(causes=(*decision.causes, cause), reason=f"{decision.reason}; {why}")
-    return alarm._replace(signal=Signal.ALARM, calm=0), raised
-
-
-def certainly(cause: Cause, found: Novelty | Certainty) -> str:
-    """Say what is certain, whatever the noise of the divergence."""
-    share = {"share": percent(found.share)} if isinstance(found, Novelty) else {}
-    return reason((cause,), **{**found._asdict(), **share, "least": number(found.least)})
+def _certain(alarm: AlarmMemory, decision: Decision, certain: Sequence[Certainty]) -> tuple[AlarmMemory, Decision]:
+    """Raise the alarm, whatever the noise of the divergence; what raised it besides is said after that."""
+    causes, why = certainly(certain)
+    if _RAISE & set(decision.causes):
+        causes, why = (*causes, *decision.causes), f"{why}; {decision.reason}"
+    decision = decision._replace(signal=Signal.ALARM, causes=causes, reason=why)
+    return alarm._replace(signal=Signal.ALARM, calm=0), decision
 
 
 def matters(naming: Naming, tolerance: float) -> bool:

@@ -28,11 +28,19 @@ Floats = npt.NDArray[np.float64]
 
 
 class Novelty(NamedTuple):
-    """A column with values the original did not have, the share of rows with them, and the least divergence."""
+    """An encoded column with values the original did not have.
+
+    Attributes:
+        column: name of the encoded column.
+        share: share of rows with such values.
+        least: the least divergence that this takes.
+        nats: the same of KL(current‖original).
+    """
 
     column: str
     share: float
     least: float
+    nats: float
 
 
 def constants(names: Sequence[str], values: Floats) -> dict[str, float]:
@@ -93,4 +101,5 @@ def novelty(
     now = min(now, 1.0 - 1e-12)
     chances = np.array([now, 1.0 - now])
     log_ratios = np.log([before, max(1.0 - before, 1e-300)]) - np.log(chances)
-    return Novelty(names[at[best]], share, float(chances @ terms(log_ratios, kind)))
+    least, nats = (float(chances @ terms(log_ratios, each)) for each in (kind, "reverse_kl"))
+    return Novelty(names[at[best]], share, least, nats)

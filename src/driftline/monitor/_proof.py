@@ -160,8 +160,8 @@ def _of_record(encoder: TableEncoder, record: Record) -> Iterator[str]:
     """Yield what a Record holds beside numbers by divergence and by column, and sentences."""
     what = f"the Record of window {record.window}"
     columns = [*(moved.column for moved in record.columns), *(name for pair in record.pairs for name in pair.columns)]
-    if not set(columns) <= set(encoder.groups) or len(set(record.columns)) < len(record.columns):
-        yield f"{what} names columns that are not watched"
+    if not set(columns) <= {*encoder.groups, *encoder.skipped} or len(set(record.columns)) < len(record.columns):
+        yield f"{what} names columns that are unknown"
     if not set(record.divergences) <= set(DIVERGENCES) or not set(record.diagnostics) <= _DIAGNOSTICS:
         yield f"{what} holds numbers that are unknown"
     if record.digest and not re.fullmatch(r"[0-9a-f]{32}", record.digest):

@@ -45,8 +45,8 @@ class Record:
         reason: the same causes in words, with their numbers.
         warning_limit, alarm_limit: limits of the first of ``divergences``; nan if nothing was decided.
         step_limit: limit of ``step``; beyond it is an abrupt change.
-        columns: columns whose own distribution moved from the original, the largest drift first; none in a window
-            where none of their tests speaks.
+        columns: columns whose own distribution moved from the original: first those that raise the alarm by
+            themselves, watched or not, then the others that a test names; the largest drift first in both.
         pairs: pairs of columns whose relation to each other changed, the largest change first.
         marginals: every tested column, by name, whether it moved or not; empty if none was tested. Those that moved by
             chance alone are among them: only ``columns`` says which moved.

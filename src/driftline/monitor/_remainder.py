@@ -1,19 +1,34 @@
-"""Remainder: what is left of a drift beside the columns that moved, in words for terminal and report."""
+"""Remainder: what there is to say beside the columns that moved, in words for terminal and report."""
 
 from __future__ import annotations
 
+from driftline._causes import OF_COLUMNS, OF_STEPS
 from driftline._wording import named, number
+from driftline.alarms import Cause, Signal
 from driftline.monitor._records import Record
 
-__all__ = ["beside", "beyond"]
+__all__ = ["beside", "beyond", "brought"]
 
 _SHARE, _ERRORS = 0.2, 2.0  # of the drift, and of its standard errors, below which nothing is left to speak of
+
+
+def brought(record: Record) -> str:
+    """Say what brought or keeps a signal if that is not the drift of all columns together; empty if it is."""
+    causes = set(record.causes)
+    limit = record.alarm_limit if record.signal == Signal.ALARM else record.warning_limit
+    drifted = record.drift is None or record.drift.value > limit
+    if OF_COLUMNS & causes or (not drifted and (OF_STEPS | {Cause.BACK_BELOW}) & causes):
+        return record.reason
+    return ""
 
 
 def beyond(record: Record) -> str:
     """Say how much of a drift is in no column and no pair; empty if that is little, or unknown."""
     drift, rest = record.drift, record.unexplained
-    if drift is None or rest is None or not rest > max(_SHARE * drift.value, _ERRORS * drift.std_error):
+    if drift is None or rest is None:
+        return ""
+    rest = min(rest, drift.value)  # noise is subtracted from both, which may leave more than there is
+    if not rest > max(_SHARE * drift.value, _ERRORS * drift.std_error):
         return ""
     return f"about {number(rest)} nats are in no single column and no pair, as far as coarse counts show"
 

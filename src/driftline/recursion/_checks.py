@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from driftline.files import Array
-from driftline.fitting import LESSER, lessers, monomials
+from driftline.fitting import LESSER, lessers, monomials, tau_inputs
 from driftline.inference import DIVERGENCES
 from driftline.recursion._kept import LEVELS
 from driftline.recursion._shapes import (
@@ -144,11 +144,15 @@ class _Check:
         at, heads, tau = (_whatever(entry, name) for name in ("module", "heads", "tau"))
         _need(_is_count(at) and at < len(modules), f"{key} has no network")
         _need(_is_count(heads) and _is_count(tau) and tau < heads, f"{key} has output {tau!r} of {heads!r}")
+        form = entry.get("form", {"raw": False, "clip": 0.0, "one_hot": False})  # files before there was one
+        _need(isinstance(form, dict) and set(form) == {"raw", "clip", "one_hot"}, f"{key} has an unknown form")
+        _flags(form, "raw", "one_hot")
+        _need(isinstance(form["clip"], int | float) and 0.0 <= form["clip"] < np.inf, f"{key} is clipped at no number")
         kind, prefix = modules[at], f"module.{at}"
         if "hidden" in kind:
             hidden = kind["hidden"]
             _need(isinstance(hidden, list) and all(map(_is_count, hidden)), f"{prefix} has no widths")
-            widths = [sizes["d"] + (heads > 1), *hidden]
+            widths = [sizes["d"] + tau_inputs(heads, form["one_hot"]), *hidden]
             for i, (before, after) in enumerate(pairwise(widths)):
                 self.table(f"{prefix}.layers.{i}", {"weight": f"s {after} {before}", "bias": f"s {after}"}, {})
             self.table(f"{prefix}.head", {"weight": f"s {heads} {widths[-1]}", "bias": f"s {heads}"}, {})

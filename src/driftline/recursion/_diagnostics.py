@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from driftline._inputs import Floats
-from driftline.fitting import FitInfo, Lessers, LogLinear, Monomials, Psi, Tangents, Trees, log_mean_exp
+from driftline.fitting import FitInfo, Lessers, LogLinear, Monomials, Psi, Tangents, Trees, log_mean_exp, logistic
 from driftline.inference import Dependence, Doubt, DoubtCode, effective_sample_size
 from driftline.recursion._rows import unsupported
 from driftline.recursion._state import Anchor, Step
@@ -30,6 +30,8 @@ __all__ = [
 
 _BEHIND = 10.0  # effective rows; a mean that rests on fewer has no error to be compared with
 _LITTLE_FOR_NETWORKS = 0.1  # nats; with steps of this size the paper's network was a quarter too low after 20 of them
+
+_WORSE = 0.01  # nats of logistic loss: an error of 0.3 in the log-ratio, far above the noise of a network's start
 
 
 class OriginalInfo(NamedTuple):
@@ -130,6 +132,12 @@ def _doubts(
     if not taken.fit.converged:
         doubts.append(Doubt(DoubtCode.NOT_CONVERGED, f"the fit did not converge ({taken.fit.message})"))
     log_linear = isinstance(taken.anchor.psi, LogLinear)
+    if not log_linear and taken.fit.converged and _untrained(taken.log_num, taken.log_den):
+        undertrained = (
+            "the network tells the two windows apart worse than no step at all would: it is undertrained, or lambda_c "
+            "outweighs the objective; train for more epochs, set warm_start=True, or lower the penalty"
+        )
+        doubts.append(Doubt(DoubtCode.NOT_CONVERGED, undertrained))
     rows = min(taken.log_num.shape[0], taken.log_den.shape[0])
     total = taken.log_num.shape[0] + taken.log_den.shape[0]
     if log_linear and rows < 5 * taken.parameters and not any(d.code == DoubtCode.FEW_ROWS for d in doubts):
@@ -158,6 +166,12 @@ def _doubts(
     doubts.extend(missing(taken.anchor))
     doubts.extend(constants_moved(_moved_constants(anchor, taken.anchor.window), names))
     return doubts
+
+
+def _untrained(log_num: Floats, log_den: Floats) -> bool:
+    """Say whether a step ratio separates its own two windows worse than the ratio 1: a minimum never does."""
+    still = float(logistic(np.zeros_like(log_num), np.zeros_like(log_den)))
+    return float(logistic(log_num, log_den)) > still + _WORSE
 
 
 def apart(overlap: float, total: int, size: float) -> Doubt:

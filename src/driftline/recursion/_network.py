@@ -26,6 +26,7 @@ from driftline.fitting import (
     loss_of,
     mlp_factory,
     resolve_device,
+    tau_inputs,
     unnormalised,
 )
 from driftline.recursion._rows import Curved, depends, own_rows, reach
@@ -46,7 +47,9 @@ def network_step(
     """Fit one network for all windows; ``taus`` number the originals, ``heads`` counts all that are traced."""
     device = resolve_device(settings.device)
     module = _module(anchors, device, heads, settings, seed)
-    nets = {n: Network(anchors[n].psi.standardizer, module, taus[n], heads) for n in windows}
+    training = settings.training
+    form = training.inputs == "raw", training.clip, training.tau == "one-hot"
+    nets = {n: Network(anchors[n].psi.standardizer, module, taus[n], heads, *form) for n in windows}
     previous = {n: (anchors[n].psi(anchors[n].window), anchors[n].psi(windows[n])) for n in windows}
     pairs = {
         n: Pair(
@@ -64,7 +67,7 @@ def network_step(
         module,
         list(pairs.values()),
         settings.objective,
-        settings.training,
+        training,
         penalty=penalty,
         seed=seed,
         split_seed=settings.seed,
@@ -98,9 +101,9 @@ def _module(
 ) -> nn.Module:
     """Make the network to be trained, from the previous weights if there are any and ``warm_start`` is set."""
     columns = next(iter(anchors.values())).psi.standardizer.mean.shape[0]
-    own = mlp_factory(settings.hidden, torch.Generator().manual_seed(seed))
+    own = mlp_factory(settings.hidden, torch.Generator().manual_seed(seed), settings.training.init)
     factory = settings.model if callable(settings.model) else own
-    module = factory(columns + (heads > 1), heads)
+    module = factory(columns + tau_inputs(heads, settings.training.tau == "one-hot"), heads)
     if not isinstance(module, nn.Module):
         raise TypeError(f"the model factory returned {type(module).__name__}, expected a torch.nn.Module")
     # a copy, in case the factory returns the same module every time: the previous psi must not change
@@ -118,7 +121,7 @@ def _polish(net: Network, pair: Pair, settings: StepSettings) -> ConvexFit | Non
     Early stopping shrinks every increment a little, which adds up over many steps; this undoes it.
     """
     module, loss = net.module, loss_of(unnormalised(settings.objective))
-    if not isinstance(module, MLP):  # the last layer of other modules is unknown
+    if not isinstance(module, MLP) or net.clip:  # the last layer is unknown, or psi is not linear in it
         return None
     if not loss.separable:
         return None

@@ -28,6 +28,7 @@ from driftline.fitting import (
     Tangents,
     Trees,
     WindowSums,
+    tau_inputs,
 )
 from driftline.inference import Doubt, DoubtCode, Estimate, Forward, Gain, Parts, Quiet, Uncertainty, Wide
 from driftline.recursion._auditor import Auditor
@@ -94,7 +95,8 @@ def _restore(arrays: Mapping[str, Array], meta: Mapping[str, Any], factory: Modu
         if index not in modules:
             from torch import from_numpy
 
-            built = _rebuild(layout["modules"][index], columns + (heads > 1), heads, factory)
+            inputs = columns + tau_inputs(heads, entry.get("form", {}).get("one_hot", False))
+            built = _rebuild(layout["modules"][index], inputs, heads, factory)
             prefix = f"module.{index}."
             weights = {k[len(prefix) :]: from_numpy(v.copy()) for k, v in arrays.items() if k.startswith(prefix)}
             try:
@@ -135,7 +137,9 @@ def _restore_anchor(
     if entry["kind"] == "network":
         from driftline.fitting import Network
 
-        psi = Network(standardizer, module(entry, window.shape[1]), entry["tau"], entry["heads"])
+        # files of networks without a form have that of the defaults
+        form = entry.get("form", {})
+        psi = Network(standardizer, module(entry, window.shape[1]), entry["tau"], entry["heads"], **form)
         uncertainty = None
         if entry["uncertainty"]:
             whole: dict[str, Any] = {part: arrays[f"{key}.uncertainty.{part}"] for part in Uncertainty._fields}

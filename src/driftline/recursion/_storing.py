@@ -124,7 +124,8 @@ def _flatten_network(
     if anchor.uncertainty is not None:  # whole: a wider network knows the original's means in fewer features
         for part, value in anchor.uncertainty._asdict().items():
             arrays[f"{key}.uncertainty.{part}"] = np.asarray(value)
-    return {"kind": "network", "module": index, "tau": psi.tau, "heads": psi.heads}
+    form = {"raw": psi.raw, "clip": psi.clip, "one_hot": psi.one_hot}
+    return {"kind": "network", "module": index, "tau": psi.tau, "heads": psi.heads, "form": form}
 
 
 def _flatten_log_linear(

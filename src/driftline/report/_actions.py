@@ -10,9 +10,9 @@ from typing import Any
 
 from driftline._wording import counted, joined, named, number, percent
 from driftline.alarms import Cause
-from driftline.monitor import Record, Without
+from driftline.monitor import Record, Without, brought
 from driftline.report._histories import History
-from driftline.report._remedies import Action, adds, file_of, larger, measurable, new_values, remedy
+from driftline.report._remedies import Action, adds, drops, file_of, larger, measurable, new_values, remedy, told
 from driftline.report._trust import Trust
 from driftline.report._verdicts import Outcome, Verdict
 
@@ -58,29 +58,30 @@ def _steps(history: History, found: Verdict, path: str, now: Mapping[str, Any]) 
     last = history.last
     if last is None:
         return [Action("Wait", "The first verdict comes with the next complete window.")]
-    tested = bool(last.columns or last.pairs) or last.unexplained is not None
     doubted = bool(found.doubts) if history.unmeasured else found.trust != Trust.GOOD
     steps = [remedy(history, found, path)] if doubted else []
-    certain = new_values(last) if Cause.NEW_VALUES in last.causes else None
-    if certain is not None:
-        steps.insert(0, certain)
+    look, causes, first = _look(last, found, now), set(last.causes), None
+    if causes & {Cause.SHARE_MOVED, Cause.COLUMN_MOVED}:
+        first = look
+    elif Cause.NEW_VALUES in causes:
+        first = new_values(last) or look
+    if first is not None:
+        steps = [first, *(step for step in steps if step.title != first.title)]
     if history.single and found.outcome in (Outcome.ALARM, Outcome.WARNING):
         wide = [larger(history, "The interval reaches across the tolerance. ")]
-        return steps or (wide if Cause.INTERVAL_REACHES in last.causes else [_look(found, now, tested=tested)])
+        return steps or (wide if Cause.INTERVAL_REACHES in causes else [look])
     if found.outcome == Outcome.BLIND:
         return steps
-    if Cause.WIDE_INTERVAL in last.causes or (found.outcome == Outcome.UNSURE and found.trust == Trust.GOOD):
+    if Cause.WIDE_INTERVAL in causes or (found.outcome == Outcome.UNSURE and found.trust == Trust.GOOD):
         steps.append(larger(history, "The interval is too wide to tell drift from none. "))
     if found.outcome in (Outcome.NORMAL, Outcome.UNSURE):
         return steps or [Action("Nothing", "Go on watching; the model and the original can stay as they are.")]
-    if found.carriers and found.trust == Trust.BOUND:
-        steps.insert(0, _look(found, now, tested=tested))
-    elif (found.carriers or found.trust not in (Trust.POOR, Trust.BOUND)) and certain is None:
-        steps.append(_look(found, now, tested=tested))
+    if first is None and (found.carriers or found.trust not in (Trust.POOR, Trust.BOUND)):
+        steps.insert(0 if found.trust == Trust.BOUND else len(steps), look)
     if last.without is not None and last.without.new:
         steps.append(_drop(last.without))
     if found.outcome == Outcome.WARNING:
-        if not _BY_CHANCE & set(last.causes):
+        if not _BY_CHANCE & causes:
             return steps
         wait = "A warning is ten times as frequent by chance as an alarm: wait for the next windows before acting."
         if history.settings.warning is not None:
@@ -90,20 +91,35 @@ def _steps(history: History, found: Verdict, path: str, now: Mapping[str, Any]) 
     return [*steps, _retrain(history, last, path), *renew]
 
 
-def _look(found: Verdict, now: Mapping[str, Any], *, tested: bool) -> Action:
+def _look(last: Record, found: Verdict, now: Mapping[str, Any]) -> Action:
     parts = found.carriers
     if not parts:
-        none = "No column moved by itself: many moved a little, or how they go together did."
-        return Action("Look at the columns", none if tested else "Which of them moved was not tested.")
+        return _look_elsewhere(last)
     names = joined([named(p.column) for p in parts])
     missing = [p.column for p in parts if float((now.get(p.column) or {}).get("missing") or 0.0) > 0.05]
     verb = "has" if len(missing) == 1 else "have"
     hint = f" {joined([named(name) for name in missing])} {verb} missing values now." if missing else ""
-    return Action(
-        f"Look at {names}",
-        "Compare then and now. A changed unit, a broken sensor or join, or a new category is mended at the "
-        f"source; the divergence falls again by itself once the data is as it was.{hint}",
+    text = (
+        f"{told(parts)}Compare then and now. A changed unit, a broken sensor or join, or a new category is mended at "
+        f"the source; the divergence falls again by itself once the data is as it was.{hint}"
     )
+    outside = [p.column for p in parts if last.marginals and p.column not in last.marginals]
+    if not outside:
+        return Action(f"Look at {names}", text)
+    them = "it" if len(outside) == 1 else "them"
+    left = f" The drift leaves {joined([named(name) for name in outside])} out: another run can watch or drop {them}."
+    return Action(f"Look at {names}", text + left, drops(outside))
+
+
+def _look_elsewhere(last: Record) -> Action:
+    """Advise where to look if no column moved by itself."""
+    if last.pairs:
+        pair, names = last.pairs[0], joined([named(column) for column in last.pairs[0].columns])
+        return Action(f"Look at {names}", f"They relate otherwise: {pair.cause}. Compare then and now.")
+    if why := brought(last):
+        return Action("Look at the last window", f"The signal is about this: {why}. Compare it with the one before.")
+    none = "No column moved by itself: many moved a little, or how they go together did."
+    return Action("Look at the columns", "Which of them moved was not tested." if last.unexplained is None else none)
 
 
 def _drop(hiding: Without) -> Action:

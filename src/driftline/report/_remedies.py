@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from driftline._wording import joined, named
 from driftline.alarms import Cause
 from driftline.inference import Doubt, DoubtCode
-from driftline.monitor import Record, Status
+from driftline.monitor import Moved, Record, Status
 from driftline.report._histories import History, is_abrupt, not_measured, window_name
 from driftline.report._trust import brief
 from driftline.report._verdicts import Verdict
 
-__all__ = ["Action", "adds", "file_of", "larger", "measurable", "new_values", "remedy"]
+__all__ = ["Action", "adds", "drops", "file_of", "larger", "measurable", "new_values", "remedy", "told"]
 
 _WEAK = (DoubtCode.WEAK_STEP, DoubtCode.LITTLE_OVERLAP, DoubtCode.STEP_MEAN_OFF, DoubtCode.NOT_CONVERGED)
 _ROWS = (DoubtCode.FEW_ROWS, DoubtCode.NOISE_UNKNOWN, DoubtCode.FEW_FOR_WEIGHTS)
@@ -125,22 +125,33 @@ def _broken(history: History, doubt: Doubt, path: str, why: str) -> Action:
 
 def _one_row(history: History, doubt: Doubt, path: str, why: str) -> Action:
     text = f"{why}Often a wrong unit or a typing error: mend it, or leave the column out."
-    return Action("Look at that row", text, _drops(doubt))
+    return Action("Look at that row", text, drops(map(_raw, doubt.concerns)))
 
 
 def new_values(record: Record) -> Action | None:
     """Return what to do about values that the original did not have; None if there are none."""
     doubt = next((d for d in record.doubts if d.code == DoubtCode.CONSTANT_MOVED), None)
-    return None if doubt is None else _new_values(None, doubt, "", "")
+    return None if doubt is None else _fresh(record.columns, doubt)
 
 
-def _new_values(history: History | None, doubt: Doubt, path: str, why: str) -> Action:
-    names = joined(list(dict.fromkeys(named(_raw(name)) for name in doubt.concerns[:3]))) or "the column"
+def _new_values(history: History, doubt: Doubt, path: str, why: str) -> Action:
+    return _fresh(() if history.last is None else history.last.columns, doubt)
+
+
+def _fresh(moved: Iterable[Moved], doubt: Doubt) -> Action:
+    columns = list(dict.fromkeys(map(_raw, doubt.concerns)))
+    names = joined([named(column) for column in columns[:3]]) or "the column"
+    found = told(each for each in moved if each.column in columns[:3]) or f"{names}: values that no row had at first. "
     text = (
-        f"Are the new values of {names} right? If they are, add the current window as an original. If they only tell "
-        "the time, such as a year or a version, leave the column out of another run."
+        f"{found}Is that right? If not, fix it at the source. If so, add the current window as an original. If the "
+        "column only tells the time, such as a year or a version, leave it out of another run."
     )
-    return Action(f"Look at {names}", text, _drops(doubt))
+    return Action(f"Look at {names}", text, drops(columns))
+
+
+def told(moved: Iterable[Moved]) -> str:
+    """Say of columns what of them moved, a sentence each."""
+    return "".join(f"{named(each.column)}: {each.cause}. " for each in moved)
 
 
 def _counter(history: History, doubt: Doubt, path: str, why: str) -> Action:
@@ -181,8 +192,9 @@ def _raw(name: str) -> str:
     return name.partition("=")[0].removesuffix(" missing").removesuffix(" changed")
 
 
-def _drops(doubt: Doubt) -> str:
-    names = list(dict.fromkeys(_raw(name) for name in doubt.concerns))
+def drops(columns: Iterable[str]) -> str:
+    """Return the command that watches without some columns."""
+    names = list(dict.fromkeys(columns))
     return f"driftline watch ... --drop {shlex.quote(','.join(names))}" if names else ""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from driftline._causes import OF_COLUMNS
 from driftline._wording import (
     between,
     counted,
@@ -22,7 +23,7 @@ from driftline._wording import (
 )
 from driftline.alarms import Cause, Signal
 from driftline.inference import Doubt, DoubtCode, Estimate
-from driftline.monitor import FIRST, LOST, Moved, Original, Record, Run, Settings, Status, beside, beyond
+from driftline.monitor import FIRST, LOST, Moved, Original, Record, Run, Settings, Status, beside, beyond, brought
 from driftline.report._histories import History, histories, not_measured, window_name
 from driftline.report._trust import Trust, new_values, rated
 
@@ -110,8 +111,7 @@ def verdict(history: History) -> Verdict:
     opening, since = _opening(history, outcome)
     doubt = " (not to be trusted)" if trust == Trust.POOR else " (unsure)" if outcome == Outcome.UNSURE else ""
     short = _short(history, last, opening, parts) + doubt
-    far = f"{opening}{since}: {_how_far(history, last, rough)}"
-    sentence = _sentence(history, last, far, why, parts)
+    sentence = f"{opening}{since}: {_sentence(history, last, rough, why, parts)}"
     return Verdict(outcome, _LABELS[outcome], short, sentence, trust, why, parts, rating.doubts)
 
 
@@ -250,15 +250,23 @@ def _columns(record: Record, parts: tuple[Moved, ...]) -> str:
     return "; ".join([*said, *filter(None, [beyond(record), beside(record)])])
 
 
-def _how_far(history: History, last: Record, rough: bool) -> str:
-    """Say how far the data is, with interval and plain words."""
+def _first(last: Record, parts: tuple[Moved, ...]) -> str:
+    """Say which columns, pairs or step brought the signal; empty if the drift of all columns together did."""
+    if Cause.BACK_BELOW in last.causes:
+        return ""
+    return _columns(last, parts) if OF_COLUMNS & set(last.causes) and _speaks(last) else brought(last)
+
+
+def _how_far(history: History, last: Record, rough: bool, *, whole: bool = False) -> str:
+    """Say how far the data is, with interval and plain words; with ``whole``, after what is about a part of it."""
     drift, kind, bound = last.drift, history.kind, history.settings.tolerance
     assert drift is not None
     least, span = qualifier(drift), between(drift)
-    span = f"{level(drift)} interval {span}"
+    span, tolerance = f"{level(drift)} interval {span}", f"the tolerance of {number(bound)}{unit(kind)}"
     floor = f"; at least {number(drift.floor)} whatever the model" if drift.has_floor and least != "about " else ""
     span = f" ({span}{floor})"
-    reading = f"{least}{precise(drift)}{unit(kind)}{span} from {whence(history)}"
+    data = "the watched data as a whole" if whole else "the data"
+    reading = f"{data} is {least}{precise(drift)}{unit(kind)}{span} from {whence(history)}"
     if not math.isfinite(drift.std_error):
         if any(doubt.code == DoubtCode.NOTHING_VARIES for doubt in last.doubts):
             return "nothing was measured"
@@ -268,13 +276,10 @@ def _how_far(history: History, last: Record, rough: bool) -> str:
         return f"the data is further from {whence(history)} than the model can say"
     if not least and math.isfinite(drift.low) and drift.low <= 0.0 and drift.value <= max(bound, 0.0):
         if rough:
-            return f"the data is {reading}, which says little: it may lie up to {number(drift.high)}{unit(kind)} away"
-        return f"the data is {reading}, which chance alone can explain"
-    words = distance(drift, kind)
-    place = ""
-    if history.signal == Signal.NORMAL:
-        place = _place(drift, bound, f"the tolerance of {number(bound)}{unit(kind)}")
-    return ", ".join(filter(None, [f"the data is {reading}", place, words]))
+            return f"{reading}, which says little: it may lie up to {number(drift.high)}{unit(kind)} away"
+        return f"{reading}, {_place(drift, bound, tolerance) if whole else 'which chance alone can explain'}"
+    place = _place(drift, bound, tolerance) if history.signal == Signal.NORMAL else ""
+    return ", ".join(filter(None, [reading, place, distance(drift, kind)]))
 
 
 def _place(drift: Estimate, bound: float, tolerance: str) -> str:
@@ -286,16 +291,17 @@ def _place(drift: Estimate, bound: float, tolerance: str) -> str:
     return f"beyond {tolerance}, but its interval reaches down to it"
 
 
-def _sentence(history: History, last: Record, far: str, trust: str, carried: tuple[Moved, ...]) -> str:
-    drift = last.drift
+def _sentence(history: History, last: Record, rough: bool, trust: str, carried: tuple[Moved, ...]) -> str:
+    drift, first = last.drift, _first(last, carried)
     assert drift is not None
-    parts = [far]
+    parts = [*filter(None, [first]), _how_far(history, last, rough, whole=bool(first))]
     if history.signal == Signal.ALARM and Cause.BACK_BELOW in last.causes:
         parts[0] += ", and back below the limits in the last window"
-    elif history.signal == Signal.ALARM and not drift.value > last.alarm_limit:  # the divergence did not raise it
+    elif history.signal == Signal.ALARM and not (first or drift.value > last.alarm_limit):
         parts.append(f"the alarm is about this: {last.reason}")
     # of a drift that is not known, nothing is said but what the columns' own tests say
-    if _speaks(last) or (drift.low > 0.0 and math.isfinite(drift.std_error)):
+    named_before = first and OF_COLUMNS & set(last.causes)
+    if not named_before and (_speaks(last) or (drift.low > 0.0 and math.isfinite(drift.std_error))):
         parts.append(_columns(last, carried))
     if Cause.NEW_VALUES not in last.causes or not math.isnan(last.diagnostics.get("without_new_values", math.nan)):
         parts += filter(None, [new_values(last)])
@@ -310,9 +316,11 @@ def _short(history: History, last: Record, opening: str, carried: tuple[Moved, .
     drift = last.drift
     assert drift is not None
     least = qualifier(drift)
-    text = (
-        f"{opening}: {least}{precise(drift)}{unit(history.kind) or ' ' + measure(history.kind)} from {whence(history)}"
-    )
+    far = f"{least}{precise(drift)}{unit(history.kind) or ' ' + measure(history.kind)} from {whence(history)}"
+    if carried and OF_COLUMNS & set(last.causes):
+        names = [named(p.column, 24) for p in carried]
+        return f"{opening}: {joined([f'{names[0]} ({carried[0].cause})', *names[1:]])} moved; {far}"
+    text = f"{opening}: {far}"
     if carried:
         return f"{text}; moved: {joined([named(p.column, 24) for p in carried])}"
     if last.pairs:

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
-from driftline._wording import between, counted, day, joined, measure, precise, qualifier, unit
+from driftline._wording import between, counted, day, joined, measure, named, precise, qualifier, unit
 from driftline.alarms import Signal
+from driftline.monitor import brought
 from driftline.report import Markup, Outcome, esc, symbol, tag
 from driftline.server._assets import links
 from driftline.server._board import Board
@@ -196,7 +197,14 @@ def _reading(found: Course, points: Sequence[Point], span: Span) -> Markup:
     big = tag("b", esc(f"{qualifier(drift)}{precise(drift)}{unit(found.kind)}"))
     small = tag("small", esc(f"{interval}" if interval else "no interval"))
     alarm = "" if found.verdict.outcome in (Outcome.NORMAL, Outcome.ALARM) else tag("small", esc(found.verdict.label))
-    return tag("p", big, small, alarm, class_="reading", title=f"{measure(found.kind)}; {found.verdict.trust_sentence}")
+    about = f"{measure(found.kind)}; {found.verdict.trust_sentence}"
+    why = "" if found.verdict.outcome not in (Outcome.WARNING, Outcome.ALARM) else _why(found) or brought(last)
+    return tag("p", big, small, alarm, class_="reading", title=about) + (tag("p", esc(why)) if why else "")
+
+
+def _why(found: Course) -> str:
+    """Say what of the columns moved that brought the signal, or moved most."""
+    return "; ".join(f"{named(each.column)}: {each.cause}" for each in found.verdict.carriers)
 
 
 def _past(point: Point, kind: str) -> str:

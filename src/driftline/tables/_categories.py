@@ -158,8 +158,8 @@ class CategoricalColumn(Column):
         certain = None if now <= self.unseen else closer(next(shares), self.rows, next(shares), rows)
         if certain is None:
             return None
-        event = f"{count} of {rows} rows or more have values that no row had at first"
-        return Evidence(self.name, f"{event}, where up to {percent(self.unseen)} may", *certain)
+        event = f"{percent(count / rows)} new values, up to {percent(self.unseen)} expected"
+        return Evidence(self.name, event, *certain)
 
     def encode(self, parsed: _Labels, out: Floats) -> tuple[str, ...]:
         """Write the one-hot encoding; a row with the baseline value is all 0."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from driftline.tables._cells import Floats, Read, TableError, read_numbers
+from driftline.tables._cells import Floats, Read, TableError, percent, read_numbers
 from driftline.tables._columns import Column, is_finite
 from driftline.tables._evidence import Evidence, closer
 from driftline.tables._numeric import NumericColumn
@@ -102,7 +102,7 @@ class CounterColumn(Column):
         moved = closer([1.0 - self.missing, self.missing], then_rows, [1.0 - now, now], rows)
         if moved is None:
             return None
-        return Evidence(self.name, f"{now:.0%} of its values are missing, at first {self.missing:.0%}", *moved)
+        return Evidence(self.name, f"{percent(now)} missing, {percent(self.missing)} at first", *moved)
 
     def _fallen(self, present: Floats) -> npt.NDArray[np.bool_]:
         """Say which values lie below what came before them: the first window's end, and the middle of earlier rows."""
@@ -120,7 +120,7 @@ class CounterColumn(Column):
             return None
         below = np.cumsum(self.shares)[:-1], np.cumsum(now)[:-1]
         k = int(np.abs(below[1] - below[0]).argmax())
-        event = f"{below[1][k]:.0%} of its values are below {self.edges[k]:.6g}, at first {below[0][k]:.0%}"
+        event = f"{percent(below[1][k])} below {self.edges[k]:.6g}, {percent(below[0][k])} at first"
         return Evidence(self.name, event, *certain)
 
     def check(self) -> None:

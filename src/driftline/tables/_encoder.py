@@ -262,7 +262,7 @@ class TableEncoder:
             then, now = self.held[name] / max(1, self.rows), count / max(1, rows.table.num_rows)
             moved = closer([then, 1.0 - then], self.rows, [now, 1.0 - now], rows.table.num_rows)
             if moved is not None:
-                evidence.append(Evidence(name, f"{now:.0%} of its rows hold a value, at first {then:.0%}", *moved))
+                evidence.append(Evidence(name, f"{percent(now)} filled, {percent(then)} at first", *moved))
         return notes, evidence
 
     def _check_columns(self, rows: Rows) -> list[str]:

@@ -24,22 +24,26 @@ class Evidence(NamedTuple):
         column: name of the column.
         event: what has moved, in words.
         then, now: shares at first and now, which add up to 1, moved towards each other by what may be chance.
+        chance: chance of shares that differ this much in a column that has not moved.
     """
 
     column: str
     event: str
     then: tuple[float, ...]
     now: tuple[float, ...]
+    chance: float
 
 
 def closer(
     then: Sequence[float], rows_then: float, now: Sequence[float], rows_now: float
-) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+) -> tuple[tuple[float, ...], tuple[float, ...], float] | None:
     """Move two sets of shares towards each other by what may be chance; None if that may be all of their difference.
 
-    >>> [np.round(shares, 2).tolist() for shares in closer([0.2, 0.8], 1000, [0.8, 0.2], 1000)]
+    The third part is the p-value of the chi-squared test that finds them different.
+
+    >>> [np.round(shares, 2).tolist() for shares in closer([0.2, 0.8], 1000, [0.8, 0.2], 1000)[:2]]
     [[0.2, 0.8], [0.8, 0.2]]
-    >>> [np.round(shares, 2).tolist() for shares in closer([0.2, 0.8], 1000, [0.3, 0.7], 1000)]
+    >>> [np.round(shares, 2).tolist() for shares in closer([0.2, 0.8], 1000, [0.3, 0.7], 1000)[:2]]
     [[0.22, 0.78], [0.28, 0.72]]
     >>> closer([0.2, 0.8], 1000, [0.22, 0.78], 1000) is None
     True
@@ -54,6 +58,8 @@ def closer(
     chance = free + _ERRORS * math.sqrt(2.0 * free) + _SLACK
     if statistic <= chance:
         return None
+    from scipy.special import chdtrc
+
     left = math.sqrt(1.0 - chance / statistic)
     then, now = (tuple((middle + left * (shares - middle)).tolist()) for shares in (before, after))
-    return then, now
+    return then, now, float(chdtrc(free, statistic))

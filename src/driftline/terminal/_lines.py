@@ -10,14 +10,16 @@ from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 
+from driftline._causes import OF_COLUMNS
 from driftline._wording import bounds, clean, counted, gist, measure, number, percent, precise, qualifier
 from driftline.alarms import Signal
 from driftline.inference import DoubtCode, Estimate
-from driftline.monitor import Record, Settings, Status, beside, beyond
+from driftline.monitor import Record, Settings, Status, beside, beyond, brought
 
 __all__ = [
     "Heading",
     "Remarks",
+    "cut",
     "heading",
     "marks",
     "moved",
@@ -118,7 +120,7 @@ def when(record: Record) -> str:
 def moved(record: Record, width: int = 60) -> str:
     """Name the columns that moved, with their own drift in nats, then pairs, as many as fit; with causes if all fit.
 
-    Nothing is named where no test speaks.
+    A column that brought the signal has its cause in any case. Where nothing is named, a signal says what brought it.
 
     >>> from driftline.monitor import Moved
     >>> income = Moved("income", Estimate(0.071, 0.01, 0.05, 0.09, 0.95), 1e-9, "60K+ from 10 % to 1 %")
@@ -129,12 +131,15 @@ def moved(record: Record, width: int = 60) -> str:
     names = [f"{clean(m.column)} {qualifier(m.drift)}{precise(m.drift)}" for m in record.columns]
     names += [f"{' with '.join(clean(c) for c in m.columns)} {number(m.dependence)}" for m in record.pairs]
     if not names:
-        told = record.unexplained is not None and record.signal != Signal.NORMAL
-        return "no column alone"[:width] if told else ""
+        none = "" if record.unexplained is None or record.signal == Signal.NORMAL else "no column alone"
+        return cut(clean(brought(record)) or none, width)
     causes = [m.cause for m in record.columns] + [m.cause for m in record.pairs]
     full = ", ".join(f"{name} ({clean(cause)})" for name, cause in zip(names, causes, strict=True))
     if cell_len(full) <= width:
         return full
+    if record.columns and OF_COLUMNS & set(record.causes):
+        first, brief = f"{names[0]} ({clean(causes[0])})", f"{clean(record.columns[0].column)}: {clean(causes[0])}"
+        names[0] = first if cell_len(first) <= width else cut(brief, width)
     text = ""
     for part in names:
         longer = f"{text}, {part}" if text else part
@@ -142,6 +147,11 @@ def moved(record: Record, width: int = 60) -> str:
             break
         text = longer
     return text or _shortened(names[0], width)
+
+
+def cut(text: str, width: int) -> str:
+    """Cut a text off where it is too wide."""
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 
 
 def _shortened(text: str, width: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -21,6 +21,7 @@ from driftline.monitor import Record, Status
 from driftline.terminal._lines import (
     Heading,
     Remarks,
+    cut,
     marks,
     moved,
     moves_of,
@@ -124,7 +125,7 @@ class Lines(View):
         if record.status == Status.MEASURED:
             parts += [f"drift {reading(record.drift)}", f"step {short(record.step)}"]
         parts.append(word(record))
-        parts += filter(None, [marks(record), moved(record)])
+        parts += filter(None, [moved(record), marks(record)])
         self._say("  ".join(parts))
         for line in moves_of(record, before):
             self._say(f"  {line}")
@@ -296,8 +297,7 @@ def _most(record: Record, width: int) -> str:
     codes = marks(record)
     room = width - cell_len(codes) - 2
     names = moved(record, min(60, room if room >= 30 else width))
-    text = "  ".join(filter(None, [names, codes]))
-    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
+    return cut("  ".join(filter(None, [names, codes])), width)
 
 
 def _gap(width: int) -> int:

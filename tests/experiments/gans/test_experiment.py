@@ -147,15 +147,6 @@ def test_unknown_names_are_answered_with_the_list(field, value, capsys):
     assert "choose among" in capsys.readouterr().err
 
 
-def test_lists_are_given_with_commas_or_spaces(tmp_path, monkeypatch):
-    given = []
-    monkeypatch.setattr("experiments.__main__.execute", lambda experiment, args, out, **more: given.append(args))
-    for words in (["paper,static"], ["paper", "static"]):
-        with pytest.raises(FileNotFoundError):  # no verdict was written
-            main(["gans", "--out", str(tmp_path), "--estimator", *words])
-    assert [args.estimator for args in given] == [("paper", "static")] * 2
-
-
 def test_rows_are_tidy(judged):
     front = ["case", "seed", "task", "original", "measure", "value", "estimator", "features", "encoder", "output"]
     assert list(judged.columns)[:10] == front

@@ -1,0 +1,103 @@
+"""What raises an alarm by itself is named first: in the Record's columns, its causes and its reason."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from driftline.alarms import Cause, Signal
+from driftline.monitor import Monitor, Record, compare, inspect
+
+ROWS = 400
+
+
+def table(seed, **columns):
+    rng = np.random.default_rng(seed)
+    plain = {"x": rng.normal(size=ROWS), "y": rng.normal(size=ROWS), "shop": rng.choice(["north", "south"], ROWS)}
+    return pd.DataFrame({**plain, **columns})
+
+
+def some(share, value, other, seed=9):
+    return np.where(np.random.default_rng(seed).random(ROWS) < share, value, other)
+
+
+def filled(share):
+    return pd.Series(some(share, "yes", None), dtype="string")
+
+
+COUNT = np.arange(ROWS, dtype=float)
+PLAIN = table(1)
+CASES = {  # columns at first, and now: cause, the column named first, what of it moved
+    "filled": ({"e": filled(0.0)}, {"e": filled(0.83)}, Cause.SHARE_MOVED, "e", "% filled, 0 % at first"),
+    "nulls": ({}, {"x": some(0.3, np.nan, PLAIN["x"])}, Cause.NEW_VALUES, "x", "missing from 0 % to "),
+    "gone": ({"k": some(0.5, "a", "b")}, {"k": filled(0.0)}, Cause.NEW_VALUES, "k", "missing from 0 % to 100 %"),
+    "category": ({}, {"shop": some(0.3, "west", PLAIN["shop"])}, Cause.NEW_VALUES, "shop", "new value 'west'"),
+    "constant": ({"v": 1.0}, {"v": some(0.6, 2.0, 1.0)}, Cause.NEW_VALUES, "v", "new value 2"),
+    "counter": ({"id": COUNT}, {"id": some(0.5, np.nan, COUNT)}, Cause.SHARE_MOVED, "id", "% missing, 0 % at first"),
+}
+
+
+def watched(then, now, *further, **settings):
+    with Monitor(window=ROWS, model="linear", **settings) as monitor:
+        return list(monitor.watch([table(0, **then), table(1, **now), *further]))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_column_that_raises_the_alarm_is_named_first(case):
+    then, now, cause, column, event = CASES[case]
+    record = watched(then, now)[-1]
+    assert (record.signal, record.causes[0]) == (Signal.ALARM, cause)
+    assert record.columns[0].column == column
+    assert event in record.columns[0].cause
+    assert record.reason.startswith(f"{column}: ")
+    assert Record.from_json(record.to_json()) == record
+
+
+@pytest.mark.parametrize("case", ["filled", "nulls", "category"])
+def test_it_is_named_without_summaries_too(case):
+    """No counts of the original are kept: what is certain needs none."""
+    then, now, _, column, _ = CASES[case]
+    record = watched(then, now, summaries=False)[-1]
+    assert [m.column for m in record.columns] == [column]
+    assert record.columns[0].drift.lower_bound
+    assert record.columns[0].drift.value > 0.1
+
+
+def test_a_column_that_is_not_watched_is_no_problem_of_the_proof(tmp_path):
+    then, now, *_ = CASES["filled"]
+    path = tmp_path / "run.driftline"
+    with Monitor(path, window=ROWS, model="linear", keep="sums") as monitor:
+        records = list(monitor.watch([table(0, **then), table(1, **now)]))
+    assert records[-1].columns[0].column == "e"
+    assert inspect(path).proof.problems == ()
+
+
+def test_one_comparison_names_it_first():
+    then, now, cause, column, event = CASES["filled"]
+    record = compare(table(0, **then), table(1, **now))
+    assert (record.causes, record.columns[0].column) == ((cause, Cause.INTERVAL_WITHIN), column)
+    assert event in record.reason
+
+
+def test_several_causes_are_all_named_and_the_drift_after_them():
+    then = {"e": filled(0.0), "f": filled(0.0)}
+    now = {"e": filled(0.8), "f": filled(0.4), "x": PLAIN["x"] + 1.5}
+    record = watched(then, now)[-1]
+    assert [m.column for m in record.columns] == ["e", "f", "x"]
+    assert record.causes[0] == Cause.SHARE_MOVED
+    assert Cause.ABOVE_LIMIT in record.causes
+    assert record.reason.index("e: ") < record.reason.index("f: ") < record.reason.index("drift of")
+
+
+def test_an_alarm_that_lasts_is_about_the_same_column_and_not_back_below():
+    then, now, cause, column, _ = CASES["filled"]
+    _, first, second = watched(then, now, table(2, **now))
+    assert (first.causes, second.causes) == ((cause,), (cause,))
+    assert [m.column for m in second.columns] == [column]
+
+
+def test_nothing_is_named_in_a_quiet_window_nor_where_few_rows_are_filled():
+    record = watched({"e": filled(0.0)}, {"e": filled(0.01)})[-1]
+    assert (record.signal, record.columns) == (Signal.NORMAL, ())
+    with Monitor(window=ROWS, model="linear", warm_up=5) as monitor:
+        record = list(monitor.watch([table(0, e=filled(0.0)), table(1, e=filled(0.8))]))[-1]
+    assert record.signal == Signal.NORMAL
