@@ -58,12 +58,14 @@ class Results(NamedTuple):
         caption: says what the figure shows and, at a smaller scale than the paper's, what was shortened.
         verdict: Markdown made by :func:`experiments.markdown.verdict`: what the paper claims, what was found.
         extras: further figures by name, from the experiment's folder, all rows and the arguments.
+        narrowed: arguments that the rows of some units are of, for an experiment whose units can be shown in part.
     """
 
     figure: Callable[[pd.DataFrame, Any], Figure]
     caption: Callable[[Any], str]
     verdict: Callable[[pd.DataFrame, Any], str]
     extras: Callable[[Path, pd.DataFrame, Any], Mapping[str, Figure]] | None = None
+    narrowed: Callable[[Any, pd.DataFrame], Any] | None = None
 
 
 @dataclass(frozen=True)

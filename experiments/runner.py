@@ -44,12 +44,13 @@ def execute(
     jobs: int,
     command: str,
     fresh: bool = False,
+    finished: bool = False,
     console: Console | None = None,
 ) -> pd.DataFrame:
     """Run what is not finished yet and write ``results.csv``, ``figure.png``, ``figure.pdf`` and ``verdict.md``.
 
     A unit is finished when its part, named after its arguments, lies whole in ``parts``; ``fresh`` runs it again, but
-    not those of earlier stages, which others may build on.
+    not those of earlier stages, which others may build on. ``finished`` runs none and writes up what there is.
     ``command`` gives the same rows when typed; it is noted beside the arguments.
     """
     folder, console = experiment.place(out, args), console or Console()
@@ -59,6 +60,15 @@ def execute(
     known = _known(folder, args, [unit for unit in units if not fresh or unit.stage < last], console)
     if known:
         console.print(f"{experiment.name}: {len(known)} of {len(units)} units are finished already")
+    if finished and len(known) < len(units):
+        narrowed = experiment.results.narrowed
+        if not known or narrowed is None:
+            raise UnitsFailedError(
+                f"{experiment.name}: {len(known)} of {len(units)} units are finished, too few to show"
+            )
+        table = pd.concat([part.rows for part in known.values()], ignore_index=True)
+        _write_up(experiment, narrowed(args, table), folder, table, command)
+        return table
     todo = [unit for unit in units if unit not in known]
     if fresh:
         for unit in (unit for unit in todo if unit.stage == last):
