@@ -475,5 +475,5 @@ EXPERIMENT = Experiment(
         "paper": Args(seeds=10, variants=VARIANTS),
     },
     work=Work(units, run, keeps=True, tidy=tidy),
-    results=Results(figure, caption, verdict),
+    results=Results(figure, caption, verdict, ours="^driftline"),
 )
