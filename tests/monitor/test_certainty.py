@@ -127,3 +127,20 @@ def test_a_column_that_is_certain_to_have_moved_is_not_called_chance():
     ]
     assert "% filled, 0 % at first) moved" in said[0]
     assert ["chance alone" in each for each in said] == [False, True]
+
+
+def test_an_original_that_joins_later_says_what_is_not_compared_with_it(tmp_path):
+    """How many rows of an unwatched column hold a value is only known of the first window."""
+    shop, more = filled(0.83), some(0.3, "west", PLAIN["shop"])
+    path, frames = tmp_path / "run.driftline", [table(0, e=filled(0.0)), table(1, e=shop, shop=more)]
+    said = "not watched, and compared with the first window only: 'e'"
+    with Monitor(path, window=ROWS, model="linear") as monitor:
+        first = list(monitor.watch(frames))[-1]
+        joined = monitor.add_original("v2")
+        both = list(monitor.watch([table(2, e=filled(0.0), shop=more)]))
+    later = next(record for record in both if record.original == "v2")
+    own = next(record for record in both if record.original != "v2")
+    assert any("had no value in the first window" in note for note in first.notes)
+    assert not any("first window only" in note for note in (*first.notes, *own.notes))
+    assert any("rare or not there at first" in note for note in own.notes)
+    assert (joined.notes, later.notes) == ((said,), (said,))

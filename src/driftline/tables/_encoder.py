@@ -60,6 +60,7 @@ class Encoded(NamedTuple):
         doubts: columns whose drift the numbers do not hold, in words.
         evidence: drift that the numbers do not show, and that is certain.
         unlisted: by column, the most frequent value that the encoding does not name, in words, and its rows.
+        compared: those of the notes that compare with the first window, and so with no other original.
     """
 
     values: Floats
@@ -68,6 +69,7 @@ class Encoded(NamedTuple):
     doubts: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     unlisted: Mapping[str, tuple[str, int]] = MappingProxyType({})
+    compared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -201,8 +203,8 @@ class TableEncoder:
         column_names(rows.table)  # a name that occurs twice is an error
         rows = rows.completed([*(column.name for column in self.columns), *self.held])
         present = set(rows.table.column_names)
-        remarks, certain = self._left_out(rows)
-        notes = self._check_columns(rows) + remarks
+        compared, certain = self._left_out(rows)
+        notes = self._check_columns(rows) + compared
         out = np.zeros((rows.table.num_rows, sum(map(len, self._labels))))
         found: dict[str, dict[str, Any]] = {}
         evidence: list[Evidence | None] = [*certain]
@@ -211,8 +213,9 @@ class TableEncoder:
         for column, labels in zip(self.columns, self._labels, strict=True):
             block = out[:, at : (at := at + len(labels))]
             encode = partial(self._encode, rows, column, block, summaries, column.name in present)
-            remarks, summary, moved, fresh = guarded(column.name, encode)
-            notes += remarks
+            remarks, changes, summary, moved, fresh = guarded(column.name, encode)
+            notes += [*remarks, *changes]
+            compared += changes
             found |= summary
             evidence.append(moved)
             if fresh is not None:
@@ -223,20 +226,26 @@ class TableEncoder:
             doubts += remarks
             evidence.append(moved)
         known = tuple(e for e in evidence if e is not None)
-        return Encoded(out, tuple(notes), found, tuple(doubts), known, unlisted)
+        return Encoded(out, tuple(notes), found, tuple(doubts), known, unlisted, tuple(compared))
 
     def _encode(
         self, rows: Rows, column: Column, out: Floats, summaries: bool, present: bool
-    ) -> tuple[list[str], dict[str, Any], Evidence | None, tuple[str, int] | None]:
-        """Parse a column once: fill its block of the array; return notes, summaries if asked for, and what is new."""
+    ) -> tuple[list[str], list[str], dict[str, Any], Evidence | None, tuple[str, int] | None]:
+        """Parse a column once, and fill its block of the array.
+
+        Return notes, those that compare with the first window, summaries if asked for, and what is new.
+        """
         cells, family, notes = self._cells(rows, column, present)
         parsed = column.parse(cells, family)
         if parsed.bad is not None:
             notes.append(self._tolerated(column, parsed.bad, read_labels(cells, family)))
-        notes += column.encode(parsed, out)
+        changes: list[str] = []
+        # categories note what was rare at first, other kinds which values they cannot hold
+        (changes if isinstance(column, CategoricalColumn) else notes).extend(column.encode(parsed, out))
         if present:
-            notes += self._missing_more(column, parsed.absent, len(out))
-        return notes, column.summary(parsed) if summaries else {}, column.evidence(parsed), column.unlisted(parsed)
+            changes += self._missing_more(column, parsed.absent, len(out))
+        summary = column.summary(parsed) if summaries else {}
+        return notes, changes, summary, column.evidence(parsed), column.unlisted(parsed)
 
     def _missing_more(self, column: Column, absent: int, rows: int) -> list[str]:
         """Note that values are missing twice as often as at first, and not by chance."""
