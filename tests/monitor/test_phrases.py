@@ -42,9 +42,9 @@ ENDS = ColumnCells("built", (-5.0, -0.5, 1.0, 5.0), (), (), (), (), (0, 0, 1, 2,
 @pytest.mark.parametrize(
     ("test", "cell", "now", "said"),
     [
-        (MoveTest.PLACE, 1, [0, 70, 20, 10, 0, 0], "median from between 1995 and 2010 to below 1995"),
-        (MoveTest.PLACE, 3, [0, 10, 20, 70, 0, 0], "median from between 1995 and 2010 to above 2010"),
-        (MoveTest.PLACE, 0, [80, 0, 10, 10, 0, 0], "median from between 1995 and 2010 to below 1950"),
+        (MoveTest.PLACE, 1, [0, 70, 20, 10, 0, 0], "median from 2002.5 to below 1995.0"),
+        (MoveTest.PLACE, 3, [0, 10, 20, 70, 0, 0], "median from 2002.5 to above 2010.0"),
+        (MoveTest.PLACE, 0, [80, 0, 10, 10, 0, 0], "median from 2002 to below 1950"),
         (MoveTest.PLACE, 2, [0, 20, 60, 20, 0, 0], "1995 to 2010 from 50 % to 60 %"),
         (MoveTest.SPREAD, 3, [0, 30, 30, 40, 0, 0], "above 2010 from 25 % to 40 %"),
         (MoveTest.CELL, 1, [5, 10, 60, 25, 0, 0], "below 1995 from 25 % to 15 %"),
@@ -54,6 +54,12 @@ ENDS = ColumnCells("built", (-5.0, -0.5, 1.0, 5.0), (), (), (), (), (0, 0, 1, 2,
 )
 def test_no_quantile_is_told_where_no_row_may_be(test, cell, now, said):
     assert phrase(ENDS, test, cell, [0, 25, 50, 25, 0, 0], now) == said
+
+
+def test_a_median_in_a_gap_is_told_by_its_ends():
+    cells = ColumnCells("built", (-2.0, -1.9, -1.8, 1.9, 2.0), (), (), (), (), (0,) * 7, (20, 20, 20, 20, 20, 20, 0))
+    said = phrase(cells, MoveTest.PLACE, 3, [20, 60, 10, 10, 10, 10, 0], [10, 10, 10, 60, 20, 10, 0])
+    assert said == "median from 1981 to between 1982 and 2019"
 
 
 def test_spread():

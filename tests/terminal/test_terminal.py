@@ -160,10 +160,11 @@ def test_only_what_moved_is_named():
 def test_columns_that_do_not_fit_are_counted():
     many = tuple(Moved(f"col{k}", estimate(0.3), 1e-9, "missing from 0 % to 11 %") for k in range(12))
     causes = (Cause.NEW_VALUES,)
-    assert moved(record(1, columns=many, causes=causes)) == "col0 0.300 (missing from 0 % to 11 %), col1 0.300, +10 more"
+    text = moved(record(1, columns=many, causes=causes), 60)
+    assert text == "col0 0.300 (missing from 0 % to 11 %), col1 0.300, +10 more"
     assert moved(record(1, columns=many), 45) == "col0 0.300, col1 0.300, col2 0.300, +9 more"
     wide = replace(many[0], column="a name " * 12)
-    text = moved(record(1, columns=(wide, *many), causes=causes))
+    text = moved(record(1, columns=(wide, *many), causes=causes), 60)
     assert text == "a name a name a… 0.300 (missing from 0 % to 11 %), +12 more"
     assert moved(record(1, columns=(many[0], wide, *many)), 60).endswith("a name a name a name a… 0.300, +12 more")
 
@@ -176,7 +177,9 @@ def test_a_step_back_names_the_columns_that_it_brought_back():
     assert moves_of(back, away) == [
         "payment no longer differs from the original; before the step: new value 'wallet', 16 %"
     ]
-    after = replace(back, window=3, warning_limit=0.1, signal=Signal.WARNING, causes=(Cause.UNSETTLED,), doubts=(DOUBT,))
+    after = replace(
+        back, window=3, warning_limit=0.1, signal=Signal.WARNING, causes=(Cause.UNSETTLED,), doubts=(DOUBT,)
+    )
     assert moved(after, before=back) == "no column differs; an earlier step was not measured"
     assert moved(replace(after, doubts=())) == "no column alone"
 

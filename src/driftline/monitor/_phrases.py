@@ -16,6 +16,7 @@ __all__ = ["column_phrase", "from_to", "pair_phrase"]
 
 _NOTABLE = 0.03  # change of a rank correlation that is worth telling
 _WIDE = 0.5  # share of the range between the outer cells that a cell may have for a quantile inside it to be told
+_FEW = 3  # of fewer cells between the outer ones than that, each is wide
 _PLAIN = 10_000.0  # below it, numbers such as years are written without commas
 
 Floats = npt.NDArray[np.float64]
@@ -182,7 +183,7 @@ def _quantile(
     if k >= last:
         return edges[k - 1], math.inf
     low, high = edges[k - 1], edges[k]
-    if high - low > _WIDE * (edges[last - 1] - edges[first]):
+    if last - first > _FEW and high - low > _WIDE * (edges[last - 1] - edges[first]):
         return low, high
     found = low + (high - low) * (at - float(below[k - 1])) / max(float(inside[k]) / total, 1e-300)
     return found, found

@@ -34,8 +34,7 @@ __all__ = [
 
 _BARS = "▁▂▃▄▅▆▇█"
 _LONG = 10  # windows without a remark, after which it is said again
-_NAME, _LONGEST = 6, 24  # cells of a name that stay in any case, and most of a name after the first
-_LEAST = 12  # cells for the first column, below which the number of others is left out
+_NAME, _LONGEST = 4, 24  # cells that the first name has at least, and those that others have at most
 _SHORT = 80  # characters of a remark that was said before
 
 
@@ -119,7 +118,7 @@ def when(record: Record) -> str:
     return start.strftime("%Y-%m-%d %H:%M" if start.second == 0 else "%Y-%m-%d %H:%M:%S")
 
 
-def moved(record: Record, width: int = 60, before: Record | None = None) -> str:
+def moved(record: Record, width: int = 72, before: Record | None = None) -> str:
     """Name the columns that moved, with their own drift in nats, then pairs, as many as fit; with causes if all fit.
 
     The number of others follows. A column that brought the signal has its cause in any case. Where nothing is named, a
@@ -142,20 +141,19 @@ def moved(record: Record, width: int = 60, before: Record | None = None) -> str:
     full = ", ".join(f"{name}{nats} ({cause})" for name, nats, cause in parts)
     if cell_len(full) <= width:
         return full
-    causes = [bool(record.columns and OF_COLUMNS & set(record.causes)), *(False for _ in parts[1:])]
-    text = ""
-    for at, ((name, nats, cause), told) in enumerate(zip(parts, causes, strict=True)):
-        more = _more(len(parts) - at - 1)
-        after = f"{nats} ({cause})" if told else nats
-        if not text:
-            room = width - cell_len(more)
-            if room < _LEAST:  # for a name and a number
-                return cut(cut(name, max(1, width - cell_len(nats))) + nats, width)
-            text = cut(cut(name, max(_NAME, room - cell_len(after))) + after, room)
-            continue
-        longer = f"{text}, {cut(name, _LONGEST)}{after}"
-        if cell_len(longer + more) > width:
-            return text + _more(len(parts) - at)
+    (name, nats, cause), others = parts[0], parts[1:]
+    room = width - cell_len(_more(len(others)))
+    ends = [nats]
+    if record.columns and OF_COLUMNS & set(record.causes):
+        ends = [f"{nats} ({cause})", f": {cause}"]  # the number stands aside for the cause
+    fits = [end for end in ends if _NAME + cell_len(end) <= room]
+    if not fits:
+        return cut(cut(name, max(2 * width // 3, width - cell_len(ends[-1]))) + ends[-1], width)
+    text = cut(name, room - cell_len(fits[0])) + fits[0]
+    for at, (name, nats, _) in enumerate(others):
+        longer = f"{text}, {cut(name, _LONGEST)}{nats}"
+        if cell_len(longer + _more(len(others) - at - 1)) > width:
+            return text + _more(len(others) - at)
         text = longer
     return text
 
