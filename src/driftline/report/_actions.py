@@ -65,7 +65,7 @@ def _steps(history: History, found: Verdict, path: str, now: Mapping[str, Any]) 
         first = look
     elif Cause.NEW_VALUES in causes:
         first = new_values(last) or look
-    elif columns_first(last) and found.carriers:
+    elif columns_first(last) and found.carriers and not history.single:
         first = look
     if first is not None:
         steps = [first, *(step for step in steps if step.title != first.title)]
