@@ -6,7 +6,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import NormalDist
@@ -361,13 +361,19 @@ def day(at: datetime, clock: bool = False) -> str:
     return f"{text} {at.hour:02}:{at.minute:02}{seconds}" if clock or at.hour or at.minute or at.second else text
 
 
-def gist(text: str) -> str:
+def gist(text: str, names: Container[str] = ()) -> str:
     """Return a note without its numbers and examples: notes that differ in these alone say the same thing.
+
+    A column that the note begins with stays as it is, if it is among the ``names``.
 
     >>> gist("12 rows came late") == gist("4 rows came late")
     True
+    >>> gist("x1: 12 rows", {"x1", "x2"}) == gist("x2: 12 rows", {"x1", "x2"})
+    False
     """
-    return re.sub(r"[0-9][0-9.,]*", "#", text.partition(", such as ")[0])
+    ends = [at.start() for at in re.finditer(": ", text) if text[: at.start()] in names]
+    name, rest = (text[: ends[-1]], text[ends[-1] :]) if ends else ("", text)
+    return name + re.sub(r"[0-9][0-9.,]*", "#", rest.partition(", such as ")[0])
 
 
 def clean(text: str) -> str:

@@ -28,11 +28,38 @@ def phrase(cells, test, cell, then, now, unlisted=None):
         (MoveTest.ALL, 3, [20, 20, 20, 40, 0], "above 2010 from 25 % to 40 %"),
         (MoveTest.ALONE, 4, [24, 24, 24, 24, 4], "missing from 0 % to 4 %"),
         (MoveTest.PLACE, 0, [40, 40, 10, 10, 0], "median from 2000.0 to 1992.5"),
-        (MoveTest.PLACE, 0, [90, 4, 3, 3, 0], "below 1990 from 25 % to 90 %"),  # the median is beyond all edges
+        (MoveTest.PLACE, 0, [90, 4, 3, 3, 0], "median from 2000 to below 1990"),  # beyond all edges
     ],
 )
 def test_numbers(test, cell, now, said):
     assert phrase(BINS, test, cell, [25, 25, 25, 25, 0], now).startswith(said)
+
+
+# the original's rows lie between 1995 and 2010, in cells 1 to 3; the outer edges are far away, to notice codes
+ENDS = ColumnCells("built", (-5.0, -0.5, 1.0, 5.0), (), (), (), (), (0, 0, 1, 2, 2, 1), (0, 25, 50, 25, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("test", "cell", "now", "said"),
+    [
+        (MoveTest.PLACE, 1, [0, 70, 20, 10, 0, 0], "median from 2002.5 to below 1995.0"),
+        (MoveTest.PLACE, 3, [0, 10, 20, 70, 0, 0], "median from 2002.5 to above 2010.0"),
+        (MoveTest.PLACE, 0, [80, 0, 10, 10, 0, 0], "median from 2002 to below 1950"),
+        (MoveTest.PLACE, 2, [0, 20, 60, 20, 0, 0], "1995 to 2010 from 50 % to 60 %"),
+        (MoveTest.SPREAD, 3, [0, 30, 30, 40, 0, 0], "above 2010 from 25 % to 40 %"),
+        (MoveTest.CELL, 1, [5, 10, 60, 25, 0, 0], "below 1995 from 25 % to 15 %"),
+        (MoveTest.CELL, 0, [30, 20, 25, 25, 0, 0], "below 1950 from 0 % to 30 %"),
+        (MoveTest.CELL, 4, [0, 25, 25, 20, 30, 0], "above 2050 from 0 % to 30 %"),
+    ],
+)
+def test_no_quantile_is_told_where_no_row_may_be(test, cell, now, said):
+    assert phrase(ENDS, test, cell, [0, 25, 50, 25, 0, 0], now) == said
+
+
+def test_a_median_in_a_gap_is_told_by_its_ends():
+    cells = ColumnCells("built", (-2.0, -1.9, -1.8, 1.9, 2.0), (), (), (), (), (0,) * 7, (20, 20, 20, 20, 20, 20, 0))
+    said = phrase(cells, MoveTest.PLACE, 3, [20, 60, 10, 10, 10, 10, 0], [10, 10, 10, 60, 20, 10, 0])
+    assert said == "median from 1981 to between 1982 and 2019"
 
 
 def test_spread():

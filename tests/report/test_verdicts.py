@@ -287,3 +287,46 @@ def test_an_alarm_that_is_not_the_divergences_says_why(runs):
     _, found = judged(runs.run([runs.original(), record]))
     assert found.outcome == "alarm"
     assert "the alarm is about this: plan changed: 100% of the rows" in found.sentence
+
+
+WEAK = Doubt(DoubtCode.WEAK_STEP, "the step at t=2 could not be measured, and later values build upon it; begin anew")
+OFF = Doubt(DoubtCode.STEP_MEAN_OFF, "the step ratio averages 0.7 on the window instead of 1")
+
+
+def test_a_column_with_nearly_all_of_the_drift_comes_first(runs):
+    record = runs.record(1, 1.8, doubts=(WEAK,))
+    note = replace(record.columns[0], column="note", cause="missing from 16 % to 100 %")
+    record = replace(record, columns=(note,), without=Without("note", 0.0, new=False))
+    history, found = judged(runs.run([runs.original(), record]))
+    assert ": note (" in found.sentence.partition("nats")[0]
+    steps = actions(history, found, "r", {})
+    assert steps[0].title == "Look at note"
+    assert steps[0].text.startswith("note: missing from 16 % to 100 %. ")
+
+
+def test_a_warning_about_a_step_back_does_not_blame_the_data(runs):
+    away = runs.record(1, 0.5, marginals={"nswprice": runs.Marginal(0.3, 1e-9, 0.0, 0.0)})
+    silent = {"nswprice": runs.Marginal(0.0, 0.9, 0.0, 0.0)}
+    quiet = {"columns": (), "unexplained": 0.0, "marginals": silent}
+    back = runs.record(2, 0.0, 0.4, doubts=(OFF, WEAK), **quiet)
+    after = runs.record(3, 0.0, signal=Signal.WARNING, causes=(Cause.UNSETTLED,), doubts=(WEAK,), **quiet)
+    history, found = judged(runs.run([runs.original(), away, back, after]))
+    assert "the data is back near its original" in found.sentence
+    assert "the warning is about the step to the week of 20 May 1996 (window 2)" in found.sentence
+    assert "begin" not in found.sentence
+    first = actions(history, found, "r", {})[0]
+    assert first.title.startswith("Check what changed with")
+    assert first.text.startswith("Before it, nswprice was different: median from 2 to 3. ")
+
+
+def test_verdict_and_advice_name_columns_in_one_order(runs):
+    names = ("col3", "col1", "col0", "col2")
+    columns = runs.moved(0.5, (0.4, 0.3, 0.2, 0.1), names)
+    new = Doubt(DoubtCode.CONSTANT_MOVED, "columns were constant", tuple(f"col{k} missing" for k in range(4)))
+    record = runs.record(1, 0.5, columns=columns, doubts=(new,), causes=(Cause.NEW_VALUES,))
+    record = replace(record, diagnostics={**record.diagnostics, "new_values": 0.3, "without_new_values": 0.0})
+    history, found = judged(runs.run([runs.original(), record]))
+    first = actions(history, found, "r", {})[0]
+    assert first.title == "Look at col3, col1, col0 and 1 more"
+    assert first.command.endswith("--drop col3,col1,col0,col2")
+    assert "“col3 missing”, “col1 missing” and “col0 missing”" in found.sentence

@@ -13,9 +13,9 @@ from rich.console import Console
 
 from driftline import _wording as words
 from driftline._wording import clean
-from driftline.alarms import Signal
+from driftline.alarms import Cause, Signal
 from driftline.inference import DIVERGENCES, Doubt, DoubtCode, Estimate
-from driftline.monitor import Moved, MovedPair, Record, Settings, Without
+from driftline.monitor import Marginal, Moved, MovedPair, Record, Settings, Without
 from driftline.terminal import Command, Heading, JsonLines, Lines, Screen, heading, reading, say
 from driftline.terminal._lines import Remarks, marks, moved, moves_of, sparkline, when
 
@@ -155,6 +155,39 @@ def test_only_what_moved_is_named():
     assert moved(record(1, columns=(), pairs=(pair,))) == "amount with age 0.05 (rank correlation from 0.30 to 0.52)"
     assert moved(record(1, columns=(), unexplained=0.5)) == "no column alone"
     assert moved(record(1, columns=())) == ""  # nobody knows
+
+
+def test_columns_that_do_not_fit_are_counted():
+    many = tuple(Moved(f"col{k}", estimate(0.3), 1e-9, "missing from 0 % to 11 %") for k in range(12))
+    causes = (Cause.NEW_VALUES,)
+    text = moved(record(1, columns=many, causes=causes), 60)
+    assert text == "col0 0.300 (missing from 0 % to 11 %), col1 0.300, +10 more"
+    assert moved(record(1, columns=many), 45) == "col0 0.300, col1 0.300, col2 0.300, +9 more"
+    wide = replace(many[0], column="a name " * 12)
+    text = moved(record(1, columns=(wide, *many), causes=causes), 60)
+    assert text == "a name a name a… 0.300 (missing from 0 % to 11 %), +12 more"
+    assert moved(record(1, columns=(many[0], wide, *many)), 60).endswith("a name a name a name a… 0.300, +12 more")
+
+
+def test_a_step_back_names_the_columns_that_it_brought_back():
+    away = record(1)
+    marginals = {"payment": Marginal(0.0, 0.9, 0.0, 0.0)}
+    back = record(2, 0.0, columns=(), causes=(Cause.ABRUPT_STEP,), unexplained=0.0, marginals=marginals)
+    assert moved(back, before=away) == "payment as in the original again (abrupt step)"
+    assert moves_of(back, away) == [
+        "payment no longer differs from the original; before the step: new value 'wallet', 16 %"
+    ]
+    after = replace(
+        back, window=3, warning_limit=0.1, signal=Signal.WARNING, causes=(Cause.UNSETTLED,), doubts=(DOUBT,)
+    )
+    assert moved(after, before=back) == "no column differs; an earlier step was not measured"
+    assert moved(replace(after, doubts=())) == "no column alone"
+
+
+def test_notes_of_columns_whose_names_end_in_numbers_are_all_said():
+    columns = tuple(Moved(f"col{k}", estimate(0.3), 1e-9, "it moved") for k in range(3))
+    notes = tuple(f"col{k}: 9.{k} % of the values are missing" for k in range(3))
+    assert Remarks().add(record(1, columns=columns, notes=notes)) == list(notes)
 
 
 def test_what_moved_is_told_once():

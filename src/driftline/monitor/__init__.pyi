@@ -35,6 +35,8 @@ from ._records import Run as Run
 from ._remainder import beside as beside
 from ._remainder import beyond as beyond
 from ._remainder import brought as brought
+from ._remainder import ended as ended
+from ._remainder import is_near as is_near
 from ._scores import Scores as Scores
 from ._settings import DATETIME_PARTS as DATETIME_PARTS
 from ._settings import MODELS as MODELS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from driftline.tables import Column, ColumnCells, NumericColumn
 __all__ = ["column_phrase", "from_to", "pair_phrase"]
 
 _NOTABLE = 0.03  # change of a rank correlation that is worth telling
+_WIDE = 0.5  # share of the range between the outer cells that a cell may have for a quantile inside it to be told
+_FEW = 3  # of fewer cells between the outer ones than that, each is wide
 _PLAIN = 10_000.0  # below it, numbers such as years are written without commas
 
 Floats = npt.NDArray[np.float64]
@@ -70,7 +72,7 @@ def column_phrase(
         found = _median(cells, column, then, now, beside=test == MoveTest.PLACE_BESIDE)
     elif test in (MoveTest.SPREAD, MoveTest.SPREAD_BESIDE):
         found = _spread(cells, column, then, now, beside=test == MoveTest.SPREAD_BESIDE)
-    return found or f"{_bin(cells, column, cell)} {from_to(then[cell], now[cell])}"
+    return found or _share(cells, column, cell, then, now)
 
 
 def _category(
@@ -93,52 +95,98 @@ def _category(
     return f"other values {from_to(then[cell], now[cell])}{such}"
 
 
-def _bin(cells: ColumnCells, column: NumericColumn, cell: int) -> str:
-    """Name a cell of numbers."""
+def _share(cells: ColumnCells, column: NumericColumn, cell: int, then: Floats, now: Floats) -> str:
+    """Say how the share of a cell of numbers has changed.
+
+    The outermost cells with rows of the original reach to far edges that no row is near. Together with the empty cells
+    beyond, they are said as what lies below or above their inner edge.
+    """
     if cell in cells.heaps:
-        return f"value {cells.atoms[cells.heaps.index(cell)]:.6g}"
-    ends = [column.raw(cells.edges[k]) for k in (cell - 1, cell) if 0 <= k < len(cells.edges)]
-    if cell == 0:
-        return f"below {_rounded(ends)[0]}"
-    if cell == len(cells.edges):
-        return f"above {_rounded(ends)[0]}"
-    low, high = _rounded(ends)
-    return f"{low} to {high}"
+        return f"value {cells.atoms[cells.heaps.index(cell)]:.6g} {from_to(then[cell], now[cell])}"
+    if not cells.edges:
+        return f"filled {from_to(then[cell], now[cell])}"
+    first, last = _filled(cells)
+    edges = [column.raw(edge) for edge in cells.edges]
+    if cell == first < last:
+        held, name = slice(0, cell + 1), f"below {_rounded(edges[cell : cell + 1])[0]}"
+    elif cell == last > first:
+        held, name = slice(cell, len(edges) + 1), f"above {_rounded(edges[cell - 1 : cell])[0]}"
+    elif cell in (0, len(edges)):
+        held = slice(cell, cell + 1)
+        name = f"{'above' if cell else 'below'} {_rounded(edges[-1:] if cell else edges[:1])[0]}"
+    else:
+        held, name = slice(cell, cell + 1), " to ".join(_rounded(edges[cell - 1 : cell + 1]))
+    return f"{name} {from_to(float(then[held].sum()), float(now[held].sum()))}"
+
+
+def _filled(cells: ColumnCells) -> tuple[int, int]:
+    """Return the first and the last cell of numbers that have rows of the original."""
+    held = [k for k, rows in enumerate(cells.counts[:-1]) if rows] or [0]
+    return held[0], held[-1]
 
 
 def _median(cells: ColumnCells, column: NumericColumn, then: Floats, now: Floats, *, beside: bool) -> str:
-    middles = [_quantile(cells, column, share, 0.5, beside) for share in (then, now)]
-    if not all(map(math.isfinite, middles)):
+    places = [_quantile(cells, column, share, 0.5, beside) for share in (then, now)]
+    known = [end for place in places if place is not None for end in place if math.isfinite(end)]
+    if None in places or not known:
         return ""
-    a, b = _rounded(middles)
+    texts = dict(zip(known, _rounded(known), strict=True))
+    a, b = (_placed(place, texts) for place in places if place is not None)
     what = f"median beside {cells.atoms[0]:.6g}" if beside and len(cells.atoms) == 1 else "median"
     return f"{what} from {a} to {b}" if a != b else ""
 
 
+def _placed(place: tuple[float, float], texts: Mapping[float, str]) -> str:
+    """Write where a quantile lies: a number, or between which."""
+    low, high = place
+    if low == high:
+        return texts[low]
+    if math.isinf(low):
+        return f"below {texts[high]}"
+    return f"above {texts[low]}" if math.isinf(high) else f"between {texts[low]} and {texts[high]}"
+
+
 def _spread(cells: ColumnCells, column: NumericColumn, then: Floats, now: Floats, *, beside: bool) -> str:
-    quarters = [_quantile(cells, column, share, at, beside) for share in (then, now) for at in (0.25, 0.75)]
-    if not all(map(math.isfinite, quarters)):
+    places = [_quantile(cells, column, share, at, beside) for share in (then, now) for at in (0.25, 0.75)]
+    quarters = [place[0] for place in places if place is not None and place[0] == place[1]]
+    if len(quarters) < len(places):
         return ""
     texts = _rounded(quarters)
     return f"middle half from {texts[0]}–{texts[1]} to {texts[2]}–{texts[3]}" if texts[:2] != texts[2:] else ""
 
 
-def _quantile(cells: ColumnCells, column: NumericColumn, share: Floats, at: float, beside: bool) -> float:
-    """Return a quantile of binned numbers, straight between the edges; nan if it lies in an outer bin."""
+def _quantile(
+    cells: ColumnCells, column: NumericColumn, share: Floats, at: float, beside: bool
+) -> tuple[float, float] | None:
+    """Return between which numbers a quantile of binned numbers lies; None if there are none.
+
+    Both are the same, straight between the edges, where rows of the original lie on both sides of the cell and it is
+    not wide. The outermost cells with such rows end where nobody knows: there one of the two is infinite.
+    """
     inside = share[:-1].copy()
     if beside:
         inside[list(cells.heaps)] = 0.0
     total = float(inside.sum())
     if total <= 0.0:
-        return math.nan
+        return None
     below = np.cumsum(inside) / total
-    k = int(np.searchsorted(below, at))
+    k = min(int(np.searchsorted(below, at)), len(inside) - 1)
     if k in cells.heaps:
-        return cells.atoms[cells.heaps.index(k)]
-    if not 0 < k < len(cells.edges):
-        return math.nan
-    low, high = column.raw(cells.edges[k - 1]), column.raw(cells.edges[k])
-    return low + (high - low) * (at - float(below[k - 1])) / max(float(inside[k]) / total, 1e-300)
+        atom = cells.atoms[cells.heaps.index(k)]
+        return atom, atom
+    first, last = _filled(cells)
+    edges = [column.raw(edge) for edge in cells.edges]
+    if first == last or not all(map(math.isfinite, edges)):
+        return None
+    if k <= first:
+        return -math.inf, edges[k]
+    if k >= last:
+        return edges[k - 1], math.inf
+    low, high = edges[k - 1], edges[k]
+    if last - first > _FEW and high - low > _WIDE * (edges[last - 1] - edges[first]):
+        return low, high
+    found = low + (high - low) * (at - float(below[k - 1])) / max(float(inside[k]) / total, 1e-300)
+    return found, found
 
 
 def _rounded(values: Sequence[float]) -> list[str]:

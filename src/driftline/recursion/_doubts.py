@@ -72,7 +72,7 @@ def _earlier(track: Track) -> list[Doubt]:
     found = []
     if track.weak:
         sentence = (
-            f"the step at t={track.weak} could not be measured, and later values build upon it: begin from a new "
+            f"the step at t={track.weak} could not be measured, and later values build upon it; begin from a new "
             "original"
         )
         found.append(Doubt(DoubtCode.WEAK_STEP, sentence))

@@ -14,7 +14,7 @@ from driftline.monitor import Record, Without, brought
 from driftline.report._histories import History
 from driftline.report._remedies import Action, adds, drops, file_of, larger, measurable, new_values, remedy, told
 from driftline.report._trust import Trust
-from driftline.report._verdicts import Outcome, Verdict
+from driftline.report._verdicts import Outcome, Verdict, columns_first
 
 __all__ = ["Action", "Worth", "actions", "worth"]
 
@@ -65,6 +65,8 @@ def _steps(history: History, found: Verdict, path: str, now: Mapping[str, Any]) 
         first = look
     elif Cause.NEW_VALUES in causes:
         first = new_values(last) or look
+    elif columns_first(last) and found.carriers and not history.single:
+        first = look
     if first is not None:
         steps = [first, *(step for step in steps if step.title != first.title)]
     if history.single and found.outcome in (Outcome.ALARM, Outcome.WARNING):

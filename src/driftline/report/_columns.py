@@ -192,8 +192,9 @@ def _facts(course: Course, history: History, then: Mapping[str, Any], after: Map
     seen = course.seen[course.last]
     if seen is not None and seen.new > 0.0:
         parts.append(f"{percent(seen.new)} of the rows now are in cells that no row of the original was in.")
-    sentences = (f"{part[0].upper()}{part[1:]}" for part in parts if part)
-    return " ".join(sentences)
+    if parts[0] and then.get("kind") == "numeric":  # else it may begin with a value, which stays as it is
+        parts[0] = f"{parts[0][0].upper()}{parts[0][1:]}"
+    return " ".join(filter(None, parts))
 
 
 def _bar(course: Course, scale: Scale) -> Markup:

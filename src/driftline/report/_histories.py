@@ -12,8 +12,9 @@ from driftline.alarms import Cause, Signal
 from driftline.inference import WITHHOLDING, Doubt, DoubtCode
 from driftline.monitor import Original, Record, Run, Settings, Status, unmeasured
 
-__all__ = ["History", "ReportError", "doubts", "histories", "is_abrupt", "not_measured", "window_name"]
+__all__ = ["History", "ReportError", "doubts", "histories", "is_abrupt", "not_measured", "weak_step", "window_name"]
 
+_WEAK = (DoubtCode.LITTLE_OVERLAP, DoubtCode.STEP_MEAN_OFF, DoubtCode.NOT_CONVERGED)
 _WEIGHTS = 0.03  # least share of the effective rows expected; heavy tails cost some of them, but not that many
 
 
@@ -96,6 +97,11 @@ def not_measured(history: History) -> str:
         return f"the last window was not measured: {why}"
     why = "the fit failed" if failed else "too few rows in each"
     return f"the last {len(found):,} windows ({rows}) were not measured: {why}"
+
+
+def weak_step(history: History) -> Record | None:
+    """Return the last window whose step could not be measured; None if there is none."""
+    return next((r for r in reversed(history.measured) if any(d.code in _WEAK for d in r.doubts)), None)
 
 
 def is_abrupt(record: Record) -> bool:

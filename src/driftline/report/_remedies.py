@@ -10,10 +10,10 @@ from pathlib import PurePath
 from driftline._wording import joined, named
 from driftline.alarms import Cause
 from driftline.inference import Doubt, DoubtCode
-from driftline.monitor import Moved, Record, Status
-from driftline.report._histories import History, is_abrupt, not_measured, window_name
-from driftline.report._trust import brief
-from driftline.report._verdicts import Verdict
+from driftline.monitor import Moved, Record, Status, is_near
+from driftline.report._histories import History, is_abrupt, not_measured, weak_step, window_name
+from driftline.report._trust import brief, in_order, raw_name
+from driftline.report._verdicts import Verdict, brought_back
 
 __all__ = ["Action", "adds", "drops", "file_of", "larger", "measurable", "new_values", "remedy", "told"]
 
@@ -85,7 +85,7 @@ def _after_a_weak_step(history: History, doubt: Doubt, path: str, why: str) -> A
     if history.single:
         text = "The two tables share hardly any rows: that they differ is certain, how far is not. Read the columns."
         return Action("Read it as a yes", text)
-    weak = next((r for r in reversed(history.measured) if any(d.code in _WEAK[1:] for d in r.doubts)), None)
+    weak = weak_step(history)
     at = None if weak is None else history.records.index(weak)
     apart = at is not None and at > 0 and history.records[at - 1].status == Status.SKIPPED
     if doubt.code == DoubtCode.NOT_CONVERGED and not (weak is not None and is_abrupt(weak)):
@@ -94,12 +94,26 @@ def _after_a_weak_step(history: History, doubt: Doubt, path: str, why: str) -> A
     if apart:
         text = "Windows without enough rows lie before that step: let windows follow each other more closely."
         return Action("Close the gap", f"{why}{text}")
+    if history.last is not None and is_near(history.last):
+        return _returned(history, weak, path)
     when = "the last step" if weak is None else f"the step to {window_name(weak, history.settings)}"
     text = (
         f"{when[0].upper()}{when[1:]} was too large to be measured, and all later values build upon it. Closer windows "
         "do not help, since the step itself is the change: begin a new original, and read drift from there."
     )
     return Action("Begin a new original", text, adds(path))
+
+
+def _returned(history: History, weak: Record | None, path: str) -> Action:
+    """Advise a look at the step where nothing differs from the original any more."""
+    at = "that step" if weak is None else window_name(weak, history.settings)
+    back = () if weak is None else brought_back(history, weak)
+    before = "".join(f"Before it, {named(each.column)} was different: {each.cause}. " for each in back[:3])
+    text = (
+        f"{before}Now no column and no pair differs from the original. The warning stays since later values build upon "
+        "that step; a new original begins without it."
+    )
+    return Action(f"Check what changed with {at}", text, adds(path))
 
 
 def _lower_bound(history: History, doubt: Doubt, path: str, why: str) -> Action:
@@ -125,22 +139,24 @@ def _broken(history: History, doubt: Doubt, path: str, why: str) -> Action:
 
 def _one_row(history: History, doubt: Doubt, path: str, why: str) -> Action:
     text = f"{why}Often a wrong unit or a typing error: mend it, or leave the column out."
-    return Action("Look at that row", text, drops(map(_raw, doubt.concerns)))
+    return Action("Look at that row", text, drops(map(raw_name, doubt.concerns)))
 
 
 def new_values(record: Record) -> Action | None:
     """Return what to do about values that the original did not have; None if there are none."""
     doubt = next((d for d in record.doubts if d.code == DoubtCode.CONSTANT_MOVED), None)
-    return None if doubt is None else _fresh(record.columns, doubt)
+    return None if doubt is None else _fresh(record, doubt)
 
 
 def _new_values(history: History, doubt: Doubt, path: str, why: str) -> Action:
-    return _fresh(() if history.last is None else history.last.columns, doubt)
+    return _fresh(history.last, doubt)
 
 
-def _fresh(moved: Iterable[Moved], doubt: Doubt) -> Action:
-    columns = list(dict.fromkeys(map(_raw, doubt.concerns)))
-    names = joined([named(column) for column in columns[:3]]) or "the column"
+def _fresh(record: Record | None, doubt: Doubt) -> Action:
+    moved = () if record is None else record.columns
+    columns = list(dict.fromkeys(map(raw_name, in_order(moved, doubt.concerns))))
+    more = [f"{len(columns) - 3:,} more"] if len(columns) > 3 else []
+    names = joined([named(column) for column in columns[:3]] + more) or "the column"
     found = told(each for each in moved if each.column in columns[:3]) or f"{names}: values that no row had at first. "
     text = (
         f"{found}Is that right? If not, fix it at the source. If so, add the current window as an original. If the "
@@ -183,13 +199,10 @@ _REMEDIES: dict[DoubtCode, Callable[[History, Doubt, str, str], Action]] = {
 
 
 def _said(doubt: Doubt) -> str:
-    """Return a doubt as a sentence of its own."""
-    return f"{doubt.sentence[:1].upper()}{doubt.sentence[1:].rstrip('.')}."
-
-
-def _raw(name: str) -> str:
-    """Return the raw column of an encoded one, as far as its name shows it."""
-    return name.partition("=")[0].removesuffix(" missing").removesuffix(" changed")
+    """Return a doubt as a sentence of its own; a column that it begins with keeps its name."""
+    said = doubt.sentence.rstrip(".")
+    begins = doubt.code == DoubtCode.COUNTER_FELL or said.startswith(tuple(filter(None, doubt.concerns)))
+    return f"{said}." if begins else f"{said[:1].upper()}{said[1:]}."
 
 
 def drops(columns: Iterable[str]) -> str:

@@ -99,8 +99,9 @@ def _remarks(history: History) -> dict[str, tuple[str, list[int]]]:
     """Return doubts and notes by what they say but for numbers: as said last, with their windows."""
     places: dict[str, tuple[str, list[int]]] = {}
     for record in history.records:
+        names = {*record.marginals, *(m.column for m in record.columns)}
         found = [(f"{doubt.code} {doubt.concerns}", str(doubt)) for doubt in record.doubts]
-        found += [(gist(note), note) for note in record.notes]
+        found += [(gist(note, names), note) for note in record.notes]
         if record.status == Status.SKIPPED and not record.notes:
             found.append((record.reason, record.reason or "nothing was measured"))
         for kind, text in found:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from driftline._wording import counted, joined, named, number, percent
 from driftline.inference import Doubt, DoubtCode
-from driftline.monitor import LOST, Record
+from driftline.monitor import LOST, Moved, Record
 from driftline.report._histories import History, doubts, not_measured, window_name
 
-__all__ = ["Rating", "Trust", "brief", "new_values", "rated"]
+__all__ = ["Rating", "Trust", "brief", "in_order", "new_values", "rated", "raw_name"]
 
 _FEW_NEW = 0.05  # most rows with values that the original did not have, for the drift to be read as it is
 _BOUNDS = {  # the value is a lower bound, and says so; its lower end holds
@@ -98,12 +99,24 @@ def _many_new(record: Record) -> bool:
     return not _share_new(record) <= _FEW_NEW
 
 
+def raw_name(name: str) -> str:
+    """Return the raw column of an encoded one, as far as its name shows it."""
+    return name.partition("=")[0].removesuffix(" missing").removesuffix(" changed")
+
+
+def in_order(moved: Sequence[Moved], names: Iterable[str]) -> list[str]:
+    """Return encoded columns in the order of the raw ones that moved, which all sentences follow; others last."""
+    place = {each.column: at for at, each in enumerate(moved)}
+    return sorted(names, key=lambda name: place.get(raw_name(name), len(place)))
+
+
 def new_values(record: Record) -> str:
     """Say how many rows hold values that the original did not have, and the drift without them; empty if none do.
 
     These are a finding, not a reason for mistrust: no row of the original says how far they are.
     """
-    columns = [name for doubt in record.doubts if doubt.code == DoubtCode.CONSTANT_MOVED for name in doubt.concerns]
+    fresh = [name for doubt in record.doubts if doubt.code == DoubtCode.CONSTANT_MOVED for name in doubt.concerns]
+    columns = in_order(record.columns, fresh)
     if not columns:
         return ""
     names = joined([named(name) for name in columns[:3]]) + (" and others" if len(columns) > 3 else "")

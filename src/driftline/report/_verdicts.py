@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from driftline._causes import OF_COLUMNS
+from driftline._causes import OF_COLUMNS, OF_STEPS
 from driftline._wording import (
     between,
     counted,
@@ -23,15 +23,31 @@ from driftline._wording import (
 )
 from driftline.alarms import Cause, Signal
 from driftline.inference import Doubt, DoubtCode, Estimate
-from driftline.monitor import FIRST, LOST, Moved, Original, Record, Run, Settings, Status, beside, beyond, brought
-from driftline.report._histories import History, histories, not_measured, window_name
+from driftline.monitor import (
+    FIRST,
+    LOST,
+    Moved,
+    Original,
+    Record,
+    Run,
+    Settings,
+    Status,
+    beside,
+    beyond,
+    brought,
+    ended,
+    is_near,
+)
+from driftline.report._histories import History, histories, not_measured, weak_step, window_name
 from driftline.report._trust import Trust, new_values, rated
 
 __all__ = [
     "Findings",
     "Outcome",
     "Verdict",
+    "brought_back",
     "carriers",
+    "columns_first",
     "compared",
     "distance",
     "findings",
@@ -250,11 +266,41 @@ def _columns(record: Record, parts: tuple[Moved, ...]) -> str:
     return "; ".join([*said, *filter(None, [beyond(record), beside(record)])])
 
 
-def _first(last: Record, parts: tuple[Moved, ...]) -> str:
+def columns_first(last: Record) -> bool:
+    """Say whether a signal is rather about columns or pairs than about the drift of all columns together.
+
+    So it is if they brought it, if one column has nearly all of the drift, or if the drift itself rests on a step that
+    could not be measured.
+    """
+    if Cause.BACK_BELOW in last.causes or not _speaks(last) or last.signal == Signal.NORMAL:
+        return False
+    vague = last.drift is not None and qualifier(last.drift) == "about "
+    return bool(OF_COLUMNS & set(last.causes)) or (bool(last.columns) and (vague or last.without is not None))
+
+
+def _first(history: History, last: Record, parts: tuple[Moved, ...]) -> str:
     """Say which columns, pairs or step brought the signal; empty if the drift of all columns together did."""
     if Cause.BACK_BELOW in last.causes:
         return ""
-    return _columns(last, parts) if OF_COLUMNS & set(last.causes) and _speaks(last) else brought(last)
+    if columns_first(last):
+        return _columns(last, parts)
+    back = brought_back(history, last) if OF_STEPS & set(last.causes) else ()
+    return "; ".join(filter(None, [_back(back), brought(last)]))
+
+
+def brought_back(history: History, record: Record) -> tuple[Moved, ...]:
+    """Return the columns that the step to a window brought back to the original."""
+    earlier = [r for r in history.measured if r.window < record.window]
+    return ended(record, earlier[-1] if earlier else None)
+
+
+def _back(columns: tuple[Moved, ...]) -> str:
+    if not columns:
+        return ""
+    told, more = columns[:_MOST_NAMED], len(columns) - _MOST_NAMED
+    names = [f"{named(p.column)} (before: {p.cause})" for p in told]
+    verb = "differs" if len(columns) == 1 else "differ"
+    return f"{joined(names + ([counted(more, 'more column')] if more > 0 else []))} no longer {verb} from the original"
 
 
 def _how_far(history: History, last: Record, rough: bool, *, whole: bool = False) -> str:
@@ -283,6 +329,19 @@ def _how_far(history: History, last: Record, rough: bool, *, whole: bool = False
     return ", ".join(filter(None, [reading, place, distance(drift, kind)]))
 
 
+def _near(history: History, last: Record) -> str:
+    """Say that nothing differs from the original, and which step the warning is about."""
+    drift, weak = last.drift, weak_step(history)
+    assert drift is not None
+    back = "back near" if history.runs(Signal.ALARM) else "near"
+    far = f"{precise(drift)}{unit(history.kind)} ({level(drift)} interval {between(drift)})"
+    step = "an earlier step" if weak is None else f"the step to {window_name(weak, history.settings)}"
+    return (
+        f"the data is {back} {whence(history)}: {far}, no column and no pair differs; the warning is about {step}, "
+        "not about this window"
+    )
+
+
 def _place(drift: Estimate, bound: float, tolerance: str) -> str:
     """Compare the interval with the tolerance, for a drift that raised no alarm."""
     if drift.value <= bound:
@@ -293,15 +352,17 @@ def _place(drift: Estimate, bound: float, tolerance: str) -> str:
 
 
 def _sentence(history: History, last: Record, rough: bool, trust: str, carried: tuple[Moved, ...]) -> str:
-    drift, first = last.drift, _first(last, carried)
+    drift, first = last.drift, _first(history, last, carried)
     assert drift is not None
     parts = [*filter(None, [first]), _how_far(history, last, rough, whole=bool(first))]
+    if not first and is_near(last) and history.signal == Signal.WARNING:
+        parts = [_near(history, last)]
     if history.signal == Signal.ALARM and Cause.BACK_BELOW in last.causes:
         parts[0] += ", and back below the limits in the last window"
     elif history.signal == Signal.ALARM and not (first or drift.value > last.alarm_limit):
         parts.append(f"the alarm is about this: {last.reason}")
     # of a drift that is not known, nothing is said but what the columns' own tests say
-    named_before = first and OF_COLUMNS & set(last.causes)
+    named_before = first and columns_first(last)
     if not named_before and (_speaks(last) or (drift.low > 0.0 and math.isfinite(drift.std_error))):
         parts.append(_columns(last, carried))
     if Cause.NEW_VALUES not in last.causes or not math.isnan(last.diagnostics.get("without_new_values", math.nan)):
@@ -318,7 +379,7 @@ def _short(history: History, last: Record, opening: str, carried: tuple[Moved, .
     assert drift is not None
     least = qualifier(drift)
     far = f"{least}{precise(drift)}{unit(history.kind) or ' ' + measure(history.kind)} from {whence(history)}"
-    if carried and OF_COLUMNS & set(last.causes):
+    if carried and columns_first(last):
         names = [named(p.column, 24) for p in carried]
         return f"{opening}: {joined([f'{names[0]} ({carried[0].cause})', *names[1:]])} moved; {far}"
     text = f"{opening}: {far}"

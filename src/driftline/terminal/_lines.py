@@ -11,10 +11,10 @@ from itertools import pairwise
 from rich.cells import cell_len, set_cell_size
 
 from driftline._causes import OF_COLUMNS
-from driftline._wording import bounds, clean, counted, gist, measure, number, percent, precise, qualifier
+from driftline._wording import bounds, clean, counted, gist, joined, measure, number, percent, precise, qualifier
 from driftline.alarms import Signal
 from driftline.inference import DoubtCode, Estimate
-from driftline.monitor import Record, Settings, Status, beside, beyond, brought
+from driftline.monitor import Record, Settings, Status, beside, beyond, brought, ended, is_near
 
 __all__ = [
     "Heading",
@@ -34,6 +34,7 @@ __all__ = [
 
 _BARS = "▁▂▃▄▅▆▇█"
 _LONG = 10  # windows without a remark, after which it is said again
+_NAME, _LONGEST = 4, 24  # cells that the first name has at least, and those that others have at most
 _SHORT = 80  # characters of a remark that was said before
 
 
@@ -117,36 +118,58 @@ def when(record: Record) -> str:
     return start.strftime("%Y-%m-%d %H:%M" if start.second == 0 else "%Y-%m-%d %H:%M:%S")
 
 
-def moved(record: Record, width: int = 60) -> str:
+def moved(record: Record, width: int = 72, before: Record | None = None) -> str:
     """Name the columns that moved, with their own drift in nats, then pairs, as many as fit; with causes if all fit.
 
-    A column that brought the signal has its cause in any case. Where nothing is named, a signal says what brought it.
+    The number of others follows. A column that brought the signal has its cause in any case. Where nothing is named, a
+    signal says what brought it, and a step which columns it brought back since the Record ``before``.
 
     >>> from driftline.monitor import Moved
     >>> income = Moved("income", Estimate(0.071, 0.01, 0.05, 0.09, 0.95), 1e-9, "60K+ from 10 % to 1 %")
     >>> record = Record(3, "original", Status.MEASURED, 1000, 3000, columns=(income,))
     >>> moved(record), moved(record, 20)
     ('income 0.071 (60K+ from 10 % to 1 %)', 'income 0.071')
+    >>> moved(replace(record, columns=(income,) * 5), 30)
+    'income 0.071, +4 more'
     """
-    names = [f"{clean(m.column)} {qualifier(m.drift)}{precise(m.drift)}" for m in record.columns]
-    names += [f"{' with '.join(clean(c) for c in m.columns)} {number(m.dependence)}" for m in record.pairs]
-    if not names:
-        none = "" if record.unexplained is None or record.signal == Signal.NORMAL else "no column alone"
-        return cut(clean(brought(record)) or none, width)
-    causes = [m.cause for m in record.columns] + [m.cause for m in record.pairs]
-    full = ", ".join(f"{name} ({clean(cause)})" for name, cause in zip(names, causes, strict=True))
+    parts = [(clean(m.column), f" {qualifier(m.drift)}{precise(m.drift)}", clean(m.cause)) for m in record.columns]
+    parts += [
+        (" with ".join(clean(c) for c in m.columns), f" {number(m.dependence)}", clean(m.cause)) for m in record.pairs
+    ]
+    if not parts:
+        return cut(_unnamed(record, before), width)
+    full = ", ".join(f"{name}{nats} ({cause})" for name, nats, cause in parts)
     if cell_len(full) <= width:
         return full
+    (name, nats, cause), others = parts[0], parts[1:]
+    room = width - cell_len(_more(len(others)))
+    ends = [nats]
     if record.columns and OF_COLUMNS & set(record.causes):
-        first, brief = f"{names[0]} ({clean(causes[0])})", f"{clean(record.columns[0].column)}: {clean(causes[0])}"
-        names[0] = first if cell_len(first) <= width else cut(brief, width)
-    text = ""
-    for part in names:
-        longer = f"{text}, {part}" if text else part
-        if cell_len(longer) > width:
-            break
+        ends = [f"{nats} ({cause})", f": {cause}"]  # the number stands aside for the cause
+    fits = [end for end in ends if _NAME + cell_len(end) <= room]
+    if not fits:
+        return cut(cut(name, max(2 * width // 3, width - cell_len(ends[-1]))) + ends[-1], width)
+    text = cut(name, room - cell_len(fits[0])) + fits[0]
+    for at, (name, nats, _) in enumerate(others):
+        longer = f"{text}, {cut(name, _LONGEST)}{nats}"
+        if cell_len(longer + _more(len(others) - at - 1)) > width:
+            return text + _more(len(others) - at)
         text = longer
-    return text or _shortened(names[0], width)
+    return text
+
+
+def _more(others: int) -> str:
+    return f", +{others} more" if others else ""
+
+
+def _unnamed(record: Record, before: Record | None) -> str:
+    """Say what a signal is about where no column and no pair moved."""
+    if back := ended(record, before):
+        return f"{joined([clean(m.column) for m in back])} as in the original again (abrupt step)"
+    if is_near(record):
+        return clean(brought(record)) or "no column differs; an earlier step was not measured"
+    none = "" if record.unexplained is None or record.signal == Signal.NORMAL else "no column alone"
+    return clean(brought(record)) or none
 
 
 def cut(text: str, width: int) -> str:
@@ -154,15 +177,11 @@ def cut(text: str, width: int) -> str:
     return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 
 
-def _shortened(text: str, width: int) -> str:
-    if cell_len(text) <= width:
-        return text
-    head, _, nats = text.rpartition(" ")
-    return set_cell_size(head, max(1, width - len(nats) - 2)).rstrip() + "… " + nats
-
-
 def moves_of(record: Record, before: Record | None) -> list[str]:
-    """Return a line for each column and pair that moved and had not in the window before, and one for what is left."""
+    """Return a line for each column and pair that moved and had not in the window before, and one for what is left.
+
+    After an abrupt step, columns that it brought back to the original have one, too.
+    """
     known = set() if before is None else {m.column for m in before.columns} | {m.columns for m in before.pairs}
     lines = [
         f"{clean(m.column)} moved by itself: {reading(m.drift)} nats, {clean(m.cause)}"
@@ -174,8 +193,12 @@ def moves_of(record: Record, before: Record | None) -> list[str]:
         for m in record.pairs
         if m.columns not in known
     ]
+    back = [
+        f"{clean(m.column)} no longer differs from the original; before the step: {clean(m.cause)}"
+        for m in ended(record, before)
+    ]
     new = bool(lines) or (before is not None and before.signal != record.signal)
-    return lines + ([clean(text) for text in (beyond(record), beside(record)) if text] if new else [])
+    return lines + back + ([clean(text) for text in (beyond(record), beside(record)) if text] if new else [])
 
 
 def sparkline(values: Sequence[float], width: int = 60, top: float = 0.0) -> str:
@@ -242,8 +265,9 @@ class Remarks:
     def add(self, record: Record) -> list[str]:
         """Take a Record; return the keys of what was not said before, or not for long."""
         new, about = [], record.original
+        names = {*record.marginals, *(m.column for m in record.columns)}
         doubts = [(f"{doubt.code} {' '.join(doubt.concerns)}", str(doubt), str(doubt.code)) for doubt in record.doubts]
-        for kind, text, code in (*doubts, *((gist(note), note, "") for note in record.notes)):
+        for kind, text, code in (*doubts, *((gist(note, names), note, "") for note in record.notes)):
             before = self._said.pop((about, kind), None)
             if before is None or record.window - before.last > _LONG:
                 self._said[about, kind] = _Remark(text, about, record.window, record.window, code=code)

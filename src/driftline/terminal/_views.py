@@ -125,7 +125,7 @@ class Lines(View):
         if record.status == Status.MEASURED:
             parts += [f"drift {reading(record.drift)}", f"step {short(record.step)}"]
         parts.append(word(record))
-        parts += filter(None, [moved(record), marks(record)])
+        parts += filter(None, [moved(record, before=before), marks(record)])
         self._say("  ".join(parts))
         for line in moves_of(record, before):
             self._say(f"  {line}")
