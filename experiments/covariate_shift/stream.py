@@ -1,4 +1,4 @@
-"""The synthetic stream: x moves and widens from D_1 = N(0.8, 0.25²) to D_10 = N(1.6, 0.5²); the authors' curve and noise.
+"""The synthetic stream: the authors' curve and noise; x moves and widens from N(0.8, 0.25²) to N(1.6, 0.5²).
 
 Their code has y = 1.2x³ - 2.4x² + 3.6x + 1.5(0.5 - U), U uniform on [0, 1], drawn on [0, 3]. The paper's text has
 Gaussian noise of variance 0.01 instead. The densities of x are not known; ours lie in the same interval.
