@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.name == "publish":
         try:
-            done = publish(options.out, options.page, _finished(options.out))
+            done = publish(options.out, options.page, EXPERIMENTS)
         except PublishingError as error:
             parser.error(str(error))
         console.print(f"{options.page} has the figures and verdicts of {', '.join(done)}")
@@ -69,11 +69,6 @@ def main(argv: list[str] | None = None) -> int:
     return int(failed)
 
 
-def _finished(out: Path) -> list[str]:
-    """Folders of runs; an experiment whose folder is named after its arguments may have several."""
-    return [p.name for name in EXPERIMENTS for p in (out / name, *sorted(out.glob(f"{name}-*"))) if p.is_dir()]
-
-
 def _command(name: str, options: argparse.Namespace) -> str:
     """The command that gives the same rows."""
     words = ["python -m experiments", name, "--scale", options.scale]
@@ -93,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
     everything = names.add_parser("all", help="all that need no download, one after the other")
     _common(everything)
-    page = names.add_parser("publish", help="put figures and verdicts of finished runs into the docs")
+    page = names.add_parser("publish", help="keep the rows of finished runs, and draw the page's figures and verdicts")
     page.add_argument("--out", type=Path, default=Path("runs"), help="folder of the runs (default: %(default)s)")
     page.add_argument("--page", type=Path, default=Path("docs/reproduction.md"), help="default: %(default)s")
     for experiment in EXPERIMENTS.values():
@@ -151,7 +146,9 @@ def _arguments(experiment: Experiment, options: argparse.Namespace) -> Any:
     given = {key.removeprefix("own_"): value for key, value in vars(options).items() if key.startswith("own_")}
     given["seeds"] = options.seeds
     changes = {key: tuple(v) if isinstance(v, list) else v for key, v in given.items() if v is not None}
-    return replace(experiment.presets[options.scale], **changes)
+    args = replace(experiment.presets[options.scale], **changes)
+    experiment.work.units(args)  # refuses arguments that do not fit
+    return args
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["changed", "check_above_zero", "check_at_least", "check_drift", "differences", "remark"]
+__all__ = ["changed", "check_above_zero", "check_among", "check_at_least", "check_drift", "differences", "remark"]
 
 
 def check_at_least(args: Any, least: int, *fields: str) -> None:
@@ -13,6 +13,13 @@ def check_at_least(args: Any, least: int, *fields: str) -> None:
     for field in fields:
         if getattr(args, field) < least:
             raise ValueError(f"{_flag(field)} {getattr(args, field)} must be at least {least}")
+
+
+def check_among(args: Any, field: str, choices: Iterable[str]) -> None:
+    """Refuse arguments of which a field, or one of its values, is not among the choices."""
+    given = getattr(args, field)
+    if unknown := [value for value in ([given] if isinstance(given, str) else given) if value not in choices]:
+        raise ValueError(f"{_flag(field)} {' '.join(unknown)}: choose among {', '.join(choices)}")
 
 
 def check_above_zero(args: Any, *fields: str) -> None:

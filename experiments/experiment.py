@@ -20,11 +20,18 @@ Report = Callable[[str], None]
 
 
 class Unit(NamedTuple):
-    """One case (a method, a model, ...) with one seed, yielding ``rows`` rows: run, saved and resumed as a whole."""
+    """One case (a method, a model, ...) with one seed, yielding ``rows`` rows: run, saved and resumed as a whole.
+
+    Attributes:
+        stage: units of a stage begin when those of the stages before are finished, and may read what these keep.
+        fields: arguments that the rows depend on, None for all: other arguments leave a finished unit finished.
+    """
 
     case: str
     seed: int
     rows: int
+    stage: int = 0
+    fields: tuple[str, ...] | None = None
 
 
 class Work(NamedTuple):
@@ -51,12 +58,14 @@ class Results(NamedTuple):
         caption: says what the figure shows and, at a smaller scale than the paper's, what was shortened.
         verdict: Markdown made by :func:`experiments.markdown.verdict`: what the paper claims, what was found.
         extras: further figures by name, from the experiment's folder, all rows and the arguments.
+        ours: pattern of the cases that are driftline's default, whose rows grow stale when the engine's numbers change.
     """
 
     figure: Callable[[pd.DataFrame, Any], Figure]
     caption: Callable[[Any], str]
     verdict: Callable[[pd.DataFrame, Any], str]
     extras: Callable[[Path, pd.DataFrame, Any], Mapping[str, Figure]] | None = None
+    ours: str = ""
 
 
 @dataclass(frozen=True)

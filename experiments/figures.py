@@ -12,9 +12,11 @@ from typing import Any
 import matplotlib as mpl
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.ticker import MaxNLocator
 
 from experiments.files import write_atomically
 
@@ -51,6 +53,7 @@ _STYLE: Any = {
 }
 _DPI = 200
 _CAPTION_SIZE = 7.5  # points
+_MOST_TICKS = 7  # of an axis of a small panel
 
 
 @contextmanager
@@ -77,12 +80,21 @@ def band(axes: Axes, frame: pd.DataFrame, x: str, y: str, label: str, color: str
     axes.fill_between(mean.index, mean - spread, mean + spread, color=color, alpha=0.18, linewidth=0)
 
 
-def plain_ticks(ax: Axes, ticks: tuple[float, ...]) -> None:
-    """Ticks of a log axis that spans too little for powers of ten, those of them that are within its limits."""
-    low, high = ax.get_ylim()
+def plain_ticks(ax: Axes, ticks: tuple[float, ...], axis: Axis | None = None) -> None:
+    """Ticks of a log axis that spans too little for powers of ten: those within its limits, else round numbers.
+
+    ``axis`` is the vertical one by default.
+    """
+    axis = ax.yaxis if axis is None else axis
+    low, high = sorted(axis.get_view_interval())
     within = [tick for tick in ticks if low <= tick <= high]
-    ax.set_yticks(within, [f"{tick:g}" for tick in within])
-    ax.set_yticks([], minor=True)
+    if len(within) > _MOST_TICKS:  # powers of ten, as many as there is room for
+        powers = [tick for tick in within if f"{tick:e}".startswith("1.000000")]
+        within = powers[:: -(-len(powers) // _MOST_TICKS)] if len(powers) > 1 else within
+    if len(within) < 2:  # an axis from 0.78 to 0.81 has none of 1, 2, 5
+        within = [tick for tick in MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= tick <= high]
+    axis.set_ticks(within, labels=[f"{tick:g}" for tick in within])
+    axis.set_ticks([], minor=True)
 
 
 def save(figure: Figure, folder: Path, caption: str, name: str = "figure") -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,9 +15,10 @@ from sklearn.datasets import load_digits
 
 from driftline import Training
 from driftline.features import ClassifierFeatures
+from experiments.images import DATASETS as IDX
 from experiments.images import load_images
 
-__all__ = ["Data", "Images", "classifier", "classifier_path", "load"]
+__all__ = ["DATASETS", "Data", "Images", "classifier", "classifier_path", "load"]
 
 Images = npt.NDArray[np.float32]
 
@@ -34,15 +37,30 @@ class Data(NamedTuple):
         return found
 
 
-def load(dataset: str) -> Data:
-    """Images of fashion-mnist or mnist, or digits (8 x 8, bundled with scikit-learn, for tests)."""
-    if dataset == "digits":
-        digits = load_digits()
-        images, labels, held = (digits.images / 16.0).astype(np.float32), digits.target.astype(np.int64), 300
-        return Data(images[held:], labels[held:], images[:held], labels[:held])
+def _digits() -> Data:
+    digits = load_digits()
+    images, labels, held = (digits.images / 16.0).astype(np.float32), digits.target.astype(np.int64), 300
+    return Data(images[held:], labels[held:], images[:held], labels[:held])
+
+
+def _idx(dataset: str) -> Data:
     found = load_images(dataset)
     train, test = (part.astype(np.float32) / np.float32(255.0) for part in (found.train, found.test))
     return Data(train, found.train_labels.astype(np.int64), test, found.test_labels.astype(np.int64))
+
+
+DATASETS: dict[str, Callable[[], Data]] = {
+    **{name: partial(_idx, name) for name in IDX},
+    "digits": _digits,  # 8 x 8, bundled with scikit-learn, for tests
+}
+"""Data sets by name, as all experiments on images know them."""
+
+
+def load(dataset: str) -> Data:
+    """Load a data set of :data:`DATASETS`."""
+    if dataset not in DATASETS:
+        raise ValueError(f"dataset={dataset!r} is unknown: choose one of {', '.join(DATASETS)}")
+    return DATASETS[dataset]()
 
 
 def classifier_path(folder: Path, dataset: str, width: float, epochs: int) -> Path:

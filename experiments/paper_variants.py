@@ -34,7 +34,7 @@ from experiments.methods import (
     untrusted,
     without_validation,
 )
-from experiments.resuming import Kept, tidy
+from experiments.resuming import step_by_step, tidy
 from experiments.words import counted, mean_spread
 
 DIFFERENCES = {
@@ -97,37 +97,31 @@ def estimator_of(args: Args, case: str, seed: int, report: Report) -> ContinualD
 
 
 def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
-    """Errors after each step; no number from the first failed fit on.
-
-    ``work`` keeps the rows and the estimator after each step: a killed unit goes on from there.
-    """
-    stream, kept = GaussianStream(args.dim, args.delta), Kept(work)
+    """Errors after each step; no number from the first failed fit on. A killed unit goes on from its last step."""
+    stream = GaussianStream(args.dim, args.delta)
     variant, changed = CASES[unit.case]
 
     def rows(t: int) -> Floats:
         return stream.sample(t, without_validation(args.rows), np.random.default_rng([unit.seed, t]))
 
-    yield from kept.rows
-    estimator = kept.estimator(epochs_to(report), args.device)
-    if estimator is None:
-        estimator = estimator_of(args, unit.case, unit.seed, report).fit(rows(0))
-    failed = False
-    for t in range(args.every, args.last + 1, args.every)[len(kept.rows) :]:
+    def start() -> ContinualDensityRatio:
+        return estimator_of(args, unit.case, unit.seed, report).fit(rows(0))
+
+    def advance(estimator: ContinualDensityRatio | None, t: int) -> tuple[Row, ContinualDensityRatio | None]:
         fresh = stream.sample(t, 20_000, np.random.default_rng([unit.seed, _FRESH + t]))
         truth = stream.log_ratio(fresh, t)
         row: Row = {"t": t, "variant": variant, "changed": changed or "nothing"}
-        if not failed:
+        if estimator is not None:
             try:
                 with untrusted():
                     estimate = estimator.partial_fit(rows(t)).log_ratio(fresh)
+                return row | errors(estimate, truth) | fit_columns(estimator.info_.originals["original"].fit), estimator
             except FitDivergedError:
-                failed = True
-        if failed:
-            row |= errors(np.full_like(truth, np.nan), truth)
-        else:
-            row |= errors(estimate, truth) | fit_columns(estimator.info_.originals["original"].fit)
-            kept.add(row, estimator)
-        yield row
+                pass
+        return row | errors(np.full_like(truth, np.nan), truth), None
+
+    times = range(args.every, args.last + 1, args.every)
+    return step_by_step(work, times, start, advance, progress=epochs_to(report), device=args.device)
 
 
 def figure(frame: pd.DataFrame, args: Args) -> Figure:

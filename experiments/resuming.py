@@ -1,9 +1,9 @@
-"""Rows of an unfinished unit, and the estimator that made the last of them: a killed run loses one step at most."""
+"""Units that go task by task, or step by step: a killed one loses the one it was at."""
 
 from __future__ import annotations
 
 import json
-import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,40 +12,70 @@ from driftline.fitting import Progress
 from experiments.experiment import Row
 from experiments.files import write_atomically
 
-__all__ = ["Kept", "tidy"]
+__all__ = ["state_path", "step_by_step", "task_by_task", "tidy"]
 
 _ROWS = "rows.json"
+_STATE = "state-{}.safetensors"
 
 
-class Kept:
-    """What a unit's folder keeps until the unit is finished."""
+def task_by_task(work: Path, tasks: int, step: Callable[[int], Iterable[Row]]) -> Iterator[Row]:
+    """Yield the rows of tasks 0, 1, ...: those of an interrupted run from ``work``, the others from ``step(task)``.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.rows: list[Row] = []
-        self._estimator = ""
-        if (folder / _ROWS).exists():
-            kept = json.loads((folder / _ROWS).read_text(encoding="utf-8"))
-            self.rows, self._estimator = kept["rows"], kept["estimator"]
-
-    def estimator(self, progress: Progress | None = None, device: str | None = None) -> ContinualDensityRatio | None:
-        """Load the estimator that made the last row; None if there is no row yet."""
-        if not self._estimator:
-            return None
-        return ContinualDensityRatio.load(self.folder / self._estimator, progress=progress, device=device)
-
-    def add(self, row: Row, estimator: ContinualDensityRatio) -> None:
-        """Save the estimator first, then the rows, which name it; then the one before is not needed any more."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.rows, self._estimator = [*self.rows, row], f"step-{estimator.t_}.safetensors"
-        estimator.save(self.folder / self._estimator)
-        text = json.dumps({"estimator": self._estimator, "rows": self.rows})
-        write_atomically(self.folder / _ROWS, lambda draft: draft.write_text(text, encoding="utf-8"))
-        for old in self.folder.glob("step-*.safetensors"):
-            if old.name != self._estimator:
-                old.unlink()
+    A step that needs more than the task's number saves it to :func:`state_path` of its task and finds there what the
+    step before left. That file goes when the rows of the next task are written.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    path = work / _ROWS
+    done: list[list[Row]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    for rows in done:
+        yield from rows
+    for task in range(len(done), tasks):
+        done.append(list(step(task)))
+        text = json.dumps(done)
+        write_atomically(path, lambda draft, text=text: draft.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+        state_path(work, task - 1).unlink(missing_ok=True)
+        yield from done[-1]
 
 
-def tidy(args: Any, folder: Path) -> None:
-    """Delete what a finished unit had kept."""
-    shutil.rmtree(folder, ignore_errors=True)
+def step_by_step(
+    work: Path,
+    times: Sequence[int],
+    start: Callable[[], ContinualDensityRatio],
+    advance: Callable[[ContinualDensityRatio | None, int], tuple[Row, ContinualDensityRatio | None]],
+    *,
+    progress: Progress | None = None,
+    device: str | None = None,
+) -> Iterator[Row]:
+    """Yield a row for each time of an estimator that goes from window to window.
+
+    Arguments:
+        start: makes the estimator, started on the original.
+        advance: takes the estimator to a time and returns the row of it; without an estimator after a failed step.
+        progress, device: of an estimator that goes on from a file.
+    """
+
+    def step(number: int) -> list[Row]:
+        kept, estimator = state_path(work, number - 1), None
+        if number == 0:
+            estimator = start()
+        elif kept.exists():
+            estimator = ContinualDensityRatio.load(kept, progress=progress, device=device)
+        row, estimator = advance(estimator, times[number])
+        if estimator is not None:
+            estimator.save(state_path(work, number))
+        return [row]
+
+    return task_by_task(work, len(times), step)
+
+
+def state_path(work: Path, task: int) -> Path:
+    """Return the file of what the step after ``task`` needs."""
+    return work / _STATE.format(task + 1)
+
+
+def tidy(args: Any, work: Path) -> None:
+    """Delete rows and states once the unit's part is written."""
+    for path in (work / _ROWS, *work.glob(_STATE.format("*"))):
+        path.unlink(missing_ok=True)
+    if work.is_dir() and not any(work.iterdir()):
+        work.rmdir()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import multiprocessing as mp
 import os
+import re
 import shutil
 import signal
 import tempfile
 import threading
+import time
+from collections.abc import Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
@@ -17,6 +20,7 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -24,7 +28,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from experiments.experiment import Experiment, Unit
 from experiments.figures import save
 from experiments.files import write_atomically
-from experiments.parts import Part, part_path, read_part, sources, write_part
+from experiments.parts import Part, part_path, read_part, sources, unit_folder, write_part
 
 __all__ = ["UnitsFailedError", "execute", "run_unit"]
 
@@ -48,27 +52,46 @@ def execute(
 ) -> pd.DataFrame:
     """Run what is not finished yet and write ``results.csv``, ``figure.png``, ``figure.pdf`` and ``verdict.md``.
 
-    A unit is finished when its part, named after its arguments, lies whole in ``parts``; ``fresh`` runs it again.
+    A unit is finished when its part, named after its arguments, lies whole in ``parts``; ``fresh`` runs it again, but
+    not those of earlier stages, which others may build on.
     ``command`` gives the same rows when typed; it is noted beside the arguments.
     """
     folder, console = experiment.place(out, args), console or Console()
     _probe(folder)
     units = experiment.work.units(args)
-    known = {} if fresh else _known(folder, args, units, console)
+    last = max((unit.stage for unit in units), default=0)
+    known = _known(folder, args, [unit for unit in units if not fresh or unit.stage < last], console)
     if known:
         console.print(f"{experiment.name}: {len(known)} of {len(units)} units are finished already")
     todo = [unit for unit in units if unit not in known]
     if fresh:
-        for unit in todo:
-            shutil.rmtree(_unit_folder(folder, args, unit), ignore_errors=True)
+        for unit in (unit for unit in todo if unit.stage == last):
+            shutil.rmtree(unit_folder(folder, args, unit), ignore_errors=True)
+    for stage in sorted({unit.stage for unit in todo}):
+        _run_all(experiment, args, folder, [unit for unit in todo if unit.stage == stage], jobs, console)
     if todo:
-        _run_all(experiment, args, folder, todo, jobs, console)
         known.update({u: p for u in todo if (p := read_part(part_path(folder, args, u), u)) is not None})
     if gone := [unit for unit in units if unit not in known]:
         raise UnitsFailedError(f"{experiment.name}: the rows of {gone[0].case}, seed {gone[0].seed} vanished meanwhile")
-    table = pd.concat([known[unit].rows for unit in units], ignore_index=True)
-    _write_up(experiment, args, folder, table, command)
+    parts = {unit: known[unit] for unit in units}
+    table = pd.concat([part.rows for part in parts.values()], ignore_index=True)
+    _write_up(experiment, args, folder, table, {"command": command, "made": _made(experiment, parts)})
     return table
+
+
+def _made(experiment: Experiment, parts: Mapping[Unit, Part]) -> dict[str, Any]:
+    """Commits and minutes of all units, and the engine's numbers of those that are of driftline's default.
+
+    Minutes are those of the rows where they say so: a unit that went on after a kill knows only its last process.
+    """
+    ours = [part for unit, part in parts.items() if re.search(experiment.results.ours, unit.case)]
+    seconds = [part.rows.seconds.sum() if "seconds" in part.rows else part.seconds for part in parts.values()]
+    return {
+        "experiment": experiment.name,
+        "commits": sorted({part.commit for part in parts.values()}),
+        "engines": sorted({part.engine for part in ours}),
+        "minutes": round(float(np.nansum(seconds)) / 60.0, 1),
+    }
 
 
 def _probe(folder: Path) -> None:
@@ -86,9 +109,9 @@ def _known(folder: Path, args: Any, units: list[Unit], console: Console) -> dict
     return known
 
 
-def _write_up(experiment: Experiment, args: Any, folder: Path, table: pd.DataFrame, command: str) -> None:
+def _write_up(experiment: Experiment, args: Any, folder: Path, table: pd.DataFrame, about: Mapping[str, Any]) -> None:
     """Write all that people read; make all of it first, since an error must not leave old and new side by side."""
-    arguments = json.dumps({"command": command, **asdict(args)}, indent=1, default=str)
+    arguments = json.dumps({**about, "arguments": asdict(args)}, indent=1, default=str)
     results = experiment.results
     verdict = results.verdict(table, args)
     caption = " ".join(results.caption(args).split()) + "\n"
@@ -102,11 +125,6 @@ def _write_up(experiment: Experiment, args: Any, folder: Path, table: pd.DataFra
         write_atomically(folder / name, lambda path, text=text: path.write_text(text, encoding="utf-8"))  # type: ignore[misc]
 
 
-def _unit_folder(folder: Path, args: Any, unit: Unit) -> Path:
-    """A unit's own folder, if it keeps anything while it runs."""
-    return part_path(folder, args, unit).with_suffix("")
-
-
 def run_unit(experiment: Experiment, args: Any, unit: Unit, folder: Path) -> None:
     """Run one unit from beginning to end, in this process."""
 
@@ -114,15 +132,15 @@ def run_unit(experiment: Experiment, args: Any, unit: Unit, folder: Path) -> Non
         if _queue is not None:
             _queue.put((unit, text, advance))
 
-    rows = []
+    rows, began = [], time.perf_counter()
     work = experiment.work
-    kept = (_unit_folder(folder, args, unit),) if work.keeps else ()
+    kept = (unit_folder(folder, args, unit),) if work.keeps else ()
     for row in work.run(args, unit, report, *kept):
         rows.append({"case": unit.case, "seed": unit.seed, **row})
         report("", 1)
     if len(rows) != unit.rows:
         raise RuntimeError(f"{len(rows)} rows instead of the {unit.rows} announced")
-    write_part(part_path(folder, args, unit), pd.DataFrame(rows))
+    write_part(part_path(folder, args, unit), pd.DataFrame(rows), time.perf_counter() - began)
     if work.tidy is not None:
         work.tidy(args, *kept)
 

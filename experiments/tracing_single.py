@@ -15,9 +15,10 @@ about twice driftline's seconds. driftline's default was not tuned here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -42,7 +43,7 @@ from experiments.methods import (
     untrusted,
     without_validation,
 )
-from experiments.resuming import Kept, tidy
+from experiments.resuming import step_by_step, tidy
 from experiments.words import counted, every, mean_spread
 
 OURS = "driftline"
@@ -59,8 +60,6 @@ class Args:
 
     ``variants`` are those of CKLIEP and of KLIEP's network; ``device`` is theirs, too.
     """
-
-    SELECTING: ClassVar = ("deltas", "methods", "variants", "first_seed", "kliep_times", "device")
 
     seeds: int = 3
     network_seeds: int = 10
@@ -98,14 +97,21 @@ class Args:
             raise ValueError(f"--kliep-times {self.kliep_times} must lie between 1 and --last {self.last}, and hold it")
 
 
+_SELECTING = {"deltas", "methods", "variants", "first_seed", "kliep_times", "device"}
+_FIELDS = tuple(field.name for field in fields(Args) if field.name not in _SELECTING)  # what rows depend on
+
+
 class Problem(NamedTuple):
-    """The input of a method: times, windows by time, the same for all methods, and a function to report to."""
+    """The input of a method: times, windows by time, the same for all methods, and a function to report to.
+
+    ``work`` is the unit's folder.
+    """
 
     args: Args
     stream: GaussianStream
     seed: int
     times: Sequence[int]
-    kept: Kept
+    work: Path
     report: Report
 
     def window(self, t: int, rows: int | None = None) -> Floats:
@@ -114,15 +120,11 @@ class Problem(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A time, the function that scores rows then (None where there is no estimate), and the fit of a network.
-
-    ``estimator`` is what the next step goes on from, for the unit to keep.
-    """
+    """A time, the function that scores rows then (None where there is no estimate), and the fit of a network."""
 
     t: int
     log_ratio: Callable[[Floats], Floats] | None = None
     fit: FitInfo | None = None
-    estimator: ContinualDensityRatio | None = None
 
 
 def _network(problem: Problem, variant: str) -> ContinualDensityRatio:
@@ -139,25 +141,44 @@ def _advanced(problem: Problem, estimator: ContinualDensityRatio, t: int) -> Sco
             estimator.partial_fit(problem.window(t, without_validation(problem.args.rows)))
     except FitDivergedError:
         return Scored(t)
-    return Scored(t, estimator.log_ratio, estimator.info_.originals["original"].fit, estimator)
+    return Scored(t, estimator.log_ratio, estimator.info_.originals["original"].fit)
 
 
-def _ckliep(problem: Problem, variant: str) -> Iterator[Scored]:
-    args, ahead = problem.args, list(problem.times[len(problem.kept.rows) :])
-    estimator = problem.kept.estimator(epochs_to(problem.report), args.device) or _network(problem, variant)
-    while ahead:
-        found = _advanced(problem, estimator, ahead.pop(0))
-        yield found
-        if found.estimator is None:  # later steps have nothing to start from
-            yield from map(Scored, ahead)
-            return
+def _ckliep(problem: Problem, variant: str) -> Iterator[Row]:
+    """A killed unit goes on from its last step."""
+
+    def advance(estimator: ContinualDensityRatio | None, t: int) -> tuple[Row, ContinualDensityRatio | None]:
+        found = Scored(t) if estimator is None else _advanced(problem, estimator, t)
+        return _row(problem, found), estimator if found.fit else None
+
+    progress = epochs_to(problem.report)
+    start = partial(_network, problem, variant)
+    return step_by_step(problem.work, problem.times, start, advance, progress=progress, device=problem.args.device)
 
 
+def _measured(run: Callable[[Problem, str], Iterator[Scored]]) -> Callable[[Problem, str], Iterator[Row]]:
+    """A method's rows, from its scores."""
+    return lambda problem, variant: (_row(problem, found) for found in run(problem, variant))
+
+
+def _row(problem: Problem, found: Scored) -> Row:
+    """Errors of the log-ratio over fresh rows."""
+    stream = problem.stream
+    fresh = stream.sample(found.t, 20_000, np.random.default_rng([problem.seed, _FRESH + found.t]))
+    truth = stream.log_ratio(fresh, found.t)
+    with untrusted():
+        estimate = np.full(len(truth), np.nan) if found.log_ratio is None else found.log_ratio(fresh)
+    row: Row = {"t": found.t, **errors(estimate, truth)}
+    return row if found.fit is None else {**row, **fit_columns(found.fit)}
+
+
+@_measured
 def _kliep(problem: Problem, variant: str) -> Iterator[Scored]:
     for t in problem.times:
-        yield _advanced(problem, _network(problem, variant), t)._replace(estimator=None)
+        yield _advanced(problem, _network(problem, variant), t)
 
 
+@_measured
 def _kliep_convex(problem: Problem, variant: str) -> Iterator[Scored]:
     for t in problem.times:
         estimator = DensityRatio(objective="kliep", model="quadratic", random_state=problem.seed)
@@ -170,6 +191,7 @@ def _kliep_convex(problem: Problem, variant: str) -> Iterator[Scored]:
             yield Scored(t, estimator.log_ratio)
 
 
+@_measured
 def _tre(problem: Problem, variant: str) -> Iterator[Scored]:
     args = problem.args
     training = Training(epochs=args.tre_epochs, lr=args.tre_rate)
@@ -178,12 +200,14 @@ def _tre(problem: Problem, variant: str) -> Iterator[Scored]:
         yield Scored(t, lambda x, k=k: tre.log_ratio(x, k))  # type: ignore[misc]
 
 
+@_measured
 def _tre_convex(problem: Problem, variant: str) -> Iterator[Scored]:
     tre = ConvexTelescope().fit([problem.window(t) for t in (0, *problem.times)])
     for t in problem.times:
         yield Scored(t, lambda x, k=t: tre.log_ratio(x, k))  # type: ignore[misc]
 
 
+@_measured
 def _driftline(problem: Problem, variant: str) -> Iterator[Scored]:
     estimator = ContinualDensityRatio(random_state=problem.seed).fit(problem.window(0))
     for t in problem.times:
@@ -198,7 +222,7 @@ class Method(NamedTuple):
     ``alone`` are methods whose estimates do not build upon each other: each is a unit of its own.
     """
 
-    run: Callable[[Problem, str], Iterator[Scored]]
+    run: Callable[[Problem, str], Iterator[Row]]
     times: Callable[[Args], Sequence[int]]
     network: bool
     color: str
@@ -250,30 +274,18 @@ def units(args: Args) -> list[Unit]:
                 if method.network and seed >= args.first_seed + args.network_seeds:
                     continue
                 case, times = f"{name} @ {delta:g}", method.times(args)
-                alone = [Unit(f"{case} @ {t}", seed, 1) for t in times]
-                found += alone if method.alone else [Unit(case, seed, len(times))]
+                alone = [Unit(f"{case} @ {t}", seed, 1, fields=_FIELDS) for t in times]
+                found += alone if method.alone else [Unit(case, seed, len(times), fields=_FIELDS)]
     return found
 
 
 def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
-    """Errors of the log-ratio over fresh rows of each time that the method has an estimate of.
-
-    ``work`` keeps the rows and the estimator after each step of CKLIEP: a killed unit goes on from there.
-    """
+    """Errors of the log-ratio at each time that the method has an estimate of."""
     name, delta, *time = unit.case.split(" @ ")
-    stream, method, kept = GaussianStream(dim=args.dim, delta=float(delta)), METHODS[name], Kept(work)
+    stream, method = GaussianStream(dim=args.dim, delta=float(delta)), METHODS[name]
     times = [int(t) for t in time] or method.times(args)
-    yield from kept.rows
-    for found in method.run(Problem(args, stream, unit.seed, times, kept, report), method.variant):
-        fresh = stream.sample(found.t, 20_000, np.random.default_rng([unit.seed, _FRESH + found.t]))
-        truth = stream.log_ratio(fresh, found.t)
-        with untrusted():
-            estimate = np.full(len(truth), np.nan) if found.log_ratio is None else found.log_ratio(fresh)
-        row: Row = {"method": name, "delta": float(delta), "t": found.t, **errors(estimate, truth)}
-        row |= {} if found.fit is None else fit_columns(found.fit)
-        if found.estimator is not None:
-            kept.add(row, found.estimator)
-        yield row
+    for row in method.run(Problem(args, stream, unit.seed, times, work, report), method.variant):
+        yield {"method": name, "delta": float(delta), **row}
 
 
 def figure(frame: pd.DataFrame, args: Args) -> Figure:

@@ -1,8 +1,10 @@
-"""Figures and caption of the GAN experiment, from its rows and sample grids."""
+"""Figures and caption of the GAN experiment, from its rows and the kept samples."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,89 +15,190 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from experiments.figures import COLORS, band, canvas, plain_ticks, style
-from experiments.gans.judge import AGREEMENT, DIVERGENCES, STATIC, averages
+from experiments.gans import samples
+from experiments.gans.judges import ESTIMATORS, METRICS, TRUTH, averages, label, leading
 from experiments.gans.losses import LOSSES
+from experiments.gans.measures import AGREEMENT, DIVERGENCES, MEASURES
+from experiments.words import counted
 
-__all__ = ["TITLES", "caption_of", "measures_figure", "samples_figure"]
+__all__ = ["against_truth", "caption_of", "figure_of", "further_of"]
 
-_COLORS = dict(zip(LOSSES, ("driftline", "orange", "red", "green"), strict=True))
-TITLES = {
-    "fid": "FID (keeps real)",
-    "kid": "KID (keeps real)",
-    AGREEMENT: "classifier agrees",
-    "kl": "KL",
-    "reverse_kl": "reverse KL",
-    "js": "Jensen-Shannon",
-    "hellinger": "Hellinger, squared",
-}
-_TICKS = tuple(digit * 10.0**power for power in range(-3, 5) for digit in (1, 2, 4))
-_NATS = ("kl", "reverse_kl", "js")
+_COLORS = dict(zip(LOSSES, cycle(COLORS[name] for name in ("driftline", "orange", "red", "green", "pink", "sky"))))
+_TICKS = tuple(digit * 10.0**power for power in range(-4, 6) for digit in (1, 2, 5))
+_FIRST = ("fid", "kid", AGREEMENT)  # beside the divergences; PRD is in the table
 _COLUMNS = 2  # samples of a class side by side
+_ACROSS = 4  # panels of a line
 
 
-def measures_figure(frame: pd.DataFrame) -> Figure:
-    """A panel a measure, a line a model; dashed: the same divergence estimated with real images kept."""
-    means = averages(frame)
+def figure_of(frame: pd.DataFrame) -> Figure:
+    """Fig. 5: one panel a measure, one line a model; dashed: the same divergence estimated with real images kept."""
+    found, by = averages(frame), leading(frame)
+    if found.empty:
+        return _seconds(frame)
+    truth = against_truth(found)
+    measures = [name for name in (*_FIRST, *(DIVERGENCES if by else ())) if name in set(found.measure)]
     with style():
-        fig, axes = canvas(2, 4, width=9.0, height=4.6)
+        lines = -(-(len(measures) + 1) // _ACROSS)
+        fig, axes = canvas(lines, _ACROSS, width=9.0, height=2.3 * lines)
         panels = axes.ravel()
-        for ax, measure in zip(panels, TITLES, strict=False):
-            for model, color in _COLORS.items():
-                part = means[means.case == model]
-                if part.empty:
-                    continue
-                band(ax, part, "task", measure, LOSSES[model].label, COLORS[color], markersize=3)
-                if measure in DIVERGENCES:
-                    static = part.groupby("task")[STATIC + measure].mean()
-                    ax.plot(static.index, static, color=COLORS[color], linestyle="--", linewidth=1)
-            _dress(ax, measure, means)
+        for ax, name in zip(panels, measures, strict=False):
+            whose = found.judge == by if name in DIVERGENCES else found.estimator == METRICS
+            for model, part in _by_model(found[(found.measure == name) & whose]):
+                band(ax, part, "task", "value", LOSSES[model].label, _COLORS[model], markersize=3)
+            for model, part in _by_model(truth[(truth.measure == name) & (truth.judge == by)]):
+                line = part.groupby("task").truth.mean()
+                ax.plot(line.index, line, color=_COLORS[model], linestyle="--", linewidth=1)
+            _dress(ax, name)
+            ax.set_xlabel("task learned")
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         handles, labels = panels[0].get_legend_handles_labels()
-        dashed = panels[-1].plot([], [], color=COLORS["grey"], linestyle="--", linewidth=1)
-        panels[-1].legend([*handles, *dashed], [*labels, "keeping real samples"], loc="center")
-        panels[-1].axis("off")
+        if not truth.empty:
+            handles += panels[-1].plot([], [], color=COLORS["grey"], linestyle="--", linewidth=1)
+            labels += ["real images kept"]
+        panels[-1].legend(handles, labels, loc="center")
+        for ax in panels[len(measures) :]:
+            ax.axis("off")
+        fig.suptitle("; ".join(["FID, KID, agreement: classifier", *([f"divergences: {label(by)}"] if by else [])]))
     return fig
 
 
-def _dress(ax: Axes, measure: str, means: pd.DataFrame) -> None:
-    ax.set(title=TITLES[measure] + (", nats" if measure in _NATS else ""), xlabel="task learned")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if measure == AGREEMENT:
-        ax.set_ylim(-0.02, 1.02)
-    elif measure not in ("js", "hellinger") and (means[measure] > 0).all():
-        ax.set_yscale("log")  # the worst model is far from the others
+def _by_model(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    return [(model, part) for model in LOSSES if len(part := frame[frame.case == model].dropna(subset="value"))]
+
+
+def _dress(ax: Axes, name: str) -> None:
+    measure = MEASURES[name]
+    ax.set_title(measure.title + (f", {measure.unit}" if measure.unit else ""))
+    lines = [np.asarray(line.get_ydata(), float) for line in ax.get_lines()]
+    if measure.log and lines and min(line.min() for line in lines) > 0:
+        ax.set_yscale("log")
         plain_ticks(ax, _TICKS)
 
 
-def samples_figure(grids: Mapping[str, npt.NDArray[np.uint8]]) -> Figure:
-    """A panel a model: below each other the tasks learned, side by side the classes, two samples each."""
+def _seconds(frame: pd.DataFrame) -> Figure:
+    """Minutes that each task's training took."""
+    took = frame[frame.measure == samples.SECONDS].assign(value=lambda rows: rows.value / 60)
     with style():
-        fig, axes = canvas(2, 2, width=9.0, height=5.4)
+        fig, ax = canvas(1, 1, width=4.5)
+        for model, part in _by_model(took):
+            band(ax, part, "task", "value", LOSSES[model].label, _COLORS[model])
+        ax.set(xlabel="task learned", ylabel="minutes")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.legend()
+    return fig
+
+
+def further_of(folder: Path, frame: pd.DataFrame, args: Any) -> dict[str, Figure]:
+    """Fig. 6, samples of each model's first seed; and all estimators against the truth, where there are both."""
+    found = {model: samples.grid(folder, args, model, 0, _COLUMNS) for model in args.models}
+    grids = {model: images for model, images in found.items() if images is not None}
+    further = {"samples": _samples(grids)} if grids else {}
+    truth = against_truth(averages(frame))
+    return further | ({} if truth.empty else {"estimators": _estimators(truth)})
+
+
+def against_truth(found: pd.DataFrame) -> pd.DataFrame:
+    """Put static estimation in the same features, ``truth``, beside the averages of each other estimator."""
+    same = ["features", "encoder", "output", "case", "seed", "task", "measure"]
+    estimator = found.estimator.isin(ESTIMATORS)
+    truth = found[found.estimator == TRUTH].groupby(same, as_index=False).value.mean()
+    return found[estimator & (found.estimator != TRUTH)].merge(truth.rename(columns={"value": "truth"}), on=same)
+
+
+def _estimators(truth: pd.DataFrame) -> Figure:
+    """One column an estimator in some features, one line a divergence, one point a model after a task."""
+    judges = list(dict.fromkeys(truth.judge))
+    with style():
+        fig, axes = canvas(
+            len(DIVERGENCES), len(judges), width=2.3 * len(judges) + 1, height=2.0 * len(DIVERGENCES), squeeze=False
+        )
+        for column, judge in zip(axes.T, judges, strict=True):
+            for ax, name in zip(column, DIVERGENCES, strict=True):
+                part = truth[(truth.judge == judge) & (truth.measure == name)].dropna(subset=["value", "truth"])
+                for model, points in _by_model(part):
+                    ax.scatter(points.truth, points.value, s=9, color=_COLORS[model], label=LOSSES[model].label)
+                _diagonal(ax, part, log=MEASURES[name].log)
+            column[0].set_title(label(judge).replace(" on ", "\non "))
+            column[-1].set_xlabel("static")
+        for ax, name in zip(axes[:, 0], DIVERGENCES, strict=True):
+            ax.set_ylabel(MEASURES[name].title + (f", {MEASURES[name].unit}" if MEASURES[name].unit else ""))
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        fig.legend(handles, labels, loc="outside lower center", ncols=len(labels) or 1)
+    return fig
+
+
+def _diagonal(ax: Axes, part: pd.DataFrame, *, log: bool) -> None:
+    """Draw the line of equal values; logarithmic axes where all values are positive."""
+    if part.empty:
+        return
+    low, high = part[["value", "truth"]].min().min(), part[["value", "truth"]].max().max()
+    if log and low > 0:
+        ax.set(xscale="log", yscale="log")
+        low, high = low / 1.2, 1.2 * high
+    else:
+        low, high = low - 0.05 * (high - low), high + 0.05 * (high - low) + 1e-9
+    ax.plot([low, high], [low, high], color=COLORS["grey"], linewidth=0.8, zorder=0)
+    ax.set(xlim=(low, high), ylim=(low, high))
+    for axis, scale in ((ax.xaxis, ax.get_xscale()), (ax.yaxis, ax.get_yscale())):
+        if scale == "log":
+            plain_ticks(ax, _TICKS, axis=axis)
+        else:
+            axis.set_major_locator(MaxNLocator(4))
+
+
+def _samples(grids: Mapping[str, npt.NDArray[np.uint8]]) -> Figure:
+    """One panel a model: below each other the tasks learned, side by side the classes."""
+    with style():
+        lines = -(-len(grids) // 2)
+        fig, axes = canvas(lines, 2, width=9.0, height=2.7 * lines)
         for ax in axes.ravel():
             ax.axis("off")
-        for ax, model in zip(axes.ravel(), (m for m in LOSSES if m in grids), strict=False):
-            ax.imshow(_mosaic(grids[model]), cmap="gray_r", vmin=0, vmax=255, interpolation="nearest")
-            ax.set_title(f"{LOSSES[model].label}: after task 1 (above) to {len(grids[model])}")
+        for ax, (model, images) in zip(axes.ravel(), grids.items(), strict=False):
+            ax.imshow(_mosaic(images), cmap="gray_r", vmin=0, vmax=255, interpolation="nearest")
+            ax.set_title(f"{LOSSES[model].label}: after task 1 (above) to {len(images)}")
     return fig
 
 
 def _mosaic(grid: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """(tasks, classes, samples, h, w) as one image, blank where a class was not learned yet."""
-    lines = [np.concatenate([image for samples in line for image in samples[:_COLUMNS]], axis=1) for line in grid]
+    lines = [np.concatenate([image for images in line for image in images], axis=1) for line in grid]
     return np.concatenate(lines, axis=0)
 
 
 def caption_of(args: Mapping[str, Any]) -> str:
     """Say what the figure shows, and what is smaller than in the paper; from the experiment's arguments."""
-    length = f"{args['iterations']:,} iterations" if args["iterations"] else f"{args['epochs']} epochs"
-    dense = "dense networks, an output of the critic for each class"
-    nets = dense if args["architecture"] == "quick" else "the paper’s networks"
+    asked = [name for name in ESTIMATORS if name in args["estimator"]]
+    return " ".join(
+        [_training(args), *([_judging(args, asked)] if asked else ["The figure shows minutes of training."])]
+    )
+
+
+def _training(args: Mapping[str, Any]) -> str:
+    most = f", at most {args['most']:,} iterations" if args["most"] else ""
+    length = f"{args['iterations']:,} iterations" if args["iterations"] else f"{args['epochs']} epochs{most}"
+    dense = "dense networks with one critic output per class"
+    nets = dense if args["architecture"] == "quick" else "the paper’s convolutional networks"
+    start = "new weights at each task" if args["training"] == "authors" else "weights kept from task to task"
     drawn = ", drawn from running means of the weights" if args["average"] else ""
-    spread = f"; bands: standard deviation over {args['seeds']} seeds" if args["seeds"] > 1 else ", one seed"
-    seen = "as it was when the class was learned" if args["encoder"] == "own" else "as it is after the task"
     return (
-        f"GANs learning one class of {args['dataset']} after the other ({nets}, {length} a task, generator at rate "
-        f"{args['generator_rate']:g}{drawn}; the paper: convolutional networks, 15 epochs, rate 1e-3, 10 seeds); means "
-        f"over the classes learned{spread}. Divergences by CDRE on draws of a continual VAE's latents {seen}, "
-        f"{args['generated']:,} samples a class, no real ones of earlier tasks; dashed: real samples kept, in the same "
-        f"features. Real images are those the GANs learned from. FID, KID and agreement by a classifier of all classes."
+        f"GANs learning one class of {args['dataset']} after the other: {nets}, {length} a task, generator at rate "
+        f"{args['generator_rate']:g}, {start}{drawn} (the authors: convolutional networks, 15 epochs, rate 1e-3, new "
+        f"weights); {counted(args['seeds'], 'training')} of each."
+    )
+
+
+def _judging(args: Mapping[str, Any], asked: list[str]) -> str:
+    seeds = f"; bands: standard deviation over {args['estimator_seeds']} seeds of the estimator"
+    first = next((name for name in asked if name != TRUTH), TRUTH)
+    epochs = f" of at most {args['ckliep_epochs']:,} epochs a step (the authors: 1,000)" if first == "paper" else ""
+    encoder = ESTIMATORS[first].encoder if args["encoder"] == ("usual",) else args["encoder"][0]
+    which = "the newest autoencoder" if encoder == "latest" else "each class's own autoencoder"
+    vae = f"{args['output'][0]}s of {which} ({args['vae_epochs']} epochs a task; the authors: 100)"
+    where = vae if args["features"][0] == "vae" else "the classifier’s features"
+    dashed = " Dashed: static estimation with all real images, in the same features." if TRUTH in asked[1:] else ""
+    return (
+        f"Means over the classes learned{seeds if args['estimator_seeds'] > 1 else ''}. Divergences by "
+        f"{ESTIMATORS[first].label}{epochs} on {where}, {min(args['rows'], args['generated']):,} samples a "
+        f"class.{dashed} FID, KID and agreement keep the real images and use a classifier of all classes. The paper "
+        "plots twice these Jensen-Shannon and squared Hellinger values."
     )

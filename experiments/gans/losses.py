@@ -20,6 +20,9 @@ from torch.nn.functional import softplus
 
 __all__ = ["LOSSES", "Loss", "bound", "clip_weights", "gradient_penalty"]
 
+Critic = Callable[[Tensor, Tensor], Tensor]
+Generator = Callable[[Tensor], Tensor]
+
 FLOOR = 5.0
 """Bound below which the exponential of reverse KL follows its tangent: for real images with v < -FLOOR."""
 
@@ -31,15 +34,24 @@ class Loss(NamedTuple):
         label: how figures name it.
         critic: its loss from values of real and of generated images, lower is better.
         generator: its loss from values of generated images.
-        clip: the weights' bound after each critic step, 0 for none.
-        penalty: weight of the gradient penalty, 0 for none.
+        clip: whether the critic's weights are clipped after each of its steps.
+        penalty: whether the critic's loss has a gradient penalty.
+        safe_critic, safe_generator: losses that neither overflow nor saturate, where the plain ones do.
     """
 
     label: str
-    critic: Callable[[Tensor, Tensor], Tensor]
-    generator: Callable[[Tensor], Tensor]
-    clip: float = 0.0
-    penalty: float = 0.0
+    critic: Critic
+    generator: Generator
+    clip: bool = False
+    penalty: bool = False
+    safe_critic: Critic | None = None
+    safe_generator: Generator | None = None
+
+    def functions(self, *, safe: bool) -> tuple[Critic, Generator]:
+        """Return the losses of critic and generator: the authors', or those that training can rely on."""
+        if not safe:
+            return self.critic, self.generator
+        return self.safe_critic or self.critic, self.safe_generator or self.generator
 
 
 def _wasserstein(real: Tensor, generated: Tensor) -> Tensor:
@@ -57,6 +69,10 @@ def _guarded_exp(v: Tensor) -> Tensor:
 
 
 def _reverse_kl(real: Tensor, generated: Tensor) -> Tensor:
+    return torch.exp(-real).mean() + generated.mean() - 1.0
+
+
+def _safe_reverse_kl(real: Tensor, generated: Tensor) -> Tensor:
     return _guarded_exp(real).mean() + generated.mean() - 1.0
 
 
@@ -64,22 +80,26 @@ def _js(real: Tensor, generated: Tensor) -> Tensor:
     return softplus(-real).mean() + softplus(generated).mean() - 2.0 * log(2.0)
 
 
-def _js_generator(generated: Tensor) -> Tensor:
-    # minimax, -softplus(v), saturates where the critic is sure; f-GAN (Sec. 3.2) too advises to raise T instead
+def _js_minimax(generated: Tensor) -> Tensor:
+    return -softplus(generated).mean()
+
+
+def _js_rising(generated: Tensor) -> Tensor:
+    # minimax saturates where the critic is sure; f-GAN (Sec. 3.2) too advises to raise T instead
     return softplus(-generated).mean()
 
 
 LOSSES = {
-    "wgan": Loss("WGAN", _wasserstein, _raise, clip=0.01),
-    "wgan-gp": Loss("WGAN-GP", _wasserstein, _raise, penalty=10.0),
+    "wgan": Loss("WGAN", _wasserstein, _raise, clip=True),
+    "wgan-gp": Loss("WGAN-GP", _wasserstein, _raise, penalty=True),
     # minimax for reverse KL: -E[v - 1] does not saturate, while raising T = -exp(-v) would overflow
-    "fgan-rvkl": Loss("fGAN-rvKL", _reverse_kl, _raise),
-    "fgan-js": Loss("fGAN-JS", _js, _js_generator),
+    "fgan-rvkl": Loss("fGAN-rvKL", _reverse_kl, _raise, safe_critic=_safe_reverse_kl),
+    "fgan-js": Loss("fGAN-JS", _js, _js_minimax, safe_generator=_js_rising),
 }
 
 
 def bound(name: str, real: Tensor, generated: Tensor) -> float:
-    """The lower bound of the divergence that the critic's values give."""
+    """Return the lower bound of the divergence that the critic's values give."""
     return -float(LOSSES[name].critic(real, generated).detach())
 
 

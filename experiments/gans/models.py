@@ -13,7 +13,8 @@ __all__ = ["ARCHITECTURES", "Critic", "Generator"]
 
 ARCHITECTURES = ("paper", "quick")
 
-_SLOPE = 0.2  # of the leaky ReLU; the paper does not say
+_SLOPE = 0.2  # of the leaky ReLU; the authors' code, the paper does not say
+_SPREAD = 0.02  # standard deviation of the first weights of "paper", from the authors' code
 _CHANNELS = (64, 128)
 _DENSE = 1024
 _QUICK_GENERATOR, _QUICK_CRITIC = (512, 512), (512, 256)
@@ -61,6 +62,8 @@ class Generator(nn.Module):
                 nn.ConvTranspose2d(_CHANNELS[0], 1, 4, stride=2, padding=1),
             )
         )
+        if architecture == "paper":
+            self.apply(_small)
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
         """Images (n, height, width) of noise (n, noise) and task numbers (n,)."""
@@ -72,49 +75,60 @@ class Generator(nn.Module):
 class Critic(nn.Module):
     """A number for each image and task, without a sigmoid.
 
-    ``paper``: convolutions 4 x 4 of stride 2 with 64 and 128 channels, then dense 1024 with the task beside the
-    convolutions' outputs. ``quick``: dense 512 and 256 on pixels and task, and an output for each task of which the
-    task picks one: beside 784 pixels the label is faint, the more so with clipped weights, and classes got mixed up.
+    ``paper``: convolutions 4 x 4 of stride 2 with 64 and 128 channels, then dense 1024. The task is a one-hot stack of
+    constant maps beside the image, as in the authors' code. ``quick``: dense 512 and 256 on pixels and task, and one
+    output per task: beside 784 pixels the label is faint, the more so with clipped weights, and classes got mixed up.
 
     Arguments:
-        batch_norm: on the second convolution of ``paper``. Not for WGAN-GP: its penalty is on each image's own
-            gradient, which batch normalisation makes depend on the whole batch. ``quick`` has none in any case: in a
-            dense critic it separated real from generated batches so well that f-GANs learned nothing but noise.
+        batch_norm: whether the second convolution and the dense layer of ``paper`` are normalised. Not for WGAN-GP: its
+            penalty is on each image's own gradient, which batch normalisation makes depend on the whole batch.
+            ``quick`` has none in any case: in a dense critic it separated real from generated batches so well that
+            f-GANs learned nothing but noise.
     """
 
     def __init__(self, architecture: str, shape: Sequence[int], tasks: int, *, batch_norm: bool) -> None:
         super().__init__()
         height, width = _check(architecture, shape)
-        self.tasks, outputs = tasks, 1 if architecture == "paper" else tasks
-        one, two = _CHANNELS
-        if architecture == "paper":
-            self.images: nn.Module = nn.Sequential(
-                nn.Unflatten(1, (1, height)),
-                nn.Conv2d(1, one, 4, stride=2, padding=1),
+        self.tasks, self.maps = tasks, architecture == "paper"
+        if self.maps:
+            one, two = _CHANNELS
+            self.net = nn.Sequential(
+                nn.Conv2d(1 + tasks, one, 4, stride=2, padding=1),
                 nn.LeakyReLU(_SLOPE),
                 nn.Conv2d(one, two, 4, stride=2, padding=1),
                 nn.BatchNorm2d(two) if batch_norm else nn.Identity(),
                 nn.LeakyReLU(_SLOPE),
                 nn.Flatten(),
-            )
-            self.dense = nn.Sequential(
-                nn.Linear(two * (height // 4) * (width // 4) + tasks, _DENSE),
+                nn.Linear(two * (height // 4) * (width // 4), _DENSE),
+                nn.BatchNorm1d(_DENSE) if batch_norm else nn.Identity(),
                 nn.LeakyReLU(_SLOPE),
-                nn.Linear(_DENSE, outputs),
+                nn.Linear(_DENSE, 1),
             )
+            self.apply(_small)
             return
         first, second = _QUICK_CRITIC
-        self.images = nn.Flatten()
-        self.dense = nn.Sequential(
+        self.net = nn.Sequential(
             nn.Linear(height * width + tasks, first),
             nn.LeakyReLU(_SLOPE),
             nn.Linear(first, second),
             nn.LeakyReLU(_SLOPE),
-            nn.Linear(second, outputs),
+            nn.Linear(second, tasks),
         )
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         """Values (n,) of images (n, height, width) and task numbers (n,)."""
-        hidden = self.images(images)
-        values: Tensor = self.dense(torch.cat([hidden, one_hot(labels, self.tasks).to(hidden.dtype)], 1))
-        return values.squeeze(1) if values.shape[1] == 1 else values.gather(1, labels[:, None]).squeeze(1)
+        marks = one_hot(labels, self.tasks).to(images.dtype)
+        if self.maps:
+            maps = marks[:, :, None, None].expand(-1, -1, *images.shape[1:])
+            single: Tensor = self.net(torch.cat([images[:, None], maps], 1)).squeeze(1)
+            return single
+        values: Tensor = self.net(torch.cat([images.flatten(1), marks], 1))
+        return values.gather(1, labels[:, None]).squeeze(1)
+
+
+def _small(layer: nn.Module) -> None:
+    """Draw a layer's first weights as the authors do."""
+    if isinstance(layer, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
+        nn.init.normal_(layer.weight, std=_SPREAD)
+        assert layer.bias is not None
+        nn.init.zeros_(layer.bias)

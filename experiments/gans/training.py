@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from driftline.files import StateFileError, read_arrays, write_arrays
+from driftline.fitting import resolve_device
 from experiments.gans.losses import LOSSES, clip_weights, gradient_penalty
 from experiments.gans.models import Critic, Generator
 
@@ -25,6 +26,7 @@ Progress = Callable[[int, int], None]
 
 _FORMAT, _VERSION = "driftline-gan", 1
 _BATCH = 2000  # images of one forward pass when nothing is trained
+_LOOK = 50  # iterations between two reports of progress
 _LEARN, _REPLAY, _SAMPLE, _WEIGHTS = range(4)  # what a seed is for
 
 
@@ -34,33 +36,41 @@ class Settings:
 
     Arguments:
         iterations: generator steps a task; 0 for ``epochs`` passes over the real and the replayed images.
-        critic_steps: for each step of the generator.
-        penalty: weight of WGAN-GP's gradient penalty (the authors used 0.25).
+        most: bound of the generator steps that ``epochs`` ask for; 0 for none.
+        critic_steps: critic steps for each step of the generator.
+        beta1: first decay rate of Adam; 0.5 in the authors' code, the paper does not say.
+        penalty: weight of WGAN-GP's gradient penalty; 0.25 in the authors' code. There the norm is taken of each column
+            of a map instead of the whole image, and the critic keeps WGAN's clipping and batch normalisation.
         clip: bound of the weights of WGAN's critic.
         average: share of the generator's weights that stays in their running mean after each step. The mean is what
             is drawn from after a task, and what the next one starts from; 0 for the last weights.
-        beta1: of Adam; the paper does not say.
+        safe: whether reverse KL's exponential is guarded and the generator of JS does not saturate. The authors have
+            neither.
+        fresh: whether each task starts from new weights, as in the authors' code, or from those of the task before.
     """
 
     architecture: str = "quick"
     iterations: int = 0
     epochs: int = 15
+    most: int = 0
     batch: int = 64
     noise: int = 64
     critic_steps: int = 1
     critic_rate: float = 2e-4
     generator_rate: float = 1e-3
     beta1: float = 0.5
-    penalty: float = LOSSES["wgan-gp"].penalty
-    clip: float = LOSSES["wgan"].clip
+    penalty: float = 10.0
+    clip: float = 0.01
     average: float = 0.0
+    safe: bool = True
+    fresh: bool = False
 
 
 class ContinualGAN:
     """A GAN that learns one class a task; earlier ones are replayed by the generator as it was before the task.
 
-    Each task starts from the weights of the one before and from fresh optimisers, and draws from its own seed: a run
-    that goes on from a file ends where one that was not interrupted does. In three lines with a judge::
+    Each task has fresh optimisers and draws from its own seed: a run that goes on from a file ends where one that was
+    not interrupted does. In three lines with a judge::
 
         for name, real in tasks.items():
             judge.task(name, real), gan.learn(real)
@@ -70,31 +80,51 @@ class ContinualGAN:
         model: a name of :data:`~experiments.gans.losses.LOSSES`.
         shape: (height, width) of an image with values in [0, 1].
         tasks: how many there will be.
+        device: "cpu", "cuda" or "auto"; random numbers are the CPU's in any case.
     """
 
     def __init__(
-        self, model: str, shape: tuple[int, int], tasks: int, settings: Settings | None = None, *, seed: int = 0
+        self,
+        model: str,
+        shape: tuple[int, int],
+        tasks: int,
+        settings: Settings | None = None,
+        *,
+        seed: int = 0,
+        device: str = "cpu",
     ) -> None:
         if model not in LOSSES:
             raise ValueError(f"model={model!r} is unknown: choose one of {sorted(LOSSES)}")
         self.model, self.shape, self.tasks, self.seed = model, shape, tasks, seed
         self.settings = settings if settings is not None else Settings()
         self.loss = LOSSES[model]
+        self._critic_loss, self._generator_loss = self.loss.functions(safe=self.settings.safe)
         self.learned = 0
+        self._device = resolve_device(device)
+        self._begin(self._seed(_WEIGHTS))
+
+    def _begin(self, seed: int) -> None:
+        """Make both networks with new weights."""
         kind, noise = self.settings.architecture, self.settings.noise
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self._seed(_WEIGHTS))
-            self.generator = Generator(kind, shape, tasks, noise).eval()
-            self.critic = Critic(kind, shape, tasks, batch_norm=not self.loss.penalty).eval()
+            torch.manual_seed(seed)
+            generator = Generator(kind, self.shape, self.tasks, noise)
+            critic = Critic(kind, self.shape, self.tasks, batch_norm=not self.loss.penalty)
+        self.generator, self.critic = generator.to(self._device).eval(), critic.to(self._device).eval()
 
     def learn(self, real: Any, progress: Progress | None = None) -> Self:
-        """Learn the next task from its real images (n, height, width); calls ``progress(iteration, iterations)``."""
+        """Learn the next task from its real images (n, height, width); calls ``progress(iteration, iterations)``.
+
+        A training that diverges raises FloatingPointError.
+        """
         if self.learned == self.tasks:
             raise ValueError(f"all {self.tasks} tasks are learned")
         new = torch.as_tensor(np.asarray(real, dtype=np.float32))
         if new.shape[1:] != self.shape or not len(new):
             raise ValueError(f"real images of shape {tuple(new.shape)}, expected (n, {self.shape[0]}, {self.shape[1]})")
         data = [*(self._replay(task, len(new)) for task in range(self.learned)), new]
+        if self.settings.fresh and self.learned:
+            self._begin(self._seed(_WEIGHTS, self.learned))
         draws = torch.Generator().manual_seed(self._seed(_LEARN, self.learned))
         s = self.settings
         critics, generators = (
@@ -104,24 +134,32 @@ class ContinualGAN:
         self.critic.train()
         self.generator.train()
         mean = copy.deepcopy(self.generator)
-        iterations = s.iterations or s.epochs * ceil(len(data) * len(new) / s.batch)
+        passes = s.epochs * ceil(len(data) * len(new) / s.batch)
+        iterations = s.iterations or min(passes, s.most or passes)
         for iteration in range(iterations):
             for _ in range(s.critic_steps):
                 self._critic_step(data, critics, draws)
             self._generator_step(len(data), generators, draws)
-            _follow(mean, self.generator, min(s.average, (1 + iteration) / (10 + iteration)))
-            if progress is not None and iteration % 50 == 0:
-                progress(iteration, iterations)
-        self.generator.load_state_dict(mean.state_dict())
+            if s.average:
+                _follow(mean, self.generator, min(s.average, (1 + iteration) / (10 + iteration)))
+            if iteration % _LOOK == 0:
+                self._check_finite()
+                if progress is not None:
+                    progress(iteration, iterations)
+        if s.average:
+            self.generator.load_state_dict(mean.state_dict())
+        self._check_finite()
         self.critic.eval()
         self.generator.eval()
-        if not all(bool(weight.isfinite().all()) for weight in self.generator.parameters()):
-            raise FloatingPointError(f"{self.model}: weights are not finite after task {self.learned + 1}")
         self.learned += 1
         return self
 
+    def _check_finite(self) -> None:
+        if not all(bool(weight.isfinite().all()) for _, net in self._nets() for weight in net.parameters()):
+            raise FloatingPointError(f"{self.model}: weights are not finite at task {self.learned + 1}")
+
     def sample(self, task: int, n: int) -> Images:
-        """Generated images (n, height, width) of a task learned; the same each time, others after each task."""
+        """Return generated images (n, height, width) of a task learned; the same each time, others after each task."""
         if not 0 <= task < self.learned:
             raise ValueError(f"task {task} is not learned yet: {self.learned} are")
         return self._generate(task, n, self._seed(_SAMPLE, self.learned, task)).numpy()
@@ -134,11 +172,14 @@ class ContinualGAN:
         z = self._noise(n, torch.Generator().manual_seed(seed))
         self.generator.eval()
         with torch.no_grad():
-            parts = [self.generator(part, torch.full((len(part),), task)) for part in z.split(_BATCH)]
+            parts = [
+                self.generator(part, torch.full((len(part),), task, device=self._device)).cpu()
+                for part in z.split(_BATCH)
+            ]
         return torch.cat(parts)
 
     def _noise(self, n: int, draws: torch.Generator) -> Tensor:
-        return torch.rand(n, self.settings.noise, generator=draws) * 2.0 - 1.0
+        return (torch.rand(n, self.settings.noise, generator=draws) * 2.0 - 1.0).to(self._device)
 
     def _labels(self, tasks: int, draws: torch.Generator) -> Tensor:
         """Labels of a batch, as many of each task as possible; the tasks that have one more are drawn."""
@@ -150,11 +191,12 @@ class ContinualGAN:
         labels = self._labels(len(data), draws)
         rows = (torch.rand(len(labels), generator=draws) * len(data[0])).long()  # all tasks have as many images
         real = torch.stack([data[task][row] for task, row in zip(labels.tolist(), rows.tolist(), strict=True)])
+        real, labels = real.to(self._device), labels.to(self._device)
         with torch.no_grad():
             made = self.generator(self._noise(len(labels), draws), labels)
-        loss = self.loss.critic(self.critic(real, labels), self.critic(made, labels))
+        loss = self._critic_loss(self.critic(real, labels), self.critic(made, labels))
         if self.loss.penalty:
-            share = torch.rand(len(labels), generator=draws)
+            share = torch.rand(len(labels), generator=draws).to(self._device)
             penalty = gradient_penalty(lambda x: self.critic(x, labels), real, made, share)
             loss = loss + self.settings.penalty * penalty
         _descend(loss, optimiser)
@@ -162,11 +204,10 @@ class ContinualGAN:
             clip_weights(self.critic, self.settings.clip)
 
     def _generator_step(self, tasks: int, optimiser: torch.optim.Optimizer, draws: torch.Generator) -> None:
-        labels = self._labels(tasks, draws)
+        labels = self._labels(tasks, draws).to(self._device)
         self.critic.requires_grad_(False)  # its gradients are not needed here
-        _descend(
-            self.loss.generator(self.critic(self.generator(self._noise(len(labels), draws), labels), labels)), optimiser
-        )
+        made = self.generator(self._noise(len(labels), draws), labels)
+        _descend(self._generator_loss(self.critic(made, labels)), optimiser)
         self.critic.requires_grad_(True)
 
     def _seed(self, *purpose: int) -> int:
@@ -182,7 +223,7 @@ class ContinualGAN:
         }
 
     def save(self, path: Path) -> None:
-        """Both networks and how many tasks they have learned, atomically, in one safetensors file."""
+        """Write both networks and how many tasks they have learned, atomically, in one safetensors file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         arrays = {f"{part}.{k}": v.cpu().numpy() for part, net in self._nets() for k, v in net.state_dict().items()}
         write_arrays(

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from experiments import catalogue, parts, runner
 from experiments.__main__ import _arguments, _parser, main
 from experiments.experiment import Experiment, Results, Unit, Work
-from experiments.figures import band, canvas, save, style
+from experiments.figures import band, canvas, plain_ticks, save, style
 from experiments.files import write_atomically
 from experiments.parts import part_path, read_part, sources, write_part
 from experiments.runner import UnitsFailedError, _write_up, execute, run_unit
@@ -64,6 +64,70 @@ def test_a_part_is_of_its_arguments_but_not_of_the_number_of_seeds(tmp_path):
     assert not part_path(tmp_path, Args(), unit._replace(seed=1)).exists()
 
 
+def test_a_part_may_be_of_some_arguments_only(tmp_path):
+    unit = Unit("one", 0, 2, fields=("factor",))
+    run_unit(toy(rows), Args(), unit, tmp_path)
+    assert part_path(tmp_path, Args(sizes=(1,)), unit).exists()
+    assert not part_path(tmp_path, Args(factor=2.0), unit).exists()
+
+
+@dataclass(frozen=True)
+class Staged(Args):
+    judges: int = 1
+
+
+def staged(log) -> Experiment:
+    """Two trainings that keep a file, then judges that need it."""
+
+    def units(args):
+        trained = [Unit(f"train {k}", 0, 1, fields=("factor",)) for k in range(2)]
+        return trained + [Unit(f"judge {k}", 0, 1, stage=1) for k in range(args.judges)]
+
+    def run(args, unit, report, work):
+        log.append(unit.case)
+        work.mkdir(parents=True, exist_ok=True)
+        (work / "kept").touch()
+        yield {"t": 0, "value": 1.0}
+
+    return replace(toy(rows), presets={"quick": Staged()}, work=Work(units, run, keeps=True))
+
+
+def test_stages_run_in_turn_and_fresh_leaves_the_earlier_ones(tmp_path, monkeypatch):
+    log: list[str] = []
+    experiment = staged(log)
+
+    def run_here(experiment, args, folder, todo, jobs, console):
+        for unit in reversed(todo):
+            run_unit(experiment, args, unit, folder)
+
+    monkeypatch.setattr(runner, "_run_all", run_here)
+
+    def go(args, **more):
+        log.clear()
+        execute(experiment, args, tmp_path, jobs=1, command="", **more)
+        return list(log)
+
+    assert go(Staged()) == ["train 1", "train 0", "judge 0"]
+    assert go(Staged(judges=2)) == ["judge 1", "judge 0"]
+    assert go(Staged(judges=2), fresh=True) == ["judge 1", "judge 0"]
+    assert len(list((tmp_path / "toy" / "parts").glob("train-*/kept"))) == 2
+    assert go(Staged(judges=0), fresh=True) == ["train 1", "train 0"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [(0.7, 6.0, ["1", "2", "5"]), (0.782, 0.811, ["0.79", "0.8", "0.81"]), (1e-3, 1e3, None)],
+)
+def test_ticks_of_a_log_axis_are_round_and_few(low, high, labels):
+    with style():
+        _, ax = canvas(1, 1)
+        ax.plot([0, 1], [low, high])
+        ax.set(yscale="log", ylim=(low, high))
+        plain_ticks(ax, tuple(digit * 10.0**power for power in range(-4, 4) for digit in (1, 2, 5)))
+    found = [text.get_text() for text in ax.get_yticklabels()]
+    assert found == (labels or ["0.001", "0.01", "0.1", "1", "10", "100", "1000"])
+
+
 def test_cases_that_look_alike_as_file_names_do_not_collide(tmp_path):
     assert part_path(tmp_path, Args(), Unit("a b", 0, 1)) != part_path(tmp_path, Args(), Unit("a, b", 0, 1))
 
@@ -108,7 +172,7 @@ def test_parts_of_other_code_are_recognised(tmp_path, monkeypatch):
 
 def test_an_error_in_the_write_up_leaves_the_old_one_whole(tmp_path):
     table = pd.DataFrame({"t": [0]})
-    _write_up(toy(rows), Args(), tmp_path, table, "first")
+    _write_up(toy(rows), Args(), tmp_path, table, {"command": "first"})
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
     def broken(frame, args):
@@ -117,7 +181,7 @@ def test_an_error_in_the_write_up_leaves_the_old_one_whole(tmp_path):
     for part in ("verdict", "figure"):
         results = toy(rows).results._replace(**{part: broken})
         with pytest.raises(KeyError):
-            _write_up(replace(toy(rows), results=results), Args(), tmp_path, table, "second")
+            _write_up(replace(toy(rows), results=results), Args(), tmp_path, table, {"command": "second"})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -216,7 +280,7 @@ def test_command_runs_resumes_and_writes_everything(tmp_path, capsys):
     again = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "1 of 2 units are finished already" in again.stdout
     assert (folder / "results.csv").read_bytes() == before
-    assert json.loads((folder / "args.json").read_text())["means"] == 3
+    assert json.loads((folder / "args.json").read_text())["arguments"]["means"] == 3
 
 
 @pytest.mark.slow

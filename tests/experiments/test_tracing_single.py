@@ -168,7 +168,7 @@ def test_a_killed_unit_goes_on_with_the_same_numbers(tmp_path, monkeypatch, vari
         patch.setattr(ContinualDensityRatio, "partial_fit", partial_fit)
         with pytest.raises(KilledError):
             list(run(small, unit, lambda text: None, tmp_path / "broken"))
-    assert len(list((tmp_path / "broken").glob("step-*"))) == 1  # earlier ones are deleted
+    assert len(list((tmp_path / "broken").glob("state-*"))) == 1  # earlier ones are deleted
     went_on = list(run(small, unit, lambda text: None, tmp_path / "broken"))
     for row, again in zip(straight, went_on, strict=True):
         assert {**row, "seconds": 0} == {**again, "seconds": 0}

@@ -49,10 +49,10 @@ def test_kl_of_gaussians_is_the_mean_log_ratio():
     assert abs(float(ours) - logs.mean()) < 4 * logs.std() / np.sqrt(len(z))
 
 
-@pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian"])
+@pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian", "pixels"])
 def test_likelihoods_are_densities(likelihood):
     torch.manual_seed(0)
-    net, z = VAE(3, (4,), 2, (4,), likelihood), torch.randn(5, 2)
+    net, z = VAE(3, (4,), 2, (4,), likelihood, noise=0.2), torch.randn(5, 2)
     x = torch.rand(5, 3).round()
     with torch.no_grad():
         ours, mean = net.negative_log_likelihood(x, z), net.decode(z)
@@ -60,6 +60,9 @@ def test_likelihoods_are_densities(likelihood):
             net.log_noise.fill_(0.7)
             ours = net.negative_log_likelihood(x, z)
             truth = -torch.distributions.Normal(mean, np.exp(0.35)).log_prob(x).sum(1)
+        elif likelihood == "pixels":
+            truth = -torch.distributions.Normal(mean, 0.2).log_prob(x).sum(1)
+            assert 0.0 < mean.min() < mean.max() < 1.0
         else:
             truth = -torch.distributions.Bernoulli(mean).log_prob(x).sum(1)
     torch.testing.assert_close(ours, truth)
@@ -71,6 +74,8 @@ def test_the_loss_pulls_to_the_previous_encoder_and_to_the_prior_at_first():
     prior = gaussian_kl(net.encoder(x)).mean()
     nll = net.negative_log_likelihood(x, net.encoder(x)[0]).mean()
     torch.testing.assert_close(pulled_loss(net, None, x, noise, 5.0), nll + prior)
+    narrow = gaussian_kl(net.encoder(x), (torch.zeros(20, 2), torch.full((20, 2), np.log(0.01)))).mean()
+    torch.testing.assert_close(pulled_loss(net, None, x, noise, 5.0, prior=0.1), nll + narrow)
     torch.testing.assert_close(pulled_loss(net, net.encoder, x, noise, 5.0), nll)  # nothing has moved
     other = VAE(3, (4,), 2, (4,), "bernoulli").encoder
     apart = gaussian_kl(net.encoder(x), other(x)).mean()
@@ -209,6 +214,8 @@ def test_mistakes_are_named(digits):
         "encoder": (),
         "decoder": (8, -1),
         "pull": -1.0,
+        "noise": 0.0,
+        "prior": -0.1,
         "likelihood": "poisson",
         "device": "abacus",
         "random_state": -1,
@@ -217,6 +224,20 @@ def test_mistakes_are_named(digits):
     for name, value in wrong.items():
         with pytest.raises(ValueError, match=name):
             small(**{name: value}).fit(x)
+
+
+def test_pixels_reconstruct_within_their_noise_and_keep_it_in_files(digits, tmp_path):
+    """Less noise asks for more detail; a narrow prior makes the features small."""
+    x = digits.images[:600]
+    fine, coarse = (small(likelihood="pixels", noise=noise, prior=0.1).fit(x) for noise in (0.1, 1.0))
+    assert error(fine, x) < 0.9 * error(coarse, x)
+    assert np.abs(coarse.transform(x)).max() < 1.0
+    fine.save(tmp_path / "vae")
+    again = ContinualVAE.load(tmp_path / "vae")
+    assert (again.likelihood_, again._net.noise, again.prior) == ("pixels", 0.1, 0.1)
+    np.testing.assert_array_equal(fine.partial_fit(x).transform(x), again.partial_fit(x).transform(x))
+    with pytest.raises(ValueError, match=r"from 0 to 16; this was fitted on values in \[0, 1\]"):
+        again.transform(16 * x)
 
 
 def test_a_failure_leaves_everything_as_it_was(digits):

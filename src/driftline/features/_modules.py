@@ -39,53 +39,65 @@ class Encoder(nn.Module):
 
 
 class VAE(nn.Module):
-    """An encoder and a decoder, whose outputs are logits of pixels or means of Gaussians."""
+    """An encoder and a decoder, whose outputs are logits of values in [0, 1] or means of Gaussians.
+
+    ``noise`` is the standard deviation of ``pixels``, Gaussians around values in [0, 1].
+    """
 
     def __init__(
-        self, n_inputs: int, encoder: Sequence[int], latent: int, decoder: Sequence[int], likelihood: str
+        self,
+        n_inputs: int,
+        encoder: Sequence[int],
+        latent: int,
+        decoder: Sequence[int],
+        likelihood: str,
+        noise: float = 0.1,
     ) -> None:
         super().__init__()
         self.sizes: dict[str, Any] = {"encoder": tuple(encoder), "decoder": tuple(decoder), "latent": latent}
         self.encoder = Encoder(n_inputs, encoder, latent)
         self.decoder = nn.Sequential(_dense([latent, *decoder]), nn.Linear([latent, *decoder][-1], n_inputs))
-        self.bernoulli = likelihood == "bernoulli"
+        self.likelihood, self.noise = likelihood, noise
         # one learned variance for all inputs: a fixed 1 on standardised inputs would treat all variation as noise
-        self.log_noise = None if self.bernoulli else nn.Parameter(torch.zeros(()))
+        self.log_noise = nn.Parameter(torch.zeros(())) if likelihood == "gaussian" else None
 
     def decode(self, z: Tensor) -> Tensor:
         """Return the mean of p(x|z), (n, D)."""
         out: Tensor = self.decoder(z)
-        return out.sigmoid() if self.bernoulli else out
+        return out if self.likelihood == "gaussian" else out.sigmoid()
 
     def negative_log_likelihood(self, x: Tensor, z: Tensor) -> Tensor:
         """Return -log p(x|z) of each row in nats, (n,); for grey values between 0 and 1, the usual cross-entropy."""
         out = self.decoder(z)
-        if self.log_noise is None:
+        if self.likelihood == "bernoulli":
             losses: Tensor = binary_cross_entropy_with_logits(out, x, reduction="none")
             return losses.sum(1)
-        squares: Tensor = (out - x).square().sum(1) * (-self.log_noise).exp()
+        if self.log_noise is None:
+            squares: Tensor = (out.sigmoid() - x).square().sum(1) / self.noise**2
+            return 0.5 * (squares + x.shape[1] * log(2.0 * pi * self.noise**2))
+        squares = (out - x).square().sum(1) * (-self.log_noise).exp()
         return 0.5 * (squares + x.shape[1] * (self.log_noise + log(2.0 * pi)))
 
 
-def gaussian_kl(one: Gaussian, other: Gaussian | None = None) -> Tensor:
-    """Return KL(one‖other) of diagonal Gaussians, row by row, (n,); ``other`` defaults to N(0, I).
+def gaussian_kl(one: Gaussian, other: Gaussian | None = None, *, prior: float = 1.0) -> Tensor:
+    """Return KL(one‖other) of diagonal Gaussians, row by row, (n,); ``other`` defaults to N(0, prior² I).
 
     >>> one = torch.ones(1, 2), torch.zeros(1, 2)
     >>> gaussian_kl(one), gaussian_kl(one, one)
     (tensor([1.]), tensor([0.]))
     """
     mean, log_variance = one
-    base, log_base = (torch.zeros_like(mean), torch.zeros_like(mean)) if other is None else other
+    base, log_base = (torch.zeros_like(mean), torch.full_like(mean, 2.0 * log(prior))) if other is None else other
     terms = log_base - log_variance + (log_variance - log_base).exp() + (mean - base).square() * (-log_base).exp() - 1.0
     return 0.5 * terms.sum(1)
 
 
-def pulled_loss(vae: VAE, before: Encoder | None, x: Tensor, noise: Tensor, pull: float) -> Tensor:
-    """Return the paper's loss of a batch: -log p(x|z) + pull KL(q_t(z|x)‖q_{t-1}(z|x)); at first, KL to N(0, I)."""
+def pulled_loss(vae: VAE, before: Encoder | None, x: Tensor, noise: Tensor, pull: float, prior: float = 1.0) -> Tensor:
+    """Return the paper's loss of a batch: -log p(x|z) + pull KL(q_t(z|x)‖q_{t-1}(z|x)); at first, KL to the prior."""
     posterior = mean, log_variance = vae.encoder(x)
     loss = vae.negative_log_likelihood(x, mean + noise * (0.5 * log_variance).exp())
     if before is None:
-        return (loss + gaussian_kl(posterior)).mean()
+        return (loss + gaussian_kl(posterior, prior=prior)).mean()
     with torch.no_grad():
         previous = before(x)
     return (loss + pull * gaussian_kl(posterior, previous)).mean()

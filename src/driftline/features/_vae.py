@@ -38,7 +38,7 @@ class ContinualVAE(FeatureNetwork):
     .. math::
         -E_{q_t(z|x)}[\log p(x|z)] + \text{pull} \cdot KL(q_t(z|x) \,\|\, q_{t-1}(z|x))
 
-    averaged over the rows, where :math:`q_{t-1}` is the encoder after the previous call (in ``fit``, N(0, I) with
+    averaged over the rows, where :math:`q_{t-1}` is the encoder after the previous call (in ``fit``, the prior with
     weight 1). Chen et al., *Continual density ratio estimation*, 2021, call it CVAE. It forgets earlier rows unless
     ``partial_fit`` sees them again: mix in replayed ones, as many from each task as the paper's average wants.
     Only weights are kept, never rows.
@@ -58,8 +58,11 @@ class ContinualVAE(FeatureNetwork):
     Arguments:
         encoder, decoder: widths of the ReLU layers.
         latent: number of features.
-        likelihood: "bernoulli" for values in [0, 1], "gaussian" for inputs standardised by the first rows, with one
-            learned variance, or "auto", which decides by the range of the first rows.
+        likelihood: "bernoulli" for values in [0, 1], "pixels" for the same with Gaussian ``noise``, "gaussian" for
+            inputs standardised by the first rows, with one learned variance, or "auto", which decides between the first
+            and the last by the range of the first rows.
+        noise: standard deviation of "pixels". The authors of the paper use 0.1.
+        prior: standard deviation of the latents' prior in ``fit``. The authors of the paper use 0.1.
         output: "mean" of the posterior, or a "draw" from it.
         pull: weight of the term that keeps the encoder close to the previous one; 1 in the paper.
         training: settings of the mini-batch loop; ``weight_decay`` is the paper's L2 regularisation.
@@ -94,6 +97,8 @@ class ContinualVAE(FeatureNetwork):
         decoder: Sequence[int] = (256, 256),
         latent: int = 64,
         likelihood: str = "auto",
+        noise: float = 0.1,
+        prior: float = 1.0,
         output: str = "mean",
         pull: float = 1.0,
         training: Training | None = None,
@@ -105,6 +110,8 @@ class ContinualVAE(FeatureNetwork):
         self.decoder = decoder
         self.latent = latent
         self.likelihood = likelihood
+        self.noise = noise
+        self.prior = prior
         self.output = output
         self.pull = pull
         self.training = training
@@ -120,7 +127,8 @@ class ContinualVAE(FeatureNetwork):
         standardizer = fit_standardizer(rows.numpy()) if likelihood == "gaussian" else None
         inputs = _inputs(rows, standardizer).to(device)
         with seeded(seed, device):
-            net = VAE(rows.shape[1], likelihood=likelihood, **self._sizes()).to(device)
+            net = VAE(rows.shape[1], likelihood=likelihood, noise=_positive(self.noise, "noise"), **self._sizes())
+            net = net.to(device)
         info = self._descend(net, None, inputs, seed)
         self._net, self._before, self._standardizer, self._device = net, None, standardizer, device
         self.likelihood_, self.t_, self.info_ = likelihood, 0, info
@@ -196,15 +204,15 @@ class ContinualVAE(FeatureNetwork):
 
     def _checked(self, X: Any, *, min_rows: int = 0) -> Tensor:
         rows = self._flat(X, min_rows=min_rows)
-        if self.likelihood_ == "bernoulli":
+        if self.likelihood_ != "gaussian":
             _check_unit(rows, "this was fitted on values in [0, 1]; for others, fit with likelihood='gaussian'")
         return _inputs(rows, self._standardizer)
 
     def _likelihood(self, rows: Tensor) -> str:
-        if self.likelihood not in ("auto", "bernoulli", "gaussian"):
-            raise ValueError(f"likelihood={self.likelihood!r} is unknown: choose 'auto', 'bernoulli' or 'gaussian'")
-        if self.likelihood == "bernoulli":
-            _check_unit(rows, "likelihood='bernoulli' needs values in [0, 1]: rescale them or choose 'gaussian'")
+        if self.likelihood not in (choices := ("auto", "bernoulli", "gaussian", "pixels")):
+            raise ValueError(f"likelihood={self.likelihood!r} is unknown: choose one of {choices}")
+        if self.likelihood in ("bernoulli", "pixels"):
+            _check_unit(rows, f"likelihood={self.likelihood!r} needs values in [0, 1]: rescale them or use 'gaussian'")
         if self.likelihood == "auto":
             return "bernoulli" if float(rows.min()) >= 0.0 and float(rows.max()) <= 1.0 else "gaussian"
         return self.likelihood
@@ -219,11 +227,11 @@ class ContinualVAE(FeatureNetwork):
     def _descend(self, net: VAE, before: Encoder | None, inputs: Tensor, seed: int) -> FitInfo:
         if not isinstance(self.pull, int | float | np.number) or not 0.0 <= self.pull < np.inf:
             raise ValueError(f"pull={self.pull!r} must be a number of at least 0")
-        latent = net.sizes["latent"]
+        latent, prior = net.sizes["latent"], _positive(self.prior, "prior")
 
         def loss(batch: Tensor, noise: torch.Generator) -> Tensor:
             draws = torch.randn(len(batch), latent, generator=noise, device=inputs.device)
-            return pulled_loss(net, before, inputs[batch], draws, float(self.pull))
+            return pulled_loss(net, before, inputs[batch], draws, float(self.pull), prior)
 
         return self._train(net, len(inputs), seed, loss, "or look for extreme values in X")
 
@@ -244,7 +252,10 @@ class ContinualVAE(FeatureNetwork):
             return {key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)}
 
         first = next(v for k, v in part("net.encoder.").items() if k.endswith("weight"))
-        net = filled(lambda: VAE(first.shape[1], likelihood=meta["likelihood"], **meta["net"]), part("net."))
+        noise = _positive(self.noise, "noise")
+        net = filled(
+            lambda: VAE(first.shape[1], likelihood=meta["likelihood"], noise=noise, **meta["net"]), part("net.")
+        )
         before = None
         if part("before."):
             before = copy.deepcopy(net.encoder)
@@ -260,6 +271,12 @@ class ContinualVAE(FeatureNetwork):
 
 def _inputs(rows: Tensor, standardizer: Standardizer | None) -> Tensor:
     return (rows if standardizer is None else torch.from_numpy(standardizer(rows.numpy()))).float()
+
+
+def _positive(value: Any, name: str) -> float:
+    if not isinstance(value, int | float | np.number) or not 0.0 < value < np.inf:
+        raise ValueError(f"{name}={value!r} must be a positive number")
+    return float(value)
 
 
 def _check_unit(rows: Tensor, advice: str) -> None:

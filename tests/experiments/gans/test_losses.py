@@ -62,22 +62,37 @@ def test_the_exponential_of_reverse_kl_is_guarded():
     """Exact above -FLOOR, finite and with a gradient far below."""
     inside = torch.tensor([-FLOOR, 0.0, 3.0], dtype=torch.double)
     zero = torch.zeros(1, dtype=torch.double)
-    assert float(LOSSES["fgan-rvkl"].critic(inside, zero)) == pytest.approx(float(torch.exp(-inside).mean()) - 1.0)
+    plain, _ = LOSSES["fgan-rvkl"].functions(safe=False)
+    safe, _ = LOSSES["fgan-rvkl"].functions(safe=True)
+    assert float(safe(inside, zero)) == pytest.approx(float(plain(inside, zero)))
     far = torch.tensor([-1e4], requires_grad=True)
-    loss = LOSSES["fgan-rvkl"].critic(far, torch.zeros(1))
+    loss = safe(far, torch.zeros(1))
     loss.backward()
+    assert math.isinf(float(plain(far.detach(), torch.zeros(1))))
     assert math.isfinite(float(loss.detach()))
     assert float(far.grad) == pytest.approx(-math.exp(FLOOR), rel=1e-5)
 
 
+@pytest.mark.parametrize("safe", [True, False])
 @pytest.mark.parametrize("name", list(LOSSES))
-def test_critics_part_and_generators_follow(name):
+def test_critics_part_and_generators_follow(name, safe):
     """The critic's loss falls as real images read higher; the generator's as its images do."""
     low, high = torch.full((4,), -1.0), torch.full((4,), 1.0)
-    loss = LOSSES[name]
-    assert loss.critic(high, low) < loss.critic(low, low)
-    assert loss.critic(high, low) < loss.critic(high, high)
-    assert loss.generator(high) < loss.generator(low)
+    critic, generator = LOSSES[name].functions(safe=safe)
+    assert critic(high, low) < critic(low, low)
+    assert critic(high, low) < critic(high, high)
+    assert generator(high) < generator(low)
+
+
+def test_only_the_minimax_generator_of_js_saturates():
+    """Far below 0 its gradient vanishes; the other's is that of -v."""
+    slopes = {}
+    for safe in (True, False):
+        v = torch.tensor([-20.0], requires_grad=True)
+        LOSSES["fgan-js"].functions(safe=safe)[1](v).backward()
+        slopes[safe] = float(v.grad)
+    assert slopes[True] == pytest.approx(-1.0)
+    assert slopes[False] == pytest.approx(0.0, abs=1e-8)
 
 
 def test_gradient_penalty_of_a_linear_critic_is_exact_for_images():

@@ -77,6 +77,32 @@ def test_epochs_count_real_and_replayed_images(digits):
     assert set(counts) == {4, 8}
 
 
+def test_epochs_are_cut_at_a_number_of_iterations(digits):
+    counts = []
+    gan = ContinualGAN("wgan", SHAPE, 2, Settings(epochs=2, most=5, batch=50, noise=4))
+    for task in range(2):
+        gan.learn(digits.of(task)[:100], lambda i, n: counts.append(n))
+    assert counts == [4, 5]
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_networks_begin_anew_where_asked(digits, fresh):
+    """No step is long enough to leave the start: what a task ends with is what it began with."""
+    gan = ContinualGAN("wgan", SHAPE, 2, replace(SHORT, fresh=fresh, critic_rate=0.0, generator_rate=0.0, clip=9.0))
+    weights = [gan.learn(digits.of(task)).generator.out.weight.detach().clone() for task in range(2)]
+    assert bool((weights[0] == weights[1]).all()) != fresh
+    again = ContinualGAN("wgan", SHAPE, 2, replace(SHORT, fresh=fresh, critic_rate=0.0, generator_rate=0.0, clip=9.0))
+    torch.testing.assert_close(again.learn(digits.of(0)).learn(digits.of(1)).generator.out.weight, weights[1])
+
+
+def test_a_training_that_diverges_says_so(digits):
+    """Without a guard the exponential overflows as soon as a real image reads low enough."""
+    gan = ContinualGAN("fgan-rvkl", SHAPE, 2, replace(SHORT, iterations=60, safe=False, critic_rate=1e3))
+    with pytest.raises(FloatingPointError, match="fgan-rvkl: weights are not finite at task 1"):
+        gan.learn(digits.of(0))
+    assert gan.learned == 0
+
+
 def test_mistakes_are_named(digits):
     with pytest.raises(ValueError, match="model='gan' is unknown"):
         ContinualGAN("gan", SHAPE, 2)
