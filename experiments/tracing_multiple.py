@@ -19,9 +19,9 @@ in the authors' code, inputs are raw, and the network has to deal with the offse
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,7 @@ from experiments.arguments import changed, check_above_zero, check_at_least, che
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, band, canvas, style
 from experiments.methods import Floats, ckliep, epochs_to, errors, fit_columns, untrusted, without_validation
-from experiments.resuming import Kept, tidy
+from experiments.resuming import step_by_step, tidy
 from experiments.words import capitalised, counted, every, mean_spread
 
 CKLIEP, KLIEP, EACH, CONVEX, OURS = "CKLIEP", "KLIEP", "KLIEP, each", "KLIEP, quadratic", "driftline"
@@ -78,8 +78,6 @@ class Args:
     and has not moved yet.
     """
 
-    SELECTING: ClassVar = ("methods", "variants", "first_seed", "times", "device")
-
     seeds: int = 3
     first_seed: int = 0
     methods: tuple[str, ...] = NAMES
@@ -111,6 +109,8 @@ class Args:
             )
 
 
+_SELECTING = {"methods", "variants", "first_seed", "times", "device"}
+_FIELDS = tuple(field.name for field in fields(Args) if field.name not in _SELECTING)  # what rows depend on
 PAPER = Args(seeds=10, variants=VARIANTS, rows=50_000, epochs=5000, rate=1e-5, times=tuple(range(2, 11)))
 
 
@@ -155,9 +155,9 @@ def units(args: Args) -> list[Unit]:
     for seed in range(args.first_seed, args.first_seed + args.seeds):
         for name in chosen(args):
             if name.removesuffix(_CODE) in (CKLIEP, OURS):
-                found.append(Unit(name, seed, args.originals - 1))
+                found.append(Unit(name, seed, args.originals - 1, fields=_FIELDS))
             else:
-                found += [Unit(f"{name} @ {t}", seed, 1) for t in reversed(args.times)]
+                found += [Unit(f"{name} @ {t}", seed, 1, fields=_FIELDS) for t in reversed(args.times)]
     return found
 
 
@@ -174,47 +174,36 @@ def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
         return ckliep(args.epochs, args.rate, unit.seed, report, variant=variant, device=args.device, **params)
 
     with untrusted():
-        if method == CKLIEP:
-            kept = Kept(work)
-            started = kept.estimator(epochs_to(report), args.device) or network()
-            rows = _traced(data, started, kept, report)
-        elif method == OURS:
-            rows = _traced(data, ContinualDensityRatio(random_state=unit.seed), None, report)
+        if method in (CKLIEP, OURS):
+            start = network if method == CKLIEP else lambda: ContinualDensityRatio(random_state=unit.seed)
+            rows = _traced(data, start, work, report)
         else:
             fit = {KLIEP: _fitted_together, EACH: _fitted_each, CONVEX: _fitted_convex}[method]
-            rows = iter([_diverged(data, int(time), lambda: fit(data, int(time), network))])
+            rows = iter([_or_diverged(data, int(time), lambda: fit(data, int(time), network))])
         for row in rows:
             yield {"method": name, **row}
 
 
-def _traced(data: Data, estimator: ContinualDensityRatio, kept: Kept | None, report: Report) -> Iterator[Row]:
+def _traced(data: Data, start: Callable[[], ContinualDensityRatio], work: Path, report: Report) -> Iterator[Row]:
     """One estimator for all originals: one more joins, then a step. After a step that diverges there is none."""
-    done = [] if kept is None else kept.rows
-    yield from done
-    lost = False
-    for t in range(2 + len(done), data.args.originals + 1):
+    times = range(2, data.args.originals + 1)
+
+    def advance(estimator: ContinualDensityRatio | None, t: int) -> tuple[Row, ContinualDensityRatio | None]:
         report(f"t={t}")
-        if lost:
-            yield _row(data, t, None)
-            continue
-        newest = data.window(t - 1, 0)
-        if t == 2:
-            estimator.fit(newest, name="1")
-        else:
-            estimator.add_original(newest, name=str(t - 1))
+        if estimator is None:
+            return _row(data, t, None), None
+        if t > 2:
+            estimator.add_original(data.window(t - 1, 0), name=str(t - 1))
+        row = _or_diverged(data, t, lambda: _of_estimator(data, t, estimator.partial_fit(data.windows(t))))
+        return row, None if np.isnan(float(row["kl"])) else estimator
 
-        def step(t: int = t) -> Row:
-            estimator.partial_fit(data.windows(t))
-            return _of_estimator(data, t, estimator)
+    def begin() -> ContinualDensityRatio:
+        return start().fit(data.window(1, 0), name="1")
 
-        row = _diverged(data, t, step)
-        lost = bool(np.isnan(float(row["kl"])))
-        if kept is not None and not lost:
-            kept.add(row, estimator)
-        yield row
+    return step_by_step(work, times, begin, advance, progress=epochs_to(report), device=data.args.device)
 
 
-def _diverged(data: Data, t: int, fit: Callable[[], Row]) -> Row:
+def _or_diverged(data: Data, t: int, fit: Callable[[], Row]) -> Row:
     """The row of a fit; one without an estimate if it diverges."""
     try:
         return fit()

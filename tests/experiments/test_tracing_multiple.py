@@ -194,8 +194,8 @@ def test_caption_says_what_was_shortened() -> None:
 def test_units_are_every_method_and_seed_and_static_ones_every_time() -> None:
     units = tm.units(replace(ARGS, seeds=2, first_seed=3, variants=tm.VARIANTS))
     assert len(set(units)) == len(units) == 2 * (2 + 2 * 2 + 2 * 2 + 2 + 1)
-    assert tm.Unit("CKLIEP, code", 4, 3) in units
-    assert tm.Unit("KLIEP @ 4", 3, 1) in units
+    assert ("CKLIEP, code", 4, 3) in [unit[:3] for unit in units]
+    assert ("KLIEP @ 4", 3, 1) in [unit[:3] for unit in units]
     assert {unit.case for unit in tm.units(replace(ARGS, methods=("driftline",)))} == {"driftline"}
 
 
