@@ -18,7 +18,7 @@ in the authors' code, inputs are raw, and the network has to deal with the offse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
@@ -254,7 +254,7 @@ def _scores(estimator: ContinualDensityRatio, name: str | None) -> LogRatio:
     return lambda rows: np.asarray(estimator.log_ratio(rows, original=name))
 
 
-def _training(fits: list[FitInfo | None], network: bool) -> Row:
+def _training(fits: Sequence[FitInfo | None], network: bool) -> Row:
     """Columns on the training of networks: most epochs, mean held-out loss, 1 if all converged, all seconds."""
     columns = [fit_columns(fit) for fit in fits if fit is not None] if network else []
     if not columns:
@@ -448,5 +448,5 @@ EXPERIMENT = Experiment(
     title="averaged KL of originals that join one by one",
     presets={"quick": Args(), "paper": PAPER},
     work=Work(units, run, keeps=True, tidy=tidy),
-    results=Results(figure, caption, verdict),
+    results=Results(figure, caption, verdict, ours=f"^{OURS}$"),
 )
