@@ -46,6 +46,7 @@ _LABELS = {
 _TICKS = {CLEAN: "none", **{case: f"{n.pixels} {'same' if n.shared else 'own'}" for case, n in NOISES.items()}}
 _SPREAD = 0.5  # of a case's room on the axis, how much its estimators share
 _LOWEST = -0.3  # of the Jensen-Shannon panels; a ratio that fails on new rows may be far below
+_FAR = 5.0  # nats from which a KL of noise needs a log axis
 _SAMPLES = 8  # images of a noise that are shown
 
 
@@ -102,7 +103,8 @@ def _panel(ax: Axes, frame: pd.DataFrame, measure: str, cases: tuple[str, ...]) 
     ax.set_xticks(range(len(cases)), [_TICKS.get(case, case) for case in cases], **turned)
     ax.grid(visible=False, axis="x")
     ax.margins(y=0.14)
-    if measure in ("kl", "reverse_kl") and CLEAN in cases:  # single images can make them very large
+    # single images can make them very large; within the linear part of the scale its ticks would be odd
+    if measure in ("kl", "reverse_kl") and CLEAN in cases and ax.get_ylim()[1] > _FAR:
         ax.set_yscale("symlog", linthresh=1.0)
         ax.yaxis.set_major_formatter("{x:g}")
     if measure == "js":

@@ -75,7 +75,7 @@ def of_halves(frame: pd.DataFrame) -> Halves:
     blind = not any(gap.counts for gap in gaps.values())
     finding = "not confirmed"
     if blind and right:
-        finding = "confirmed" if len(right) == len(names) else f"confirmed with {' and '.join(right)} only"
+        finding = "confirmed" if len(right) == len(names) else f"confirmed with {_named(right)} only"
     rows = [[_WORDS[m], *_means(part, NONE, m), f"{gap.relative:.1%} apart"] for m, gap in gaps.items()]
     rows += [[f"{_WORDS[m]}, {n}", *_means(part, n, m), f"{count} of {seeds} runs"] for (n, m), count in kept.items()]
     return Halves(
@@ -136,9 +136,9 @@ def _reading(part: pd.DataFrame, names: list[str], shared: bool) -> tuple[str, s
     found = {name: min(_larger(part, name, m, few, CLEAN) for m in ("kl", "reverse_kl")) for name in names}
     seen = [n for n in names if min(*by.values(), *counts[n], found[n]) == seeds]
     half = [n for n in names if counts[n][0] == seeds and _larger(part, n, "kl", few, CLEAN) == seeds]
-    word = f"seen with {' and '.join(seen)}" if seen else "not seen"
+    word = f"seen with {_named(seen)}" if seen else "not seen"
     if not seen and half and by["fid"] == seeds:
-        word = f"seen for FID against KL(P‖Q) with {' and '.join(half)} only"
+        word = f"seen for FID against KL(P‖Q) with {_named(half)} only"
     kind = "the same pixels" if shared else "own pixels"
     rows = [
         [
@@ -150,6 +150,11 @@ def _reading(part: pd.DataFrame, names: list[str], shared: bool) -> tuple[str, s
         for n in names
     ]
     return word, f"by FID in {by['fid']} and by KID in {by['kid']} of {seeds} runs", rows
+
+
+def _named(names: list[str]) -> str:
+    """Estimators in a sentence, where a comma would part a name."""
+    return " and ".join(name.replace(", code", " (code)") for name in names)
 
 
 def _levels(part: pd.DataFrame, shared: bool) -> str:
