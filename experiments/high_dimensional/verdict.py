@@ -60,7 +60,7 @@ def verdict_of(frame: pd.DataFrame) -> str:
     columns += ["FID's order", *(["varies little"] if several else [])]
     rows = [[ESTIMATORS[name], *_readings(table, name), *_marks(found[PLUG_IN][name], several)] for name in names]
     asked = f"deviations over draws within {_SPREAD:.0%}, " if several else ""
-    order = " < ".join(f"{case} {fid_of(table, case):.3g}" for case in made)
+    order = " < ".join(f"{case} {fid_of(table, case):,.0f}" for case in made)
     return markdown.verdict(
         _finding(good[PLUG_IN], len(names)),
         markdown.table(columns, rows),
@@ -73,7 +73,7 @@ def verdict_of(frame: pd.DataFrame) -> str:
         [
             "The paper reads KL 2.47 ± 0.02 and reverse KL 3.29 ± 0.18 for StyleGAN, 0.02 for real against real, and "
             "twice the standard JS and Hellinger (0.86, 1.04).",
-            f"FID: {order}; real {fid_of(table, 'real'):.3g}. The order is judged on the rows fitted.",
+            f"FID: {order}; real {fid_of(table, 'real'):,.0f}. The order is judged on the rows fitted.",
             f"For reverse KL of {made[0]} images the highest lower bound is {_best(table, made[0], names)}; such "
             "a bound may be too high by up to 1.",
             "" if several else "One draw: variance is not judged.",
