@@ -11,7 +11,7 @@ from scipy.stats import norm
 from experiments.covariate_shift import electricity
 from experiments.covariate_shift.cases import CKLIEP, DRIFTLINE, ELECTRICITY, FIRST, PLAIN, TRUE
 from experiments.covariate_shift.electricity import METHODS, MODELS, PERMUTED, PRICE, STATIC, UP, WEIGHTED
-from experiments.covariate_shift.stream import LATEST, curve, moments, sample
+from experiments.covariate_shift.stream import LATEST, NOISE_VARIANCE, SHOWN, curve, moments, sample
 from experiments.figures import COLORS, band, canvas, plain_ticks, style
 
 __all__ = ["errors_figure"]
@@ -45,21 +45,23 @@ def errors_figure(frame: pd.DataFrame) -> Figure:
             _levels(axes[1, 1], real, UP)
             _change(axes[1, 2], real)
             axes[1, 0].legend(loc="upper left", fontsize=7)
-            axes[1, 2].legend(loc="upper right")
+            low, high = axes[1, 2].get_ylim()
+            axes[1, 2].set_ylim(low, 1.08 * high)  # room for the legend above the dots
+            axes[1, 2].legend(loc="upper center", ncols=2)
             for ax in axes[1, :2]:  # room for the legend, the same in both
                 ax.set_ylim(0.0, 1.45 * ax.get_ylim()[1])
     return fig
 
 
 def _densities(ax: Axes) -> None:
-    x = np.linspace(-1.2, 2.1, 300)
+    x = np.linspace(*SHOWN, 300)
     for t, color in ((1, "sky"), (LATEST, "pink")):
         density = norm.pdf(x, *moments(t))
         ax.fill_between(x, density, color=COLORS[color], alpha=0.35, linewidth=0)
         ax.plot(x, density, color=COLORS[color], label=f"density of D{'₁' if t == 1 else '₁₀'}")
     for t in range(2, LATEST):
         ax.plot(x, norm.pdf(x, *moments(t)), color=COLORS["grey"], linewidth=0.5, alpha=0.6)
-    ax.set(xlabel="x", ylabel="density", title="how x drifts", xlim=(x[0], x[-1]), ylim=(0.0, 1.5))
+    ax.set(xlabel="x", ylabel="density", title="how x drifts", xlim=(x[0], x[-1]), ylim=(0.0, 1.8))
     ax.legend(loc="upper right")
 
 
@@ -69,11 +71,11 @@ def _lines(ax: Axes, frame: pd.DataFrame) -> None:
     for t, color in ((LATEST, "pink"), (1, "sky")):
         x, y = sample(t, 300, rng)
         ax.plot(x[:, 0], y, ".", color=COLORS[color], markersize=2.5, alpha=0.6)
-    x = np.linspace(-1.2, 1.8, 200)
-    ax.plot(x, curve(x), color=COLORS["grey"], linewidth=1, label="x³ − x")
+    x = np.linspace(*SHOWN, 200)
+    ax.plot(x, curve(x), color=COLORS["grey"], linewidth=1, label="1.2x³ − 2.4x² + 3.6x")
     latest = frame[(frame.t == LATEST) & (frame.seed == frame.seed.min())].set_index("method")
     for method, (color, dashes, _) in _LOOKS.items():
-        ends, width = np.array([-1.0, 1.6]), 3.0 if method == DRIFTLINE else 1.5  # it lies under the next two
+        ends, width = np.array(SHOWN), 3.0 if method == DRIFTLINE else 1.5  # it lies under the next two
         ax.plot(
             ends,
             latest.at[method, "intercept"] + latest.at[method, "slope"] * ends,
@@ -85,8 +87,8 @@ def _lines(ax: Axes, frame: pd.DataFrame) -> None:
         xlabel="x",
         ylabel="y",
         title="lines fitted at t = 10 (colours: right panel)",
-        xlim=(-1.2, 1.8),
-        ylim=(-1.4, 2.0),
+        xlim=SHOWN,
+        ylim=(-3.0, 14.0),
     )
     ax.legend(loc="upper left")
 
@@ -100,7 +102,8 @@ def _errors(ax: Axes, frame: pd.DataFrame) -> None:
         yscale="log",
         title="error on the first distribution",
     )
-    plain_ticks(ax, (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5))
+    ax.axhline(NOISE_VARIANCE, color=COLORS["grey"], linewidth=0.8, label="noise")
+    plain_ticks(ax, (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0))
     ax.legend(loc="upper left")
 
 

@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
-from sklearn.decomposition import PCA
 
 from driftline import ContinualDensityRatio, DensityRatio
 from driftline.inference import Doubt
@@ -26,71 +25,31 @@ Floats = npt.NDArray[np.floating[Any]]
 _MOST = 1.0  # times a log-ratio: new rows that lack the tail would let any larger one look good
 
 PLUG_IN, HELD_OUT, OF_FIT = "plug-in", "held-out", "fit"
-ESTIMATORS = {
-    "auto": "auto (quadratic here)",
-    "auto-ridge": "auto, ridge",
-    "linear": "linear",
-    "linear-ridge": "linear, ridge",
-    "mlp": "network, logistic",
-    "kliep": "network, KLIEP (paper)",
-    "pca": "PCA, then auto",
-}
+ESTIMATORS = {"auto": "driftline (auto)", "printed": "CKLIEP (paper)", "code": "CKLIEP (code)"}
 """Names of the estimators and how figures call them."""
 
 
 class Pair(NamedTuple):
-    """Rows (n, D) of original and current to fit, as many new ones of each, and others of the original for a PCA."""
+    """Rows (n, D) of original and current to fit, and new ones of each."""
 
     original: Floats
     current: Floats
     new_original: Floats
     new_current: Floats
-    others: Floats
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of the estimators that are not the library's defaults."""
+    """The training of the paper's networks."""
 
-    ridge: float
-    components: int
-    kliep_epochs: int
-    kliep_rate: float
+    epochs: int
+    rate: float
 
-    def fit(self, name: str, pair: Pair, seed: int, report: Report) -> Any:
-        """A fitted estimator, with ``log_ratio`` and ``divergence``."""
-        if name == "kliep":
-            return ckliep(self.kliep_epochs, self.kliep_rate, seed, report).fit(pair.original).partial_fit(pair.current)
-        if name == "pca":
-            return _Projected(pair.others, self.components, seed).fit(pair.original, pair.current)
-        model, _, penalised = name.partition("-")
-        ridge = self.ridge if penalised else 1.0
-        return DensityRatio(model=model, ridge=ridge, random_state=seed).fit(pair.original, pair.current)
-
-
-class _Projected:
-    """The library's default on leading principal components, found on rows that are not compared.
-
-    Found on the original's own rows, the components would spread wider there than on any other rows.
-    """
-
-    def __init__(self, others: Floats, components: int, seed: int) -> None:
-        self._pca = PCA(components, svd_solver="randomized", random_state=seed).fit(others)
-        self._ratio = DensityRatio(random_state=seed)
-
-    def fit(self, original: Floats, current: Floats) -> Self:
-        self._ratio.fit(self._pca.transform(original), self._pca.transform(current))
-        return self
-
-    def log_ratio(self, rows: Floats) -> Any:
-        return self._ratio.log_ratio(self._pca.transform(rows))
-
-    def divergence(self, kind: str) -> Any:
-        return self._ratio.divergence(kind)
-
-    @property
-    def info_(self) -> Any:
-        return self._ratio.info_
+    def fit(self, name: str, pair: Pair, seed: int, report: Report) -> DensityRatio | ContinualDensityRatio:
+        """A fitted estimator; one step of CKLIEP is static KLIEP."""
+        if name == "auto":
+            return DensityRatio(random_state=seed).fit(pair.original, pair.current)
+        return ckliep(self.epochs, self.rate, seed, report, variant=name).fit(pair.original).partial_fit(pair.current)
 
 
 def _doubts_of_fit(ratio: Any) -> Sequence[Doubt]:

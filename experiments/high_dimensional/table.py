@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments.high_dimensional.estimators import ESTIMATORS
-from experiments.high_dimensional.samples import GENERATORS
+from experiments.high_dimensional.samples import REAL
 
-__all__ = ["Table", "cases_of", "deviation", "fid_of", "names_of", "tabled", "truth_of"]
+__all__ = ["Table", "cases_of", "deviation", "fid_of", "made_of", "names_of", "tabled", "truth_of"]
 
 Table = Mapping[tuple[str, str, str, str], npt.NDArray[np.float64]]
 """Values over the draws by case, estimator, measure and way."""
@@ -32,7 +32,7 @@ def names_of(table: Table) -> list[str]:
 
 def truth_of(table: Table, case: str, measure: str) -> float:
     """The divergence of a pair for which it is known; nan for others."""
-    if case == "real":
+    if case == REAL:
         return 0.0
     return float(table[case, "truth", measure, "truth"][0]) if case == "gaussians" else float("nan")
 
@@ -42,11 +42,16 @@ def fid_of(table: Table, case: str) -> float:
     return float(table[case, "fid", "fid", "fit"].mean())
 
 
+def made_of(table: Table) -> list[str]:
+    """Samples that are generated or spoilt, from the best by FID to the worst."""
+    there = {case for case, _, _, _ in table} - {REAL, "gaussians"}
+    return sorted(there, key=lambda case: fid_of(table, case))
+
+
 def cases_of(table: Table) -> list[str]:
-    """Generators from the best by FID to the worst, then pairs of known divergence."""
+    """Samples to judge, then pairs of known divergence."""
     there = {case for case, _, _, _ in table}
-    made = sorted((case for case in GENERATORS if case in there), key=lambda case: fid_of(table, case))
-    return [*made, *(case for case in ("real", "gaussians") if case in there)]
+    return [*made_of(table), *(case for case in (REAL, "gaussians") if case in there)]
 
 
 def deviation(values: npt.NDArray[np.float64]) -> float:

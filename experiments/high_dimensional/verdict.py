@@ -11,8 +11,7 @@ import pandas as pd
 
 from experiments import markdown
 from experiments.high_dimensional.estimators import BOUNDS, ESTIMATORS, HELD_OUT, PLUG_IN
-from experiments.high_dimensional.samples import GENERATORS
-from experiments.high_dimensional.table import Table, cases_of, deviation, fid_of, names_of, tabled, truth_of
+from experiments.high_dimensional.table import Table, deviation, fid_of, made_of, names_of, tabled, truth_of
 from experiments.words import listed
 
 __all__ = ["Judgement", "judge", "verdict_of"]
@@ -32,7 +31,7 @@ class Judgement(NamedTuple):
 
 def judge(table: Table, estimator: str, way: str) -> Judgement:
     """Judge an estimator by all four divergences."""
-    made = [case for case in cases_of(table) if case in GENERATORS]
+    made = made_of(table)
 
     def means(case: str) -> npt.NDArray[np.float64]:
         return np.array([table[case, estimator, measure, way].mean() for measure in BOUNDS])
@@ -55,27 +54,27 @@ def verdict_of(frame: pd.DataFrame) -> str:
     found = {way: {name: judge(table, name, way) for name in names} for way in (PLUG_IN, HELD_OUT)}
     good = {way: [ESTIMATORS[n] for n in names if all(found[way][n])] for way in found}
     fitted, new = (listed(good[way], "; ") for way in (PLUG_IN, HELD_OUT))
-    made = [case for case in cases_of(table) if case in GENERATORS]
+    made = made_of(table)
     truth = f"{truth_of(table, 'gaussians', _READ):.2f}"
     columns = ["estimator", "real, real (truth 0)", "on new rows", f"Gaussians (truth {truth})", "on new rows"]
     columns += ["FID's order", *(["varies little"] if several else [])]
     rows = [[ESTIMATORS[name], *_readings(table, name), *_marks(found[PLUG_IN][name], several)] for name in names]
     asked = f"deviations over draws within {_SPREAD:.0%}, " if several else ""
-    order = " < ".join(f"{GENERATORS[case]} {fid_of(table, case):.0f}" for case in made)
+    order = " < ".join(f"{case} {fid_of(table, case):,.0f}" for case in made)
     return markdown.verdict(
         _finding(good[PLUG_IN], len(names)),
         markdown.table(columns, rows),
         [
             "Numbers are reverse KL in nats on the rows fitted, each followed by a lower bound on new rows.",
             f"Asked by all four divergences: real against real within {_NULL} of 0, Gaussians within {_OFF:.0%} of the "
-            f"truth, {asked}generators in the order of FID.",
+            f"truth, {asked}samples in the order of FID.",
             f"All is met on rows fitted by {fitted}, on new rows by {new}.",
         ],
         [
             "The paper reads KL 2.47 ± 0.02 and reverse KL 3.29 ± 0.18 for StyleGAN, 0.02 for real against real, and "
             "twice the standard JS and Hellinger (0.86, 1.04).",
-            f"FID: {order}; real {fid_of(table, 'real'):.0f}. The order is judged on the rows fitted.",
-            f"For reverse KL of {GENERATORS[made[0]]} the highest lower bound is {_best(table, made[0], names)}; such "
+            f"FID: {order}; real {fid_of(table, 'real'):,.0f}. The order is judged on the rows fitted.",
+            f"For reverse KL of {made[0]} images the highest lower bound is {_best(table, made[0], names)}; such "
             "a bound may be too high by up to 1.",
             "" if several else "One draw: variance is not judged.",
         ],

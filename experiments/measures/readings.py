@@ -14,6 +14,7 @@ from experiments.measures.cases import TRUTHS
 from experiments.methods import Floats, ckliep, untrusted
 
 __all__ = [
+    "CODE",
     "CURVE",
     "DEFAULT",
     "HELD",
@@ -27,7 +28,7 @@ __all__ = [
     "held_out",
 ]
 
-DEFAULT, LINEAR, KLIEP = "driftline", "linear", "KLIEP"
+DEFAULT, LINEAR, KLIEP, CODE = "driftline", "linear", "KLIEP", "KLIEP, code"
 NONE = "-"
 """The estimator of measures that need no ratio; not empty, which a CSV would read as nan."""
 SAMPLES = ("fid", "kid", "f_8", "f_1_8", "precision", "recall")
@@ -89,8 +90,9 @@ def _fitted(
     name: str, p: Floats, q: Floats, epochs: int, rate: float, seed: int, report: Report
 ) -> DensityRatio | ContinualDensityRatio:
     """P is the original, Q the current sample."""
-    if name == KLIEP:
-        return ckliep(epochs, rate, seed, report, penalty=0.0).fit(p).partial_fit(q)
+    if name in (KLIEP, CODE):
+        variant = "code" if name == CODE else "printed"
+        return ckliep(epochs, rate, seed, report, variant=variant, penalty=0.0).fit(p).partial_fit(q)
     return DensityRatio(model="linear" if name == LINEAR else "auto", random_state=seed).fit(p, q)
 
 

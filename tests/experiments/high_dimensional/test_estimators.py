@@ -40,7 +40,7 @@ def test_noise_reads_nothing_on_new_rows(measure):
 def test_a_fit_with_many_parameters_reads_nothing_on_like_samples():
     """Its ratio is held back by as much as rows advise: the plain mean of a free fit would be parameters over rows."""
     pair = gaussian_pair(750, 2000, 1000, 0.0, 1000)
-    rows = list(read(Recipe(1.0, 30, 1, 1e-3), "auto", pair, 1000, quiet))
+    rows = list(read(Recipe(1, 1e-3), "auto", pair, 1000, quiet))
     found = {(row["measure"], row["way"]): row["value"] for row in rows}
     assert abs(found["reverse_kl", PLUG_IN]) < 0.1 * 1501 / 2000
     assert abs(found["reverse_kl", HELD_OUT]) < 0.02

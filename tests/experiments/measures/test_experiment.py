@@ -9,7 +9,7 @@ from experiments.__main__ import main
 from experiments.experiment import Unit
 from experiments.measures.cases import CLEAN, HALVES, TRUTHS
 from experiments.measures.experiment import EXPERIMENT, Args, caption, extras, figure, run, units, verdict
-from experiments.measures.readings import CURVE, DEFAULT, HELD, HELD_OUT, KLIEP, LINEAR, NONE
+from experiments.measures.readings import CODE, CURVE, DEFAULT, HELD, HELD_OUT, KLIEP, LINEAR, NONE
 from experiments.parts import part_path
 
 SMALL = Args(
@@ -33,9 +33,9 @@ def test_rows_are_tidy(frame):
     on_pixels, on_features = frame[~frame.case.isin(HALVES)], frame[frame.case.isin(HALVES)]
     divergences = {*TRUTHS, *(HELD + m for m in HELD_OUT)}
     assert set(on_pixels.measure) == {"fid", "kid"} | divergences
-    assert set(on_pixels.estimator) == {NONE, DEFAULT, LINEAR, KLIEP}
+    assert set(on_pixels.estimator) == {NONE, DEFAULT, LINEAR, KLIEP, CODE}
     assert set(on_features.measure) == {"fid", "kid", "f_8", "f_1_8", "precision", "recall", CURVE} | divergences
-    assert set(on_features.estimator) == {NONE, DEFAULT, KLIEP}
+    assert set(on_features.estimator) == {NONE, DEFAULT, KLIEP, CODE}
     assert (on_features.measure == CURVE).sum() == 2 * SMALL.angles
     assert frame[frame.measure.isin(divergences)].truth.notna().all()
     assert frame[(frame.case == CLEAN) & (frame.estimator == DEFAULT)].truth.eq(0.0).all()

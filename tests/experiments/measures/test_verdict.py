@@ -87,7 +87,7 @@ def test_verdict_on_noises_follows_the_numbers():
     assert "images: not seen; on each image's own: not seen" in of_noises(invented({**values, **noise})).finding
     diverged = of_noises(invented({**values, ("few pixels, own", KLIEP, "kl"): np.nan}))
     assert diverged.finding.endswith(f"own: seen with {DEFAULT} and {LINEAR}")
-    assert f"| own pixels | {KLIEP} | no number | " in diverged.details[2]
+    assert f"| own pixels | {KLIEP} | no number | " in diverged.details[3]
 
 
 def test_both_halves_of_the_verdict_are_one_sentence(check_form):
