@@ -49,6 +49,7 @@ def main(argv: list[str] | None = None) -> int:
                 jobs=options.jobs,
                 command=_command(name, options),
                 fresh=options.fresh,
+                finished=options.finished,
                 console=console,
             )
         except UnitsFailedError as error:
@@ -71,7 +72,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _command(name: str, options: argparse.Namespace) -> str:
     """The command that gives the same rows."""
-    words = ["python -m experiments", name, "--scale", options.scale]
+    words = ["python -m experiments", name, "--scale", options.scale, *["--finished"] * options.finished]
     if options.seeds is not None:
         words += ["--seeds", str(options.seeds)]
     for key, value in vars(options).items():
@@ -103,7 +104,9 @@ def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=_positive, help="number of seeds")
     parser.add_argument("--out", type=Path, default=Path("runs"), help="folder to write to (default: %(default)s)")
     parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
-    parser.add_argument("--fresh", action="store_true", help="run finished units again")
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--fresh", action="store_true", help="run finished units again")
+    either.add_argument("--finished", action="store_true", help="run nothing, show the units that are finished")
 
 
 def _positive(text: str) -> int:

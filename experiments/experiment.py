@@ -59,6 +59,7 @@ class Results(NamedTuple):
         verdict: Markdown made by :func:`experiments.markdown.verdict`: what the paper claims, what was found.
         extras: further figures by name, from the experiment's folder, all rows and the arguments.
         ours: pattern of the cases that are driftline's default, whose rows grow stale when the engine's numbers change.
+        narrowed: arguments that the rows of some units are of, for an experiment whose units can be shown in part.
     """
 
     figure: Callable[[pd.DataFrame, Any], Figure]
@@ -66,6 +67,7 @@ class Results(NamedTuple):
     verdict: Callable[[pd.DataFrame, Any], str]
     extras: Callable[[Path, pd.DataFrame, Any], Mapping[str, Figure]] | None = None
     ours: str = ""
+    narrowed: Callable[[Any, pd.DataFrame], Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import textwrap
 import typing
 from collections.abc import Mapping
 from dataclasses import fields
@@ -86,7 +87,9 @@ def shown(
         origin += " **Stale: the numbers of driftline's default have changed since; run it again.**"
     seen = "\n\n".join(f"![{Path(picture).stem}](figures/{picture})" for picture in pictures)
     verdict = experiment.results.verdict(table, _arguments(experiment, about)).strip()
-    return f"```sh\n{about['command']}\n```\n\n{origin}\n\n{seen}\n\n{verdict}"
+    lines = textwrap.wrap(about["command"], 116, break_long_words=False, break_on_hyphens=False)
+    command = " \\\n  ".join(lines)
+    return f"```sh\n{command}\n```\n\n{origin}\n\n{seen}\n\n{verdict}"
 
 
 def _draw(run: _Run, experiments: Mapping[str, Experiment], folder: Path, name: str) -> None:

@@ -211,6 +211,6 @@ EXPERIMENT = Experiment(
     title="which differences between the paper and the authors' code matter",
     presets={"quick": Args(rows=4000, epochs=10, rate=4e-4), "paper": Args()},
     work=Work(units, run, keeps=True, tidy=tidy),
-    results=Results(figure, caption, verdict),
+    results=Results(figure, caption, verdict, ours="^$"),
     in_all=False,
 )

@@ -48,12 +48,13 @@ def execute(
     jobs: int,
     command: str,
     fresh: bool = False,
+    finished: bool = False,
     console: Console | None = None,
 ) -> pd.DataFrame:
     """Run what is not finished yet and write ``results.csv``, ``figure.png``, ``figure.pdf`` and ``verdict.md``.
 
     A unit is finished when its part, named after its arguments, lies whole in ``parts``; ``fresh`` runs it again, but
-    not those of earlier stages, which others may build on.
+    not those of earlier stages, which others may build on. ``finished`` runs none and writes up what there is.
     ``command`` gives the same rows when typed; it is noted beside the arguments.
     """
     folder, console = experiment.place(out, args), console or Console()
@@ -63,6 +64,12 @@ def execute(
     known = _known(folder, args, [unit for unit in units if not fresh or unit.stage < last], console)
     if known:
         console.print(f"{experiment.name}: {len(known)} of {len(units)} units are finished already")
+    if finished and len(known) < len(units):
+        if not known or experiment.results.narrowed is None:
+            raise UnitsFailedError(
+                f"{experiment.name}: {len(known)} of {len(units)} units are finished, too few to show"
+            )
+        return _write_up(experiment, args, folder, known, command)
     todo = [unit for unit in units if unit not in known]
     if fresh:
         for unit in (unit for unit in todo if unit.stage == last):
@@ -73,10 +80,7 @@ def execute(
         known.update({u: p for u in todo if (p := read_part(part_path(folder, args, u), u)) is not None})
     if gone := [unit for unit in units if unit not in known]:
         raise UnitsFailedError(f"{experiment.name}: the rows of {gone[0].case}, seed {gone[0].seed} vanished meanwhile")
-    parts = {unit: known[unit] for unit in units}
-    table = pd.concat([part.rows for part in parts.values()], ignore_index=True)
-    _write_up(experiment, args, folder, table, {"command": command, "made": _made(experiment, parts)})
-    return table
+    return _write_up(experiment, args, folder, {unit: known[unit] for unit in units}, command)
 
 
 def _made(experiment: Experiment, parts: Mapping[Unit, Part]) -> dict[str, Any]:
@@ -109,10 +113,14 @@ def _known(folder: Path, args: Any, units: list[Unit], console: Console) -> dict
     return known
 
 
-def _write_up(experiment: Experiment, args: Any, folder: Path, table: pd.DataFrame, about: Mapping[str, Any]) -> None:
+def _write_up(
+    experiment: Experiment, args: Any, folder: Path, parts: Mapping[Unit, Part], command: str
+) -> pd.DataFrame:
     """Write all that people read; make all of it first, since an error must not leave old and new side by side."""
-    arguments = json.dumps({**about, "arguments": asdict(args)}, indent=1, default=str)
-    results = experiment.results
+    results, table = experiment.results, pd.concat([part.rows for part in parts.values()], ignore_index=True)
+    args = args if results.narrowed is None else results.narrowed(args, table)
+    about = {"command": command, "made": _made(experiment, parts), "arguments": asdict(args)}
+    arguments = json.dumps(about, indent=1, default=str)
     verdict = results.verdict(table, args)
     caption = " ".join(results.caption(args).split()) + "\n"
     figure = results.figure(table, args)
@@ -123,6 +131,7 @@ def _write_up(experiment: Experiment, args: Any, folder: Path, table: pd.DataFra
     write_atomically(folder / "results.csv", lambda path: table.to_csv(path, index=False))
     for name, text in (("args.json", arguments), ("caption.md", caption), ("verdict.md", verdict)):
         write_atomically(folder / name, lambda path, text=text: path.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+    return table
 
 
 def run_unit(experiment: Experiment, args: Any, unit: Unit, folder: Path) -> None:

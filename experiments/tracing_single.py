@@ -15,7 +15,7 @@ about twice driftline's seconds. driftline's default was not tuned here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -288,6 +288,19 @@ def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
         yield {"method": name, "delta": float(delta), **row}
 
 
+def narrowed(args: Args, frame: pd.DataFrame) -> Args:
+    """The arguments that the rows at hand are of."""
+    seen = set(frame.method)
+    return replace(
+        args,
+        seeds=frame.seed.nunique(),
+        network_seeds=min(args.network_seeds, frame.seed.nunique()),
+        deltas=tuple(delta for delta in args.deltas if delta in set(frame.delta)),
+        methods=tuple(name for name in args.methods if {name, f"{name}, code"} & seen),
+        variants=tuple(v for v in args.variants if any(METHODS[name].variant == v for name in seen)) or args.variants,
+    )
+
+
 def figure(frame: pd.DataFrame, args: Args) -> Figure:
     """A row a delta: errors of the log-ratio, and the divergence."""
     with style():
@@ -344,7 +357,7 @@ def caption(args: Args) -> str:
 def verdict(frame: pd.DataFrame, args: Args) -> str:
     """The claims of Sec. 4.2 by the numbers of the last time step, then ours."""
     ends = {delta: frame[(frame.delta == delta) & (frame.t == args.last)] for delta in args.deltas}
-    known = [name for name in METHODS if name in set(frame.method)]
+    known = [name for name in METHODS if name in set(frame[frame.t == args.last].method)]
     answers = {
         (one, other): {delta: _less(last, one, other) for delta, last in ends.items()}
         for variant in ("", ", code")
@@ -475,5 +488,6 @@ EXPERIMENT = Experiment(
         "paper": Args(seeds=10, variants=VARIANTS),
     },
     work=Work(units, run, keeps=True, tidy=tidy),
-    results=Results(figure, caption, verdict),
+    results=Results(figure, caption, verdict, ours="^driftline", narrowed=narrowed),
+    folder_fields=("epochs",),
 )

@@ -95,6 +95,19 @@ def readme(kind):
     return re.findall(rf"(?s)```{kind}\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"))
 
 
+def check_said(said, shown):
+    """Check that the words are those shown, and the numbers within 1 %: other processors round otherwise.
+
+    Three dots stand for lines that are not shown.
+    """
+    wanted = shown.splitlines()
+    lines = said.splitlines()[-len(wanted) + 1 :] if wanted[:1] == ["..."] else said.splitlines()
+    wanted = wanted[wanted[:1] == ["..."] :]
+    assert [re.sub(NUMBER, "#", line) for line in lines] == [re.sub(NUMBER, "#", line) for line in wanted]
+    numbers = [[float(n) for line in text for n in re.findall(NUMBER, line)] for text in (lines, wanted)]
+    assert numbers[0] == pytest.approx(numbers[1], rel=0.01, abs=1e-4)
+
+
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
@@ -106,10 +119,7 @@ def test_python_of_the_readme_runs_as_typed(capsys):
     for code, output in blocks((ROOT / "README.md").read_text(encoding="utf-8")):
         if "spark" not in code:
             exec(compile(code, "README.md", "exec"), names)
-            said = capsys.readouterr().out
-            assert re.sub(NUMBER, "#", said) == re.sub(NUMBER, "#", output)
-            numbers = [[float(n) for n in re.findall(NUMBER, text)] for text in (said, output)]
-            assert numbers[0] == pytest.approx(numbers[1], rel=0.01)  # other processors round otherwise
+            check_said(capsys.readouterr().out, output)
 
 
 @pytest.mark.full
@@ -163,23 +173,16 @@ def test_blocks_can_be_typed_at_the_prompt(page):
     assert found == [""] * len(found)
 
 
-def test_page_on_python_runs_as_typed(tmp_path, monkeypatch, capsys):
-    """All blocks in order, in one session, with fewer rows."""
+@pytest.mark.full
+def test_page_on_python_prints_what_it_shows(tmp_path, monkeypatch, capsys):
+    """All blocks in order, in one session."""
     monkeypatch.chdir(tmp_path)
-    write_orders(Shop(orders=1000), Path("driftline-demo/orders"))
+    write_orders(Shop(), Path("driftline-demo/orders"))
     found, names = blocks((ROOT / "docs" / "python.md").read_text(encoding="utf-8")), {}
     assert len(found) == 6
-    for code, _ in found[:-1]:
-        exec(compile(code.replace("5000", "400"), "docs/python.md", "exec"), names)
-    said = capsys.readouterr().out
-    assert "6 alarm - drift of" in said
-    assert "column 2: " in said
-    code, output = found[-1]
-    exec(compile(code, "docs/python.md", "exec"), names)
-    said = capsys.readouterr().out
-    assert "nats is beyond" in said
-    assert said.endswith("['payment', 'amount']\n")
-    assert output.endswith("['payment', 'amount']\n")
+    for code, output in found:
+        exec(compile(code, "docs/python.md", "exec"), names)
+        check_said(capsys.readouterr().out, output)
 
 
 def test_page_on_watching_runs_as_typed(tmp_path, monkeypatch, capsys):

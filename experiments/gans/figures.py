@@ -190,7 +190,8 @@ def _training(args: Mapping[str, Any]) -> str:
 def _judging(args: Mapping[str, Any], asked: list[str]) -> str:
     seeds = f"; bands: standard deviation over {args['estimator_seeds']} seeds of the estimator"
     first = next((name for name in asked if name != TRUTH), TRUTH)
-    epochs = f" of at most {args['ckliep_epochs']:,} epochs a step (the authors: 1,000)" if first == "paper" else ""
+    length = f"at most {args['ckliep_epochs']:,} epochs a step in batches of {args['ckliep_batch']:,}"
+    epochs = f" ({length}; the authors: 1,000 and 2,000)" if "ckliep_epochs" in ESTIMATORS[first].fields else ""
     encoder = ESTIMATORS[first].encoder if args["encoder"] == ("usual",) else args["encoder"][0]
     which = "the newest autoencoder" if encoder == "latest" else "each class's own autoencoder"
     vae = f"{args['output'][0]}s of {which} ({args['vae_epochs']} epochs a task; the authors: 100)"

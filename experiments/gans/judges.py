@@ -22,7 +22,18 @@ from experiments.labelled import Data, Images, load
 from experiments.methods import PAPER_RATE, ckliep, untrusted
 from experiments.resuming import state_path, task_by_task
 
-__all__ = ["ESTIMATORS", "METRICS", "TRUTH", "Estimator", "Judge", "averages", "judge", "label", "leading"]
+__all__ = [
+    "ESTIMATORS",
+    "METRICS",
+    "TRUTH",
+    "Estimator",
+    "Judge",
+    "averages",
+    "judge",
+    "label",
+    "leading",
+    "out_of_range",
+]
 
 Floats = npt.NDArray[np.float64]
 Ratio = ContinualDensityRatio | DensityRatio
@@ -50,12 +61,25 @@ class Estimator(NamedTuple):
     fields: tuple[str, ...] = ()
 
 
+def _ckliep(args: Any, seed: int, report: Report, **params: Any) -> ContinualDensityRatio:
+    found = ckliep(args.ckliep_epochs, PAPER_RATE, seed, report, device=args.device, **params)
+    assert found.training is not None
+    found.training = found.training._replace(batch=args.ckliep_batch)
+    return found
+
+
 ESTIMATORS = {
     "paper": Estimator(
         "CKLIEP",
-        lambda args, seed, report: ckliep(args.ckliep_epochs, PAPER_RATE, seed, report, device=args.device),
+        lambda args, seed, report: _ckliep(args, seed, report),
         encoder="latest",
-        fields=("ckliep_epochs",),
+        fields=("ckliep_epochs", "ckliep_batch"),
+    ),
+    "code": Estimator(
+        "CKLIEP of the authors' code",
+        lambda args, seed, report: _ckliep(args, seed, report, variant="code"),
+        encoder="latest",
+        fields=("ckliep_epochs", "ckliep_batch"),
     ),
     "default": Estimator(
         "driftline",
@@ -139,11 +163,18 @@ def averages(frame: pd.DataFrame) -> pd.DataFrame:
     """
     if "estimator" not in frame:
         return pd.DataFrame(columns=[*_WHO, "judge", "case", "seed", "estimator_seed", "task", "measure", "value"])
-    judged = frame[frame.estimator.notna()].fillna(dict.fromkeys(_WHO, ""))
+    judged = frame.assign(value=frame.value.mask(out_of_range(frame)))
+    judged = judged[frame.estimator.notna()].fillna(dict.fromkeys(_WHO, ""))
     by = [*_WHO, "case", "seed", "estimator_seed", "task", "measure"]
     # a class without a number leaves the mean without one: the others' would be that of fewer classes
     means = judged.groupby(by, sort=False).value.agg(lambda values: values.mean(skipna=False)).reset_index()
     return means.assign(judge=["/".join(filter(None, who)) for who in means[_WHO].itertuples(index=False)])
+
+
+def out_of_range(frame: pd.DataFrame) -> pd.Series:
+    """Mark values that no such divergence has: of samples that hardly overlap, the ratio's tail may give any number."""
+    bounds = frame.measure.map({name: measure.bound for name, measure in MEASURES.items()})
+    return frame.value.abs() > (1.0 + _SLACK) * bounds
 
 
 def leading(frame: pd.DataFrame) -> str:
@@ -159,6 +190,7 @@ def label(judge: str) -> str:
     return f"{ESTIMATORS[name].label} on {where}"
 
 
+_SLACK = 0.05  # an estimate at a bound scatters to both sides of it
 _WHO = ["estimator", "features", "encoder", "output"]
 _NOTHING = dict.fromkeys(("value", "std_error", "low", "high", "doubts", "iterations"), float("nan"))
 Found = dict[tuple[int, str], dict[str, float]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf, log
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ class Measure(NamedTuple):
         unit: unit of its axis.
         log: whether its axis is logarithmic: the worst model may be far from the others.
         higher: whether higher is better.
+        bound: the largest value there is.
     """
 
     title: str
@@ -32,6 +34,7 @@ class Measure(NamedTuple):
     unit: str = ""
     log: bool = False
     higher: bool = False
+    bound: float = inf
 
 
 AGREEMENT = "agreement"
@@ -45,8 +48,8 @@ MEASURES = {
     AGREEMENT: Measure("classifier agrees", higher=True),
     "reverse_kl": Measure("reverse KL", unit="nats", log=True),
     "kl": Measure("KL", unit="nats", log=True),
-    "js": Measure("Jensen-Shannon", unit="nats"),
-    "hellinger": Measure("squared Hellinger"),
+    "js": Measure("Jensen-Shannon", unit="nats", bound=log(2.0)),
+    "hellinger": Measure("squared Hellinger", bound=1.0),
 }
 DIVERGENCES = tuple(name for name in MEASURES if name in inference.DIVERGENCES)
 KEEPING = tuple(name for name, measure in MEASURES.items() if measure.compare is not None)

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from experiments import markdown
 from experiments.gans.figures import against_truth
-from experiments.gans.judges import ESTIMATORS, METRICS, averages, label, leading
+from experiments.gans.judges import ESTIMATORS, METRICS, averages, label, leading, out_of_range
 from experiments.gans.losses import LOSSES
 from experiments.gans.measures import AGREEMENT, DIVERGENCES, MEASURES
 from experiments.gans.samples import DIVERGED, SECONDS
@@ -224,7 +224,10 @@ def _doubts(frame: pd.DataFrame) -> list[str]:
     lost = [
         f"{ESTIMATORS[row.estimator].label} on {row.features} for {LOSSES[row.case].label}" for row in gone.itertuples()
     ]
+    beyond = frame[out_of_range(frame)].groupby(["estimator", "features"]).size()
+    out = [f"{ESTIMATORS[str(name)].label} on {where} {count}" for (name, where), count in beyond.items()]
     return [
         f"Readings with a doubt: {', '.join(said)}." if said else "",
+        f"Readings of Jensen-Shannon and Hellinger outside their range, left out: {', '.join(out)}." if out else "",
         f"Fits that diverged: {', '.join(lost)}." if lost else "",
     ]

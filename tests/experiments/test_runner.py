@@ -16,7 +16,7 @@ from experiments.__main__ import _arguments, _parser, main
 from experiments.experiment import Experiment, Results, Unit, Work
 from experiments.figures import band, canvas, plain_ticks, save, style
 from experiments.files import write_atomically
-from experiments.parts import part_path, read_part, sources, write_part
+from experiments.parts import Part, part_path, read_part, sources, write_part
 from experiments.runner import UnitsFailedError, _write_up, execute, run_unit
 
 
@@ -171,8 +171,8 @@ def test_parts_of_other_code_are_recognised(tmp_path, monkeypatch):
 
 
 def test_an_error_in_the_write_up_leaves_the_old_one_whole(tmp_path):
-    table = pd.DataFrame({"t": [0]})
-    _write_up(toy(rows), Args(), tmp_path, table, {"command": "first"})
+    done = {Unit("one", 0, 1): Part(pd.DataFrame({"t": [0]}), "")}
+    _write_up(toy(rows), Args(), tmp_path, done, "first")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
     def broken(frame, args):
@@ -181,7 +181,7 @@ def test_an_error_in_the_write_up_leaves_the_old_one_whole(tmp_path):
     for part in ("verdict", "figure"):
         results = toy(rows).results._replace(**{part: broken})
         with pytest.raises(KeyError):
-            _write_up(replace(toy(rows), results=results), Args(), tmp_path, table, {"command": "second"})
+            _write_up(replace(toy(rows), results=results), Args(), tmp_path, done, "second")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -249,7 +249,6 @@ def test_flags_replace_what_the_scale_says(monkeypatch):
         ["variance", "--scale", "big"],
         ["variance", "--rows", "0"],
         ["variance", "--out", __file__],
-        ["publish", "--out", "nowhere"],
         ["publish", "--page", "nowhere.md"],
         [],
     ],

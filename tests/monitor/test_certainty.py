@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from driftline.alarms import Cause, Signal
-from driftline.monitor import Monitor, Record, compare, inspect
+from driftline.monitor import Monitor, Record, Settings, compare, inspect
+from driftline.report import compared
 
 ROWS = 400
 
@@ -101,3 +102,45 @@ def test_nothing_is_named_in_a_quiet_window_nor_where_few_rows_are_filled():
     with Monitor(window=ROWS, model="linear", warm_up=5) as monitor:
         record = list(monitor.watch([table(0, e=filled(0.0)), table(1, e=filled(0.8))]))[-1]
     assert record.signal == Signal.NORMAL
+
+
+@pytest.mark.parametrize(("rows", "signal"), [(22, Signal.WARNING), (18, Signal.NORMAL), (8, None)])
+def test_what_is_certain_but_within_the_tolerance_is_named(rows, signal):
+    """Of 400 rows, 22 are certain and a fifth of the tolerance, 18 certain and a twentieth, 8 may be chance.
+
+    These are the rules of watched columns: a warning beyond a tenth of the tolerance, and a name wherever one moved.
+    """
+    now = {"e": pd.Series(["yes"] * rows + [None] * (ROWS - rows), dtype="string")}
+    seen, once = watched({"e": filled(0.0)}, now)[-1], compare(table(0, e=filled(0.0)), table(1, **now), model="linear")
+    for record in (seen, once):
+        assert record.signal == (signal or Signal.NORMAL)
+        assert [m.column for m in record.columns] == (["e"] if signal else [])
+        warned = Cause.COLUMN_MOVED in record.causes, "% filled, 0 % at first" in record.reason
+        assert warned == (signal == Signal.WARNING,) * 2
+
+
+def test_a_column_that_is_certain_to_have_moved_is_not_called_chance():
+    now = pd.Series(["yes"] * 18 + [None] * (ROWS - 18), dtype="string")
+    said = [
+        compared(compare(then, now, model="linear"), Settings.uncut({}))[1].sentence
+        for then, now in ((table(0, e=filled(0.0)), table(1, e=now)), (table(0), table(1)))
+    ]
+    assert "% filled, 0 % at first) moved" in said[0]
+    assert ["chance alone" in each for each in said] == [False, True]
+
+
+def test_an_original_that_joins_later_says_what_is_not_compared_with_it(tmp_path):
+    """How many rows of an unwatched column hold a value is only known of the first window."""
+    shop, more = filled(0.83), some(0.3, "west", PLAIN["shop"])
+    path, frames = tmp_path / "run.driftline", [table(0, e=filled(0.0)), table(1, e=shop, shop=more)]
+    said = "not watched, and compared with the first window only: 'e'"
+    with Monitor(path, window=ROWS, model="linear") as monitor:
+        first = list(monitor.watch(frames))[-1]
+        joined = monitor.add_original("v2")
+        both = list(monitor.watch([table(2, e=filled(0.0), shop=more)]))
+    later = next(record for record in both if record.original == "v2")
+    own = next(record for record in both if record.original != "v2")
+    assert any("had no value in the first window" in note for note in first.notes)
+    assert not any("first window only" in note for note in (*first.notes, *own.notes))
+    assert any("rare or not there at first" in note for note in own.notes)
+    assert (joined.notes, later.notes) == ((said,), (said,))

@@ -204,3 +204,33 @@ def test_words_are_not_taken_for_numbers(rng):
     why = TableEncoder.fit(pa.table({"text": words, "x": rng.normal(size=N)})).skipped["text"]
     assert why.startswith("text or identifiers")
     assert "numbers" not in why
+
+
+def test_a_key_of_json_lines_that_was_null_in_every_row_was_an_empty_column(rng):
+    """The source leaves such keys out, since an absent key means null: strict or lenient, the change is certain."""
+    x = rng.normal(size=1000)
+    note = pa.array([f"some words {i}" if i % 6 else None for i in range(1000)])
+    for schema in ("strict", "lenient"):
+        encoder = TableEncoder.fit(Rows(pa.table({"x": x}), sparse=True), schema=schema)
+        encoded = encoder.transform(Rows(pa.table({"x": x, "note": note}), sparse=True))
+        assert [(e.column, e.event) for e in encoded.evidence] == [("note", "83 % filled, 0 % at first")]
+        assert encoded.notes == ("note: had no value in the first window and is not watched; 833 rows have one now",)
+        once = encoder.transform(Rows(pa.table({"x": x, "note": pa.array(["a"] + [None] * 999)}), sparse=True))
+        assert (once.evidence, len(once.notes)) == ((), 1)
+    many = encoder.transform(Rows(pa.table({"x": x, **{f"key {i}": note for i in range(30)}}), sparse=True))
+    assert len(many.notes) == 6
+    assert many.notes[-1] == "25 further columns had no value in the first window and are not watched"
+    assert len(many.evidence) == 30
+
+
+def test_a_key_of_json_lines_that_is_not_watched_and_vanishes_is_certain_drift(rng):
+    x, note = rng.normal(size=1000), [f"some words {i}" for i in range(1000)]
+    encoder = TableEncoder.fit(Rows(pa.table({"x": x, "note": note}), sparse=True))
+    (evidence,) = encoder.transform(Rows(pa.table({"x": x}), sparse=True)).evidence
+    assert (evidence.column, evidence.event) == ("note", "0 % filled, 100 % at first")
+
+
+def test_a_named_choice_of_columns_does_not_look_at_new_keys(rng):
+    x = rng.normal(size=100)
+    encoder = TableEncoder.fit(Rows(pa.table({"x": x}), sparse=True), columns=["x"])
+    assert encoder.transform(Rows(pa.table({"x": x, "new": x}), sparse=True)).evidence == ()

@@ -32,7 +32,7 @@ from driftline.monitor._sizes import TooFewRowsError, need
 from driftline.monitor._skips import after_skips, while_skipped
 from driftline.recursion import FewForSumsError, Info, Policy, State, StepSettings, Track
 from driftline.sources import Cursor, Window
-from driftline.tables import Encoded, Ledger, Rows, TableEncoder, open_ledger
+from driftline.tables import Encoded, Evidence, Ledger, Rows, TableEncoder, open_ledger
 
 __all__ = [
     "RunState",
@@ -51,6 +51,7 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 
 _UNKEPT = "no counts of the original are kept without summaries: columns and pairs that move are not named"
+_LISTED = 5  # most names in a note
 
 
 @dataclass(frozen=True)
@@ -212,23 +213,31 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
     missed = need(state.settings, state.encoder, state.originals[0].constant).missed(len(encoded.values))
     if missed:
         remarks.append(f"{missed}: the next window is compared with the one before")
-        return after, _skipped(state, window, Cause.TOO_FEW_ROWS, remarks, began)
+        return after, _skipped(state, window, Cause.TOO_FEW_ROWS, remarks, began, encoded)
     try:
         arrived, info = _stepped(state, encoded.values)
     except FewForSumsError as error:
         remarks.append(f"{error}: the next window is compared with the one before")
-        return after, _skipped(state, window, Cause.TOO_FEW_ROWS, remarks, began)
+        return after, _skipped(state, window, Cause.TOO_FEW_ROWS, remarks, began, encoded)
     except FitDivergedError as error:
         remarks.append(f"the fit failed, the next window is compared with the one before: {error}")
-        return after, _skipped(state, window, Cause.FIT_FAILED, remarks, began)
+        return after, _skipped(state, window, Cause.FIT_FAILED, remarks, began, encoded)
     judged = {original.name: _judged(state, original, arrived, info, encoded) for original in state.originals}
+    remarks += after_skips(state.skipped)
     common: dict[str, Any] = {
-        "notes": [*remarks, *after_skips(state.skipped)],
         "seconds": time.perf_counter() - began,
         "digest": digest(encoded.values),
     }
     records = [
-        _record(window, state.windows, name, Status.MEASURED, **_with_notes(common, found), **found.parts)
+        _record(
+            window,
+            state.windows,
+            name,
+            Status.MEASURED,
+            notes=[*_about(name, remarks, encoded), *_uncompared(name, state.encoder, encoded.evidence), *found.notes],
+            **common,
+            **found.parts,
+        )
         for name, found in judged.items()
     ]
     return replace(
@@ -241,8 +250,20 @@ def advance(state: RunState, window: Window, notes: Sequence[str] = ()) -> tuple
     ), records
 
 
-def _with_notes(common: Mapping[str, Any], found: Judgement) -> dict[str, Any]:
-    return {**common, "notes": [*common["notes"], *found.notes]}
+def _about(name: str, notes: Sequence[str], encoded: Encoded | None) -> list[str]:
+    """Return the notes that concern an original: those that compare with the first window concern no other."""
+    other = () if name == FIRST or encoded is None else encoded.compared
+    return [note for note in notes if note not in other]
+
+
+def _uncompared(name: str, encoder: TableEncoder, evidence: Sequence[Evidence] = ()) -> list[str]:
+    """Note the columns that are not watched: how many of their rows hold a value is only known of the first window."""
+    late = (found.column for found in evidence if found.column not in encoder.groups)  # keys of JSON lines
+    every = dict.fromkeys([*encoder.held, *(counter.name for counter in encoder.counters), *late])
+    columns = [] if name == FIRST else list(every)
+    more = f" and {counted(len(columns) - _LISTED, 'more column')}" if len(columns) > _LISTED else ""
+    shown = f"{', '.join(map(repr, columns[:_LISTED]))}{more}"
+    return [f"not watched, and compared with the first window only: {shown}"] if columns else []
 
 
 def fail(
@@ -276,7 +297,9 @@ def fail(
     return None, [record]
 
 
-def _skipped(state: RunState, window: Window, cause: Cause, notes: Sequence[str], began: float) -> list[Record]:
+def _skipped(
+    state: RunState, window: Window, cause: Cause, notes: Sequence[str], began: float, encoded: Encoded | None = None
+) -> list[Record]:
     causes = (cause, Cause.SIGNAL_STANDS)
     seconds = time.perf_counter() - began
     signals = {original.name: state.alarms[original.name].signal for original in state.originals}
@@ -287,7 +310,7 @@ def _skipped(state: RunState, window: Window, cause: Cause, notes: Sequence[str]
             state.windows,
             name,
             Status.SKIPPED,
-            notes=notes,
+            notes=_about(name, notes, encoded),
             seconds=seconds,
             signal=signal,
             causes=causes,
@@ -331,7 +354,8 @@ def add_original(state: RunState, name: str, given: Rows | None) -> tuple[RunSta
             )
         values, then = state.recursion.tracks[FIRST].current.window, state.now
     else:
-        values, notes, then, *_ = state.encoder.transform(given, summaries=state.settings.summaries)
+        encoded = state.encoder.transform(given, summaries=state.settings.summaries)
+        values, then, notes = encoded.values, encoded.summaries, tuple(_about(name, encoded.notes, encoded))
     constant = constants(state.encoder.names, values)
     missed = need(state.settings, state.encoder, constant).missed(len(values))
     if missed:
@@ -345,7 +369,7 @@ def add_original(state: RunState, name: str, given: Rows | None) -> tuple[RunSta
         status=Status.ORIGINAL,
         rows=len(values),
         first_row=0,
-        notes=notes,
+        notes=(*notes, *_uncompared(name, state.encoder)),
         causes=(Cause.JOINED,),
         reason=said((Cause.JOINED,)),
         digest=digest(values),

@@ -16,7 +16,7 @@ from driftline.monitor._record_parts import Moved, plain
 from driftline.monitor._settings import Settings
 from driftline.tables import Encoded, Evidence, TableEncoder
 
-__all__ = ["Certainty", "certainly", "certainties", "named_first"]
+__all__ = ["Certainty", "beyond", "certainly", "certainties", "named_first"]
 
 _SAID = 3  # most columns in a sentence
 
@@ -50,7 +50,10 @@ def certainties(
     *,
     first: bool,
 ) -> tuple[Certainty, ...]:
-    """Return the columns that have moved beyond the tolerance for certain, the furthest first.
+    """Return the columns that have moved for certain, the furthest first.
+
+    Of watched columns, only those beyond the tolerance: for less, they have tests of their own. Columns that are not
+    watched have none, so all of them are returned, at the level of these tests.
 
     Arguments:
         constant: constant encoded columns of the original, and their values.
@@ -63,8 +66,14 @@ def certainties(
     new = novelty(constant, rows, encoder.names, encoded.values, kind=kind, run_length=settings.run_length)
     if new is not None:
         found.append(_new(new, constant[new.column], encoder, encoded, 1.0 / settings.run_length))
-    beyond = (each for each in found if each.least > settings.tolerance)
-    return tuple(sorted(beyond, key=lambda each: -each.least))
+    level = 1.0 / (settings.run_length * max(1, len(encoder.held) + len(encoder.counters)))
+    kept = (c for c in found if c.least > settings.tolerance or (c.column not in encoder.groups and c.chance <= level))
+    return tuple(sorted(kept, key=lambda each: -each.least))
+
+
+def beyond(certain: Sequence[Certainty], tolerance: float) -> tuple[Certainty, ...]:
+    """Return those that raise an alarm: they have moved beyond the tolerance."""
+    return tuple(each for each in certain if each.least > tolerance)
 
 
 def _evident(evidence: Evidence, kind: str) -> Certainty:

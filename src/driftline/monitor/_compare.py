@@ -18,7 +18,7 @@ from driftline._wording import bounds, is_bound, number, precise
 from driftline.alarms import Cause, Signal, why_withheld
 from driftline.inference import Estimate
 from driftline.monitor._advance import fit_encoder, naming_of, rows_of, step_settings
-from driftline.monitor._certainty import Certainty, certainly, certainties, named_first
+from driftline.monitor._certainty import Certainty, beyond, certainly, certainties, named_first
 from driftline.monitor._given import given_rows
 from driftline.monitor._judgement import beside_columns, matters, measured, named
 from driftline.monitor._moves import Pool
@@ -81,8 +81,10 @@ def _compared(original: Rows, current: Rows, settings: Settings, name: str = "or
     naming = naming_of(ledger, encoder, now, track, Pool(), settings, found.drift)
     drift, _, measures = beside_columns(found, naming, first)
     certain = certainties(constant, len(then.values), encoder, now, settings, first=True)
-    signal, causes, why = _judged(drift, settings.tolerance, certain, naming)
+    warns = matters(naming, certain, settings.tolerance)
     naming = naming._replace(columns=named_first(naming.columns, certain, settings.level))
+    far = beyond(certain, settings.tolerance)
+    signal, causes, why = _judged(drift, settings.tolerance, far, naming, warns)
     record = Record(
         window=1,
         original=name,
@@ -121,11 +123,12 @@ def _rows(data: Any, what: str, settings: Settings) -> Rows:
 
 
 def _judged(
-    estimate: Estimate, tolerance: float, certain: Sequence[Certainty], naming: Naming
+    estimate: Estimate, tolerance: float, far: Sequence[Certainty], naming: Naming, warns: bool
 ) -> tuple[Signal, tuple[Cause, ...], str]:
-    """Compare the interval with the tolerance: this is a single look, not a stream. What is certain is an alarm.
+    """Compare the interval with the tolerance: this is a single look, not a stream.
 
-    A column that moved is a warning, though all columns together are within the tolerance.
+    A column that is certainly beyond the tolerance is an alarm. One that moved less is a warning, though all columns
+    together are within the tolerance.
     """
     drift = plain(estimate)
     signal, cause = _signal(drift, tolerance)
@@ -133,10 +136,10 @@ def _judged(
     numbers = {"drift": precise(drift), "low": low, "high": high, "tolerance": number(tolerance)}
     level = f"{100.0 * drift.level:.4g}\xa0%"
     why = reason((cause,), **numbers, percent=level, why=why_withheld(estimate))
-    if certain:
-        causes, sure = certainly(certain)
+    if far:
+        causes, sure = certainly(far)
         return Signal.ALARM, (*causes, cause), f"{sure}; {why}"
-    if signal == Signal.NORMAL and matters(naming, tolerance):
+    if signal == Signal.NORMAL and warns:
         named = reason((Cause.COLUMN_MOVED,), named=said(naming))
         return Signal.WARNING, (Cause.COLUMN_MOVED, cause), f"{named}; {why}"
     return signal, (cause,), why

@@ -14,7 +14,7 @@ from driftline._causes import reason
 from driftline._wording import precise
 from driftline.alarms import AlarmMemory, Cause, Decision, Look, Signal, decide, is_withheld
 from driftline.inference import Doubt, DoubtCode, Estimate, opened
-from driftline.monitor._certainty import Certainty, certainly, named_first
+from driftline.monitor._certainty import Certainty, beyond, certainly, named_first
 from driftline.monitor._moves import Pool
 from driftline.monitor._naming import Naming, said
 from driftline.monitor._record_parts import plain
@@ -74,9 +74,12 @@ def judge(
     naming = name(found.drift)
     drift, step, measures = beside_columns(found, naming, settings.divergences[0])
     alarm, decision = _decide(alarm, settings, drift, step)
-    if certain and alarm.seen > settings.warm_up:
-        alarm, decision = _certain(alarm, decision, certain)
-    if decision.signal == Signal.NORMAL and alarm.seen > settings.warm_up and matters(naming, settings.tolerance):
+    far, warm = beyond(certain, settings.tolerance), alarm.seen > settings.warm_up
+    if far and warm:
+        alarm, decision = _certain(alarm, decision, far)
+    warns = matters(naming, certain, settings.tolerance)
+    naming = naming._replace(columns=named_first(naming.columns, certain, settings.level))
+    if decision.signal == Signal.NORMAL and warm and warns:
         causes = (Cause.COLUMN_MOVED,)
         decision = decision._replace(signal=Signal.WARNING, causes=causes, reason=reason(causes, named=said(naming)))
         alarm = alarm._replace(signal=Signal.WARNING)
@@ -88,7 +91,6 @@ def judge(
         "alarm_limit": _number(decision.drift.limit),
         "step_limit": math.nan if decision.change is None else _number(decision.change.limit),
     }
-    naming = naming._replace(columns=named_first(naming.columns, certain, settings.level))
     parts = {**measures, **decided, **named(naming, drift, settings.divergences[0], decision.signal)}
     return Judgement(parts, alarm, naming.pool, naming.notes)
 
@@ -199,10 +201,13 @@ def _certain(alarm: AlarmMemory, decision: Decision, certain: Sequence[Certainty
     return alarm._replace(signal=Signal.ALARM, calm=0), decision
 
 
-def matters(naming: Naming, tolerance: float) -> bool:
-    """Say whether what moved is a warning: not if all of it surely stays within a tenth of the tolerance."""
+def matters(naming: Naming, certain: Sequence[Certainty], tolerance: float) -> bool:
+    """Say whether what moved is a warning: not if it stays within a tenth of the tolerance.
+
+    That must be sure for columns with an interval. What is certain has only a lower end, which counts instead.
+    """
     least = _PART * tolerance
-    columns = any(not m.drift.high <= least for m in naming.columns)
+    columns = any(not m.drift.high <= least for m in naming.columns) or any(c.least > least for c in certain)
     return columns or any(m.dependence > least for m in naming.pairs)
 
 

@@ -277,7 +277,8 @@ def _how_far(history: History, last: Record, rough: bool, *, whole: bool = False
     if not least and math.isfinite(drift.low) and drift.low <= 0.0 and drift.value <= max(bound, 0.0):
         if rough:
             return f"{reading}, which says little: it may lie up to {number(drift.high)}{unit(kind)} away"
-        return f"{reading}, {_place(drift, bound, tolerance) if whole else 'which chance alone can explain'}"
+        beside = whole or _speaks(last)  # what a column shows is not chance
+        return f"{reading}, {_place(drift, bound, tolerance) if beside else 'which chance alone can explain'}"
     place = _place(drift, bound, tolerance) if history.signal == Signal.NORMAL else ""
     return ", ".join(filter(None, [reading, place, distance(drift, kind)]))
 

@@ -46,6 +46,7 @@ _KINDS: dict[str, type[Column]] = {
     kind.kind: kind for kind in (NumericColumn, CategoricalColumn, BooleanColumn, DatetimeColumn)
 }
 _SHOWN = 5  # most names in a message
+_MOST_NOTES = 20  # most columns with a note of their own that they were empty at first
 _TWICE = 1.8  # share of missing values, against the first window's, that is noted: twice, but for its noise
 
 
@@ -59,6 +60,7 @@ class Encoded(NamedTuple):
         doubts: columns whose drift the numbers do not hold, in words.
         evidence: drift that the numbers do not show, and that is certain.
         unlisted: by column, the most frequent value that the encoding does not name, in words, and its rows.
+        compared: those of the notes that compare with the first window, and so with no other original.
     """
 
     values: Floats
@@ -67,6 +69,7 @@ class Encoded(NamedTuple):
     doubts: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     unlisted: Mapping[str, tuple[str, int]] = MappingProxyType({})
+    compared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -198,10 +201,10 @@ class TableEncoder:
         """
         rows = rows if isinstance(rows, Rows) else Rows(rows, self.untyped)
         column_names(rows.table)  # a name that occurs twice is an error
-        rows = rows.completed(column.name for column in self.columns)
+        rows = rows.completed([*(column.name for column in self.columns), *self.held])
         present = set(rows.table.column_names)
-        remarks, certain = self._left_out(rows)
-        notes = self._check_columns(rows) + remarks
+        compared, certain = self._left_out(rows)
+        notes = self._check_columns(rows) + compared
         out = np.zeros((rows.table.num_rows, sum(map(len, self._labels))))
         found: dict[str, dict[str, Any]] = {}
         evidence: list[Evidence | None] = [*certain]
@@ -210,8 +213,9 @@ class TableEncoder:
         for column, labels in zip(self.columns, self._labels, strict=True):
             block = out[:, at : (at := at + len(labels))]
             encode = partial(self._encode, rows, column, block, summaries, column.name in present)
-            remarks, summary, moved, fresh = guarded(column.name, encode)
-            notes += remarks
+            remarks, changes, summary, moved, fresh = guarded(column.name, encode)
+            notes += [*remarks, *changes]
+            compared += changes
             found |= summary
             evidence.append(moved)
             if fresh is not None:
@@ -222,20 +226,26 @@ class TableEncoder:
             doubts += remarks
             evidence.append(moved)
         known = tuple(e for e in evidence if e is not None)
-        return Encoded(out, tuple(notes), found, tuple(doubts), known, unlisted)
+        return Encoded(out, tuple(notes), found, tuple(doubts), known, unlisted, tuple(compared))
 
     def _encode(
         self, rows: Rows, column: Column, out: Floats, summaries: bool, present: bool
-    ) -> tuple[list[str], dict[str, Any], Evidence | None, tuple[str, int] | None]:
-        """Parse a column once: fill its block of the array; return notes, summaries if asked for, and what is new."""
+    ) -> tuple[list[str], list[str], dict[str, Any], Evidence | None, tuple[str, int] | None]:
+        """Parse a column once, and fill its block of the array.
+
+        Return notes, those that compare with the first window, summaries if asked for, and what is new.
+        """
         cells, family, notes = self._cells(rows, column, present)
         parsed = column.parse(cells, family)
         if parsed.bad is not None:
             notes.append(self._tolerated(column, parsed.bad, read_labels(cells, family)))
-        notes += column.encode(parsed, out)
+        changes: list[str] = []
+        # categories note what was rare at first, other kinds which values they cannot hold
+        (changes if isinstance(column, CategoricalColumn) else notes).extend(column.encode(parsed, out))
         if present:
-            notes += self._missing_more(column, parsed.absent, len(out))
-        return notes, column.summary(parsed) if summaries else {}, column.evidence(parsed), column.unlisted(parsed)
+            changes += self._missing_more(column, parsed.absent, len(out))
+        summary = column.summary(parsed) if summaries else {}
+        return notes, changes, summary, column.evidence(parsed), column.unlisted(parsed)
 
     def _missing_more(self, column: Column, absent: int, rows: int) -> list[str]:
         """Note that values are missing twice as often as at first, and not by chance."""
@@ -255,18 +265,30 @@ class TableEncoder:
     def _left_out(self, rows: Rows) -> tuple[list[str], list[Evidence]]:
         """Look at columns that are not watched: whether they hold values as often as at first is certain."""
         notes, evidence = [], []
-        for name, count in values_held(rows, [name for name in self.held if name in rows.table.column_names]).items():
-            if count and self.skipped[name] in EMPTY:
+        # where an absent column means missing values, one that is new had no value at first
+        late = dict.fromkeys(self._new(rows), 0) if rows.sparse else {}
+        held = {name: n for name, n in self.held.items() if name in rows.table.column_names} | late
+        for name, count in values_held(rows, held).items():
+            why = self.skipped.get(name, EMPTY[0])
+            if count and why in EMPTY:
                 have = "row has" if count == 1 else "rows have"
-                notes.append(f"{name}: had {self.skipped[name]} and is not watched; {count} {have} one now")
-            then, now = self.held[name] / max(1, self.rows), count / max(1, rows.table.num_rows)
+                notes.append(f"{name}: had {why} and is not watched; {count} {have} one now")
+            then, now = held[name] / max(1, self.rows), count / max(1, rows.table.num_rows)
             moved = closer([then, 1.0 - then], self.rows, [now, 1.0 - now], rows.table.num_rows)
             if moved is not None:
                 evidence.append(Evidence(name, f"{percent(now)} filled, {percent(then)} at first", *moved))
+        if len(notes) > _MOST_NOTES:  # keys of JSON lines may be names of things, and new ones come without end
+            left = len(notes) - _SHOWN
+            notes = [*notes[:_SHOWN], f"{left} further columns had no value in the first window and are not watched"]
         return notes, evidence
 
+    def _new(self, rows: Rows) -> list[str]:
+        """Return the columns that were not in the first window; none if the columns to watch were named."""
+        known = {*self.skipped, *(column.name for column in self.columns)}
+        return [] if self.chosen else [name for name in rows.table.column_names if name not in known]
+
     def _check_columns(self, rows: Rows) -> list[str]:
-        """Note new columns; in a strict schema, new or missing columns are an error."""
+        """Note new columns; in a strict schema, new or missing columns are an error, unless absence means null."""
         if self.schema == "strict":
             missing = rows.absent(column.name for column in self.columns)
             if missing:
@@ -278,9 +300,8 @@ class TableEncoder:
                     schema=Option("schema", "lenient"),
                     drop=Option("drop"),
                 )
-        known = {*self.skipped, *(column.name for column in self.columns)}
-        new = [name for name in rows.table.column_names if name not in known]
-        if not new or self.chosen:
+        new = [] if rows.sparse else self._new(rows)
+        if not new:
             return []
         if self.schema == "strict":
             raise TableError(

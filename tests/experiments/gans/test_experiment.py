@@ -1,5 +1,6 @@
 """The GAN experiment in small, on scikit-learn's digits: kept samples, judges, going on, figures."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +13,13 @@ from driftline.features import ContinualVAE
 from experiments import catalogue
 from experiments.__main__ import main
 from experiments.gans import features, samples
-from experiments.gans.experiment import EXPERIMENT, Args, extras, figure, run, units, verdict
+from experiments.gans.experiment import EXPERIMENT, Args, extras, figure, narrowed, run, units, verdict
 from experiments.gans.judges import METRICS
 from experiments.gans.measures import AGREEMENT, DIVERGENCES, KEEPING
 from experiments.gans.training import ContinualGAN
 from experiments.labelled import load
 from experiments.parts import unit_folder
+from experiments.runner import UnitsFailedError, execute
 
 SMALL = Args(
     dataset="digits",
@@ -249,6 +251,25 @@ def test_figures_are_drawn(folder, frame):
     assert set(found) == {"samples", "estimators"}
     assert found["samples"].axes[0].get_title().startswith("WGAN")
     assert found["samples"].axes[0].images[0].get_array().shape == (2 * 8, 2 * 2 * 8)
+
+
+def test_what_is_finished_can_be_shown_before_the_rest(folder, frame, monkeypatch, tmp_path):
+    """Only the judges whose rows there are get into caption and figure; nothing is run."""
+    shutil.copytree(folder, tmp_path / "gans-digits")
+    for path in (tmp_path / "gans-digits" / "parts").glob("wgan-paper-*.csv"):
+        path.unlink()
+    monkeypatch.setattr("experiments.runner._run_all", None)
+    monkeypatch.setattr("experiments.runner.save", lambda *parts: None)  # drawing is another test's
+    args = replace(SMALL, models=("wgan", "wgan-gp"))
+    table = execute(EXPERIMENT, args, tmp_path, jobs=1, command="", finished=True)
+    assert set(table.estimator.dropna()) == {"default", "static", METRICS}
+    said = (tmp_path / "gans-digits" / "caption.md").read_text()
+    assert "Divergences by driftline on draws of each class's own autoencoder" in said
+    assert "CKLIEP" not in said + (tmp_path / "gans-digits" / "verdict.md").read_text()
+    alone = narrowed(args, frame[frame.estimator.isna()].drop(columns=["estimator", "features"]))
+    assert (alone.models, alone.estimator) == (("wgan",), ("none",))
+    with pytest.raises(UnitsFailedError, match="0 of 7 units are finished, too few to show"):
+        execute(EXPERIMENT, SMALL, tmp_path / "none", jobs=1, command="", finished=True)
 
 
 def test_a_verdict_on_one_model_compares_nothing(frame, check_form):
