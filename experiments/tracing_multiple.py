@@ -449,4 +449,5 @@ EXPERIMENT = Experiment(
     presets={"quick": Args(), "paper": PAPER},
     work=Work(units, run, keeps=True, tidy=tidy),
     results=Results(figure, caption, verdict, ours=f"^{OURS}$"),
+    folder_fields=("epochs",),
 )

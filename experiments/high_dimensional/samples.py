@@ -32,7 +32,7 @@ SPOILT: Mapping[str, Callable[[Images], Images]] = {
     "blurred": lambda images: np.asarray(gaussian_filter(images, (0.0, 0.4, 0.4)), dtype=np.float32),
     "noisy": _noisy,
 }
-"""Real images made a little worse, until there are samples of GANs; far worse ones leave nothing to estimate."""
+"""Real images made a little worse, as long as there are no samples of GANs; far worse ones show nothing."""
 
 
 def known_samples(generated: tuple[str, ...]) -> dict[str, Path | None]:

@@ -249,7 +249,6 @@ def test_flags_replace_what_the_scale_says(monkeypatch):
         ["variance", "--scale", "big"],
         ["variance", "--rows", "0"],
         ["variance", "--out", __file__],
-        ["publish", "--out", "nowhere"],
         ["publish", "--page", "nowhere.md"],
         [],
     ],
