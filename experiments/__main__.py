@@ -1,8 +1,9 @@
-"""``python -m experiments NAME|all [--scale quick|paper] [--seeds N] [--out DIR]``."""
+"""``python -m experiments [NAME|all|publish] [--scale quick|paper] [--seeds N] [--out DIR]``; a list without a name."""
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import shlex
 import sys
@@ -15,16 +16,31 @@ from typing import Any
 
 from rich.console import Console
 
+from experiments.arguments import meaning
 from experiments.catalogue import EXPERIMENTS
 from experiments.data import DataMissingError
 from experiments.experiment import Experiment
 from experiments.page import PublishingError, publish
 from experiments.runner import UnitsFailedError, execute
+from experiments.words import capitalised
+
+_OTHERS = {
+    "all": "all that need no download, one after the other",
+    "publish": "keep the rows of finished runs, and draw the page's figures and verdicts",
+}
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Parse the command line, run, and say where the results are."""
+    """Parse the command line, run, and say where the results are; without a name, list the experiments."""
     parser, console = _parser(), Console()
+    argv = sys.argv[1:] if argv is None else argv
+    if not argv:
+        _list(console)
+        return 0
+    if argv[0] not in _known() and not argv[0].startswith("-"):
+        _list(Console(stderr=True))
+        near = difflib.get_close_matches(argv[0], _known(), 1)
+        parser.error(f"no experiment has the name {argv[0]!r}{f': did you mean {near[0]}?' if near else ''}")
     options = parser.parse_args(argv)
     if options.name == "publish":
         try:
@@ -70,6 +86,25 @@ def main(argv: list[str] | None = None) -> int:
     return int(failed)
 
 
+def _known() -> list[str]:
+    return [*EXPERIMENTS, *_OTHERS]
+
+
+def _list(console: Console) -> None:
+    """Show the experiments: name, what each is about, where it is in the paper, how long each scale takes."""
+    line = "[bold]{:<18}[/]{:<18}{:<20}{}\n    {}".format
+    times = {e.name: [e.takes.get(scale, "") for scale in ("quick", "paper")] for e in EXPERIMENTS.values()}
+    lines = [
+        line("name", "in the paper", "--scale quick", "--scale paper", "what is run"),
+        *(line(e.name, e.paper, *times[e.name], e.title) for e in EXPERIMENTS.values()),
+        *(f"[bold]{name:<18}[/]{words}" for name, words in _OTHERS.items()),
+        "",
+        "Times are of one process on one core; --jobs shares the work. For the flags of an",
+        "experiment, run python -m experiments NAME --help.",
+    ]
+    console.print("\n".join(lines), highlight=False, soft_wrap=True)
+
+
 def _command(name: str, options: argparse.Namespace) -> str:
     """The command that gives the same rows."""
     words = ["python -m experiments", name, "--scale", options.scale, *["--finished"] * options.finished]
@@ -87,21 +122,23 @@ def _command(name: str, options: argparse.Namespace) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m experiments", description="The paper's experiments, and ours.")
     names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
-    everything = names.add_parser("all", help="all that need no download, one after the other")
-    _common(everything)
-    page = names.add_parser("publish", help="keep the rows of finished runs, and draw the page's figures and verdicts")
+    _common(names.add_parser("all", help=_OTHERS["all"]))
+    page = names.add_parser("publish", help=_OTHERS["publish"])
     page.add_argument("--out", type=Path, default=Path("runs"), help="folder of the runs (default: %(default)s)")
-    page.add_argument("--page", type=Path, default=Path("docs/reproduction.md"), help="default: %(default)s")
+    page.add_argument("--page", type=Path, default=Path("docs/reproduction.md"), help="to fill (default: %(default)s)")
     for experiment in EXPERIMENTS.values():
-        own = names.add_parser(experiment.name, help=f"{experiment.title} ({experiment.paper})")
+        about, usage = f"{experiment.title} ({experiment.paper})", f"python -m experiments {experiment.name} [flags]"
+        own = names.add_parser(experiment.name, help=about, description=f"{capitalised(about)}.", usage=usage)
         _common(own)
         _own(own, experiment)
     return parser
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--scale", choices=("quick", "paper"), default="quick", help="default: %(default)s")
-    parser.add_argument("--seeds", type=_positive, help="number of seeds")
+    parser.add_argument(
+        "--scale", choices=("quick", "paper"), default="quick", help="sizes to start from (default: %(default)s)"
+    )
+    parser.add_argument("--seeds", type=_positive, help="number of seeds, counted from 0 (default: the scale's)")
     parser.add_argument("--out", type=Path, default=Path("runs"), help="folder to write to (default: %(default)s)")
     parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
     either = parser.add_mutually_exclusive_group()
@@ -119,7 +156,7 @@ def _own(parser: argparse.ArgumentParser, experiment: Experiment) -> None:
     """A flag for each field of the experiment's arguments; its default is the scale's."""
     quick, paper = experiment.presets["quick"], experiment.presets["paper"]
     hints = typing.get_type_hints(type(quick))
-    group = parser.add_argument_group("flags of this experiment (defaults: quick, paper)")
+    group = parser.add_argument_group("flags of this experiment", "in brackets their values at quick and paper scale")
     for field in fields(quick):
         if field.name == "seeds":
             continue
@@ -129,14 +166,14 @@ def _own(parser: argparse.ArgumentParser, experiment: Experiment) -> None:
             kind = typing.get_args(kind)[0]
         if typing.get_origin(kind) is types.UnionType:
             kind = next(t for t in typing.get_args(kind) if t is not types.NoneType)
-        defaults = f"{_shown(getattr(quick, field.name))}, {_shown(getattr(paper, field.name))}"
+        values = dict.fromkeys(_shown(getattr(preset, field.name)) or "none" for preset in (quick, paper))
         group.add_argument(
             "--" + field.name.replace("_", "-"),
             dest=f"own_{field.name}",
             type=kind,
             nargs="+" if several else None,
             metavar=kind.__name__.upper(),
-            help=defaults,
+            help=f"{meaning(field)} [{' / '.join(values)}]".replace("%", "%%"),
         )
 
 

@@ -22,7 +22,7 @@ from driftline.fitting import FitDivergedError, Training, log_mean_exp, resolve_
 from driftline.recursion import Anchor, Policy, State, StepSettings, start, step
 from driftline.synthetic import GaussianStream
 from experiments import markdown
-from experiments.arguments import check_above_zero, check_at_least, check_drift, differences, remark
+from experiments.arguments import check_above_zero, check_at_least, check_drift, differences, flag, remark
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, band, canvas, style
 from experiments.methods import Floats, epochs_to, errors
@@ -37,18 +37,18 @@ _WINDOW, _NUMERATOR, _TEST = range(3)  # what rows are drawn for: all choices se
 
 @dataclass(frozen=True)
 class Args:
-    """Arguments: ``slow_seeds`` of ``seeds`` for networks and penalised fits; both step sizes are in windows."""
+    """Arguments: the stream, the step sizes, the penalty, and the training of networks."""
 
     seeds: int = 3
-    slow_seeds: int = 1
+    slow_seeds: int = flag(1, "how many of the seeds networks and penalised fits are run for")
     rows: int = 20_000
     dim: int = 64
     delta: float = 0.02
     last: int = 20
-    every: int = 1
-    network_every: int = 4
-    penalty: float = 10.0
-    epochs: int = 20
+    every: int = flag(1, "windows from one step to the next for convex models; divides --last")
+    network_every: int = flag(4, "the same for networks")
+    penalty: float = flag(10.0, "weight λ_c of the paper's penalty on the normaliser; above 0")
+    epochs: int = flag(20, "epochs of networks")
 
     def __post_init__(self) -> None:
         check_at_least(self, 1, "seeds", "slow_seeds", "rows", "dim", "last", "every", "network_every", "epochs")

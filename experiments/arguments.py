@@ -1,11 +1,53 @@
-"""Checks of arguments, named by flag and value, and the ways in which they differ from the paper's."""
+"""Arguments of experiments: what each flag means, checks named by flag and value, differences from the paper's."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["changed", "check_above_zero", "check_among", "check_at_least", "check_drift", "differences", "remark"]
+__all__ = [
+    "changed",
+    "check_above_zero",
+    "check_among",
+    "check_at_least",
+    "check_drift",
+    "differences",
+    "flag",
+    "meaning",
+    "remark",
+]
+
+Value = TypeVar("Value")
+
+_SHARED = {
+    "seeds": "number of seeds, counted from 0",
+    "first_seed": "number of the first seed: units of earlier ones are not run",
+    "network_seeds": "how many of the seeds networks are run for, as they take longest",
+    "rows": "rows of a window to train on",
+    "dim": "columns of the Gaussian stream",
+    "delta": "how far mean and standard deviation move in one time step; below 1 over the last time",
+    "last": "last time step",
+    "epochs": "most epochs of a fit of CKLIEP's and KLIEP's networks",
+    "rate": "learning rate of CKLIEP's and KLIEP's networks",
+    "device": "where networks train: cpu, cuda or auto, which takes a GPU if there is one",
+    "variants": "of CKLIEP's and KLIEP's networks: printed (the paper's method), code (that of the authors' code)",
+    "dataset": "mnist, fashion-mnist, or digits (8 x 8 pixels, comes with scikit-learn, for trials)",
+    "classifier_width": "factor on the channels of the classifier's convolutions",
+    "classifier_epochs": "epochs of the classifier of real images",
+}
+"""Meanings of flags that several experiments have; a field made by :func:`flag` has a meaning of its own."""
+
+
+def flag(default: Value, meaning: str) -> Value:
+    """Declare a field of an experiment's arguments, with what ``--help`` says about its flag: units, allowed values."""
+    declared: Value = dataclasses.field(default=default, metadata={"meaning": meaning})
+    return declared
+
+
+def meaning(declared: dataclasses.Field[Any]) -> str:
+    """Return what ``--help`` says about a field's flag; empty for one that nobody has described."""
+    return str(declared.metadata.get("meaning") or _SHARED.get(declared.name, ""))
 
 
 def check_at_least(args: Any, least: int, *fields: str) -> None:
@@ -19,7 +61,7 @@ def check_among(args: Any, field: str, choices: Iterable[str]) -> None:
     """Refuse arguments of which a field, or one of its values, is not among the choices."""
     given = getattr(args, field)
     if unknown := [value for value in ([given] if isinstance(given, str) else given) if value not in choices]:
-        raise ValueError(f"{_flag(field)} {' '.join(unknown)}: choose among {', '.join(choices)}")
+        raise ValueError(f"{_flag(field)} {unknown[0]!r} is unknown: choose from {', '.join(map(repr, choices))}")
 
 
 def check_above_zero(args: Any, *fields: str) -> None:

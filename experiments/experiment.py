@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,6 +83,7 @@ class Experiment:
         results: how rows are shown.
         in_all: whether ``all`` runs it.
         folder_fields: arguments whose values are added to the folder's name where they are not the quick preset's.
+        takes: by scale and in words, how long one process takes on one core.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Experiment:
     results: Results
     in_all: bool = True
     folder_fields: tuple[str, ...] = ()
+    takes: Mapping[str, str] = field(default_factory=dict)
 
     def place(self, out: Path, args: Any) -> Path:
         """Folder of its results, below ``out``."""

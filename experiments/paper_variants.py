@@ -21,7 +21,7 @@ from driftline import ContinualDensityRatio
 from driftline.fitting import FitDivergedError, check_device
 from driftline.synthetic import GaussianStream
 from experiments import markdown
-from experiments.arguments import check_above_zero, check_at_least, check_drift, differences, remark
+from experiments.arguments import check_above_zero, check_at_least, check_drift, differences, flag, remark
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, canvas, style
 from experiments.methods import (
@@ -31,7 +31,6 @@ from experiments.methods import (
     epochs_to,
     errors,
     fit_columns,
-    untrusted,
     without_validation,
 )
 from experiments.resuming import step_by_step, tidy
@@ -57,7 +56,7 @@ class Args:
     delta: float = 0.01
     rows: int = 50_000
     last: int = 20
-    every: int = 4
+    every: int = flag(4, "windows from one step to the next; divides --last")
     epochs: int = 100
     rate: float = PAPER_RATE
     device: str = "auto"
@@ -113,8 +112,7 @@ def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
         row: Row = {"t": t, "variant": variant, "changed": changed or "nothing"}
         if estimator is not None:
             try:
-                with untrusted():
-                    estimate = estimator.partial_fit(rows(t)).log_ratio(fresh)
+                estimate = estimator.partial_fit(rows(t)).log_ratio(fresh)
                 return row | errors(estimate, truth) | fit_columns(estimator.info_.originals["original"].fit), estimator
             except FitDivergedError:
                 pass

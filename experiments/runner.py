@@ -28,6 +28,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from experiments.experiment import Experiment, Unit
 from experiments.figures import save
 from experiments.files import write_atomically
+from experiments.methods import untrusted
 from experiments.parts import Part, part_path, read_part, sources, unit_folder, write_part
 
 __all__ = ["UnitsFailedError", "execute", "run_unit"]
@@ -144,9 +145,10 @@ def run_unit(experiment: Experiment, args: Any, unit: Unit, folder: Path) -> Non
     rows, began = [], time.perf_counter()
     work = experiment.work
     kept = (unit_folder(folder, args, unit),) if work.keeps else ()
-    for row in work.run(args, unit, report, *kept):
-        rows.append({"case": unit.case, "seed": unit.seed, **row})
-        report("", 1)
+    with untrusted():
+        for row in work.run(args, unit, report, *kept):
+            rows.append({"case": unit.case, "seed": unit.seed, **row})
+            report("", 1)
     if len(rows) != unit.rows:
         raise RuntimeError(f"{len(rows)} rows instead of the {unit.rows} announced")
     write_part(part_path(folder, args, unit), pd.DataFrame(rows), time.perf_counter() - began)

@@ -25,10 +25,10 @@ from driftline import ContinualDensityRatio
 from driftline.fitting import FitDivergedError, Training
 from driftline.synthetic import GaussianStream
 from experiments import markdown, methods
-from experiments.arguments import check_above_zero, check_at_least, check_drift, differences, remark
+from experiments.arguments import check_above_zero, check_at_least, check_drift, differences, flag, remark
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, band, canvas, style
-from experiments.methods import PAPER_EPOCHS, PAPER_RATE, Floats, epochs_to, errors, untrusted
+from experiments.methods import PAPER_EPOCHS, PAPER_RATE, Floats, epochs_to, errors
 from experiments.words import listed
 
 _WINDOW, _TEST = range(2)  # what rows are drawn for: all methods see the same ones
@@ -42,19 +42,19 @@ _SUGGESTED = {"confirmed": "point that way", "contradicted": "point the other wa
 
 @dataclass(frozen=True)
 class Args:
-    """Arguments: sizes in windows; networks run for ``network_seeds``; ``epochs`` and ``rate`` are of CKLIEP."""
+    """Arguments: the step sizes, the stream, and the training of networks."""
 
     seeds: int = 3
     network_seeds: int = 1
-    sizes: tuple[int, ...] = (1, 2, 4, 5, 10, 20)
-    network_sizes: tuple[int, ...] = (1, 2, 4, 5, 10, 20)
+    sizes: tuple[int, ...] = flag((1, 2, 4, 5, 10, 20), "step sizes of convex models, in windows; divide --last")
+    network_sizes: tuple[int, ...] = flag((1, 2, 4, 5, 10, 20), "step sizes of networks, in windows; divide --last")
     rows: int = 50_000
     dim: int = 64
     delta: float = 0.02
     last: int = 20
     epochs: int = PAPER_EPOCHS
     rate: float = PAPER_RATE
-    network_epochs: int = 20
+    network_epochs: int = flag(20, "epochs of driftline's own network (mlp)")
 
     def __post_init__(self) -> None:
         check_at_least(self, 1, "seeds", "network_seeds", "rows", "dim", "last", "epochs", "network_epochs")
@@ -142,8 +142,7 @@ def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
         length = plan.size or t / (moves + 1)  # of the steps that lead here, the last one included
         if not reason:
             try:
-                with untrusted():
-                    estimator.partial_fit(sample(t, _WINDOW))
+                estimator.partial_fit(sample(t, _WINDOW))
                 about = estimator.info_.originals["original"]
                 moves, warned = moves + about.advanced, warned or bool(about.doubts)
             except FitDivergedError as error:

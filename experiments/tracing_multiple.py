@@ -32,10 +32,10 @@ from driftline import ContinualDensityRatio, DensityRatio, FitDivergedError
 from driftline.fitting import FitInfo, check_device
 from driftline.synthetic import GaussianStream
 from experiments import markdown
-from experiments.arguments import changed, check_above_zero, check_at_least, check_drift, remark
+from experiments.arguments import changed, check_above_zero, check_among, check_at_least, check_drift, flag, remark
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, band, canvas, style
-from experiments.methods import Floats, ckliep, epochs_to, errors, fit_columns, untrusted, without_validation
+from experiments.methods import Floats, ckliep, epochs_to, errors, fit_columns, without_validation
 from experiments.resuming import step_by_step, tidy
 from experiments.words import capitalised, counted, every, mean_spread
 
@@ -72,24 +72,20 @@ _ENOUGH = 6  # seeds that agree by chance less than 1 time in 20
 
 @dataclass(frozen=True)
 class Args:
-    """Arguments: sizes of the stream, training of the networks, methods, and ``times`` of the static methods.
-
-    ``variants`` are those of networks, as is ``device``. ``originals`` is the last time: the last original joins then
-    and has not moved yet.
-    """
+    """Arguments: sizes of the stream, training of the networks, methods, and ``times`` of the static methods."""
 
     seeds: int = 3
     first_seed: int = 0
-    methods: tuple[str, ...] = NAMES
+    methods: tuple[str, ...] = flag(NAMES, "methods to run, in quotes if a name has a space")
     variants: tuple[str, ...] = ("printed",)
-    originals: int = 10
+    originals: int = flag(10, "originals, one joining at each time, the last one at the last time; at least 2")
     dim: int = 64
     delta: float = 0.01
     rows: int = 16_000
-    test_rows: int = 20_000
+    test_rows: int = flag(20_000, "rows of each current distribution that errors are measured on")
     epochs: int = 5
     rate: float = 1e-3
-    times: tuple[int, ...] = (2, 6, 10)
+    times: tuple[int, ...] = flag((2, 6, 10), "times at which KLIEP is fitted, rising from 2 or later to --originals")
     device: str = "auto"
 
     def __post_init__(self) -> None:
@@ -99,9 +95,8 @@ class Args:
         check_above_zero(self, "rate")
         check_drift(self, "originals")
         check_device(self.device)
-        for flag, given, known in (("methods", self.methods, NAMES), ("variants", self.variants, VARIANTS)):
-            if unknown := [name for name in given if name not in known]:
-                raise ValueError(f"--{flag} {unknown[0]!r} is unknown: choose from {', '.join(map(repr, known))}")
+        check_among(self, "methods", NAMES)
+        check_among(self, "variants", VARIANTS)
         rising = list(self.times) == sorted(set(self.times))
         if not rising or not self.times or self.times[0] < 2 or self.times[-1] != self.originals:
             raise ValueError(
@@ -173,15 +168,14 @@ def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
         variant = "code" if name.endswith(_CODE) else "printed"
         return ckliep(args.epochs, args.rate, unit.seed, report, variant=variant, device=args.device, **params)
 
-    with untrusted():
-        if method in (CKLIEP, OURS):
-            start = network if method == CKLIEP else lambda: ContinualDensityRatio(random_state=unit.seed)
-            rows = _traced(data, start, work, report)
-        else:
-            fit = {KLIEP: _fitted_together, EACH: _fitted_each, CONVEX: _fitted_convex}[method]
-            rows = iter([_or_diverged(data, int(time), lambda: fit(data, int(time), network))])
-        for row in rows:
-            yield {"method": name, **row}
+    if method in (CKLIEP, OURS):
+        start = network if method == CKLIEP else lambda: ContinualDensityRatio(random_state=unit.seed)
+        rows = _traced(data, start, work, report)
+    else:
+        fit = {KLIEP: _fitted_together, EACH: _fitted_each, CONVEX: _fitted_convex}[method]
+        rows = iter([_or_diverged(data, int(time), lambda: fit(data, int(time), network))])
+    for row in rows:
+        yield {"method": name, **row}
 
 
 def _traced(data: Data, start: Callable[[], ContinualDensityRatio], work: Path, report: Report) -> Iterator[Row]:

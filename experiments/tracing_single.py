@@ -28,7 +28,7 @@ from driftline import ContinualDensityRatio, DensityRatio
 from driftline.fitting import FitDivergedError, FitInfo, Training, check_device
 from driftline.synthetic import GaussianStream
 from experiments import markdown
-from experiments.arguments import check_at_least, remark
+from experiments.arguments import check_among, check_at_least, flag, remark
 from experiments.baselines import ConvexTelescope, NetworkTelescope
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, band, canvas, style
@@ -40,7 +40,6 @@ from experiments.methods import (
     epochs_to,
     errors,
     fit_columns,
-    untrusted,
     without_validation,
 )
 from experiments.resuming import step_by_step, tidy
@@ -56,26 +55,27 @@ VARIANTS = ("printed", "code")
 
 @dataclass(frozen=True)
 class Args:
-    """Arguments: the stream, how long networks train and for how many of the seeds, which methods run.
-
-    ``variants`` are those of CKLIEP and of KLIEP's network; ``device`` is theirs, too.
-    """
+    """Arguments: the stream, how long networks train and for how many of the seeds, which methods run."""
 
     seeds: int = 3
     network_seeds: int = 10
     first_seed: int = 0
-    deltas: tuple[float, ...] = (0.02, 0.01)
-    methods: tuple[str, ...] = NAMES
+    deltas: tuple[float, ...] = flag(
+        (0.02, 0.01), "how far mean and standard deviation move in one time step; a row of panels each, below 1/last"
+    )
+    methods: tuple[str, ...] = flag(NAMES, "methods to run, in quotes if a name has a space")
     variants: tuple[str, ...] = ("printed",)
     dim: int = 64
     rows: int = 50_000
-    last: int = 20
+    last: int = flag(20, "last time step; a multiple of 4 and of --tre-every")
     epochs: int = PAPER_EPOCHS
     rate: float = PAPER_RATE
-    kliep_times: tuple[int, ...] = (4, 8, 12, 16, 17, 18, 19, 20)
-    tre_every: int = 2
-    tre_epochs: int = 10
-    tre_rate: float = 1e-3
+    kliep_times: tuple[int, ...] = flag(
+        (4, 8, 12, 16, 17, 18, 19, 20), "times at which KLIEP is fitted; --last is one of them"
+    )
+    tre_every: int = flag(2, "windows that a bridge of TRE's network spans; 1 keeps all windows")
+    tre_epochs: int = flag(10, "epochs of TRE's network")
+    tre_rate: float = flag(1e-3, "learning rate of TRE's network")
     device: str = "auto"
 
     def __post_init__(self) -> None:
@@ -87,9 +87,8 @@ class Args:
             raise ValueError(
                 f"--deltas {self.deltas} must be above 0 and below 1/{self.last}, for 1 - delta t to be a scale"
             )
-        for flag, given, known in (("methods", self.methods, NAMES), ("variants", self.variants, VARIANTS)):
-            if unknown := [name for name in given if name not in known]:
-                raise ValueError(f"--{flag} {unknown[0]!r} is unknown: choose from {', '.join(map(repr, known))}")
+        check_among(self, "methods", NAMES)
+        check_among(self, "variants", VARIANTS)
         for size in (4, self.tre_every):
             if self.last < size or self.last % size:
                 raise ValueError(f"--last {self.last} must be a multiple of {size}, so that all methods reach it")
@@ -137,8 +136,7 @@ def _network(problem: Problem, variant: str) -> ContinualDensityRatio:
 def _advanced(problem: Problem, estimator: ContinualDensityRatio, t: int) -> Scored:
     """The paper's estimator after a step to time t; no estimate if training diverges."""
     try:
-        with untrusted():
-            estimator.partial_fit(problem.window(t, without_validation(problem.args.rows)))
+        estimator.partial_fit(problem.window(t, without_validation(problem.args.rows)))
     except FitDivergedError:
         return Scored(t)
     return Scored(t, estimator.log_ratio, estimator.info_.originals["original"].fit)
@@ -166,8 +164,7 @@ def _row(problem: Problem, found: Scored) -> Row:
     stream = problem.stream
     fresh = stream.sample(found.t, 20_000, np.random.default_rng([problem.seed, _FRESH + found.t]))
     truth = stream.log_ratio(fresh, found.t)
-    with untrusted():
-        estimate = np.full(len(truth), np.nan) if found.log_ratio is None else found.log_ratio(fresh)
+    estimate = np.full(len(truth), np.nan) if found.log_ratio is None else found.log_ratio(fresh)
     row: Row = {"t": found.t, **errors(estimate, truth)}
     return row if found.fit is None else {**row, **fit_columns(found.fit)}
 
@@ -183,8 +180,7 @@ def _kliep_convex(problem: Problem, variant: str) -> Iterator[Scored]:
     for t in problem.times:
         estimator = DensityRatio(objective="kliep", model="quadratic", random_state=problem.seed)
         try:
-            with untrusted():
-                estimator.fit(problem.window(0), problem.window(t))
+            estimator.fit(problem.window(0), problem.window(t))
         except FitDivergedError:
             yield Scored(t)
         else:
@@ -211,8 +207,7 @@ def _tre_convex(problem: Problem, variant: str) -> Iterator[Scored]:
 def _driftline(problem: Problem, variant: str) -> Iterator[Scored]:
     estimator = ContinualDensityRatio(random_state=problem.seed).fit(problem.window(0))
     for t in problem.times:
-        with untrusted():
-            estimator.partial_fit(problem.window(t))
+        estimator.partial_fit(problem.window(t))
         yield Scored(t, estimator.log_ratio)
 
 

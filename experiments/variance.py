@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from benchmarks.theory import replicated, rows
 from driftline.inference import gaussian_mean_shift
 from experiments import markdown
-from experiments.arguments import check_at_least
+from experiments.arguments import check_at_least, flag
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, canvas, style
 
@@ -29,12 +29,12 @@ _BY_CHANCE = 7  # of so many points one may lie outside of its 95 % interval
 
 @dataclass(frozen=True)
 class Args:
-    """Arguments: replicates of each fit, and the sample size that shows how late the limit is reached."""
+    """Arguments: replicates of each fit, and a sample size below what the limit needs."""
 
     seeds: int = 1
-    means: int = 21
-    replicates: int = 4000
-    rows: int = 50_000
+    means: int = flag(21, "distances of the two means, evenly from 0 to 2; at least 2")
+    replicates: int = flag(4000, "fits at each distance; at least 100")
+    rows: int = flag(50_000, "rows of the fits that show how late the limit is reached; at least 100")
 
     def __post_init__(self) -> None:
         check_at_least(self, 2, "means")  # two ends of a curve

@@ -38,7 +38,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from driftline import ContinualDensityRatio, DensityRatio
 from experiments.experiment import Report, Row
-from experiments.methods import Floats, untrusted
+from experiments.methods import Floats
 
 __all__ = [
     "FIRST",
@@ -165,14 +165,13 @@ def _weights(first: Window, later: list[Window], seed: int) -> tuple[dict[str, F
     """Weights of the last window's rows back to the first, seen once or kept, and how far the two are apart."""
     last = later[-1].x
     estimator = ContinualDensityRatio(random_state=seed).fit(first.x)
-    with untrusted():
-        for window in later:
-            estimator.partial_fit(window.x)
-        drift = estimator.divergence("reverse_kl").value
-        weights = {
-            WEIGHTED: estimator.weights(last),
-            STATIC: DensityRatio(random_state=seed).fit(first.x, last).weights(last),
-        }
+    for window in later:
+        estimator.partial_fit(window.x)
+    drift = estimator.divergence("reverse_kl").value
+    weights = {
+        WEIGHTED: estimator.weights(last),
+        STATIC: DensityRatio(random_state=seed).fit(first.x, last).weights(last),
+    }
     ess = float(weights[WEIGHTED].sum() ** 2 / (weights[WEIGHTED] ** 2).sum() / len(last))
     return weights, {"ess": ess, "drift": drift}
 

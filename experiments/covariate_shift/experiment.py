@@ -18,29 +18,29 @@ from sklearn.linear_model import LinearRegression
 
 from driftline import ContinualDensityRatio
 from experiments import data
-from experiments.arguments import check_above_zero, check_at_least, differences, remark
+from experiments.arguments import check_above_zero, check_at_least, differences, flag, remark
 from experiments.covariate_shift import electricity
 from experiments.covariate_shift.cases import CKLIEP, DRIFTLINE, ELECTRICITY, FIRST, PLAIN, REFERENCES, TRUE
 from experiments.covariate_shift.figures import errors_figure
 from experiments.covariate_shift.stream import LATEST, NOISE_VARIANCE, sample, true_weights
 from experiments.covariate_shift.verdict import verdict_of
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
-from experiments.methods import PAPER_EPOCHS, PAPER_RATE, Floats, ckliep, untrusted
+from experiments.methods import PAPER_EPOCHS, PAPER_RATE, Floats, ckliep
 
 _TEST_ROWS = 20_000
 
 
 @dataclass(frozen=True)
 class Args:
-    """Arguments: rows of a synthetic window, CKLIEP's training, and splits of the real table (weeks, windows each)."""
+    """Arguments of the synthetic stream, of CKLIEP's training, and of the splits of the real table."""
 
     seeds: int = 5
-    rows: int = 5000
+    rows: int = flag(5000, "rows of a window of the synthetic stream")
     epochs: int = 12
     rate: float = 3e-3
-    splits: int = 10
-    split_weeks: int = 4
-    split_windows: int = 7
+    splits: int = flag(10, f"splits of the electricity table, spread over its {electricity.WEEKS} weeks")
+    split_weeks: int = flag(4, "weeks of a window of the electricity table; at least 2")
+    split_windows: int = flag(7, "windows of a split; at least 2")
 
     def __post_init__(self) -> None:
         check_at_least(self, 1, "seeds", "epochs", "splits")
@@ -88,8 +88,7 @@ def run(args: Args, unit: Unit, report: Report) -> Iterator[Row]:
     estimator = _estimator(args, unit, report).fit(stream[0][0])
     for t, (x, y) in enumerate(stream[1:], 2):
         report(f"t={t}")
-        with untrusted():
-            weights = estimator.partial_fit(x).weights(x)
+        weights = estimator.partial_fit(x).weights(x)
         yield _fitted(unit.case, t, (x, y), test, weights)
 
 

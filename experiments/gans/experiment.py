@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.arguments import check_among, check_at_least
+from experiments.arguments import check_among, check_at_least, flag
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.gans import features, samples
 from experiments.gans.figures import caption_of, figure_of, further_of
@@ -32,51 +32,47 @@ _NONE, _USUAL = "none", "usual"
 class Args:
     """Arguments of the data, of the GANs' training, of the features, of the judges.
 
-    ``dataset`` is fashion-mnist or mnist, or digits (8 x 8, bundled with scikit-learn, for tests). ``training`` is
-    guarded, or authors: weights drawn anew at each task, and losses that may overflow or saturate. ``iterations`` a
-    task go before ``epochs`` unless 0; ``most`` of them are run unless 0. ``generator_rate`` is the paper's 1e-3 in its
-    preset; dense generators are noisy at that rate and mix up classes, so ``quick`` has the critic's. ``clip`` bounds
-    WGAN's weights, ``average`` is of the generator's running mean, which the paper does not have. ``generated`` counts
-    the images of a class that are kept after each task.
-
-    ``estimator`` lists names of ESTIMATORS in judges.py, or none to train only. ``features`` lists vae and classifier.
-    ``encoder`` is latest, own or usual: the autoencoder that a class's images are seen with, the newest as in the
-    paper, that of the time when the class was learned, or the one that suits each estimator. ``output`` lists draw and
-    mean. ``estimator_seeds`` runs share ``vaes`` autoencoders. ``rows`` bounds the images of a class, real and
-    generated, that are judged. ``ckliep_batch`` is the paper's 2,000 in its preset, for which it has 20,000 rows a
-    class; 5,000 to train on make as many steps an epoch in batches of 500.
+    Dense generators are noisy at the paper's ``generator_rate`` and mix up classes, so ``quick`` has the critic's. The
+    paper's ``ckliep_batch`` of 2,000 is for its 20,000 rows a class; 5,000 to train on make as many steps an epoch in
+    batches of 500.
     """
 
     seeds: int = 1
     dataset: str = "fashion-mnist"
-    tasks: int = 10
-    models: tuple[str, ...] = tuple(LOSSES)
+    tasks: int = flag(10, "classes to learn, one after the other")
+    models: tuple[str, ...] = flag(tuple(LOSSES), f"models to train, of {', '.join(LOSSES)}")
     device: str = "cpu"
-    architecture: str = "quick"
-    training: str = "guarded"
-    iterations: int = 2000
-    epochs: int = 15
-    most: int = 0
-    batch: int = 64
-    critic_steps: int = 1
-    critic_rate: float = 2e-4
-    generator_rate: float = 2e-4
-    penalty: float = 10.0
-    clip: float = 0.05
-    average: float = 0.999
-    generated: int = 4000
-    estimator: tuple[str, ...] = ("default", "static")
-    features: tuple[str, ...] = ("vae",)
-    encoder: tuple[str, ...] = (_USUAL,)
-    output: tuple[str, ...] = ("draw",)
-    estimator_seeds: int = 1
-    rows: int = 4000
-    vaes: int = 1
-    vae_epochs: int = 6
-    vae_likelihood: str = "bernoulli"
-    vae_prior: float = 1.0
-    ckliep_epochs: int = 100
-    ckliep_batch: int = 500
+    architecture: str = flag("quick", "of generator and critic: quick (dense), paper (convolutional)")
+    training: str = flag("guarded", "guarded, or authors: new weights at each task, losses that may overflow")
+    iterations: int = flag(2000, "generator steps a task; 0 to count --epochs instead")
+    epochs: int = flag(15, "passes over a task's images, if --iterations is 0")
+    most: int = flag(0, "bound of the generator steps that --epochs ask for; 0 for none")
+    batch: int = flag(64, "images of a training step")
+    critic_steps: int = flag(1, "critic steps for each step of the generator")
+    critic_rate: float = flag(2e-4, "learning rate of the critic")
+    generator_rate: float = flag(2e-4, "learning rate of the generator")
+    penalty: float = flag(10.0, "weight of WGAN-GP's gradient penalty")
+    clip: float = flag(0.05, "bound of the weights of WGAN's critic")
+    average: float = flag(0.999, "decay of the generator's running mean, which the paper does not have; 0 for none")
+    generated: int = flag(4000, "images of each class that are kept after each task")
+    estimator: tuple[str, ...] = flag(
+        ("default", "static"), f"estimators that judge, of {', '.join(ESTIMATORS)}; {_NONE} to train only"
+    )
+    features: tuple[str, ...] = flag(("vae",), "features that they judge in, of vae, classifier")
+    encoder: tuple[str, ...] = flag(
+        (_USUAL,), f"encoders of a class: latest (the paper's), own (of its task), {_USUAL} (what suits the estimator)"
+    )
+    output: tuple[str, ...] = flag(("draw",), "what an encoder gives of its posterior, of draw, mean")
+    estimator_seeds: int = flag(1, "runs of each estimator on the same samples")
+    rows: int = flag(4000, "most images of a class, real and generated, that are judged")
+    vaes: int = flag(1, "autoencoders that the runs of an estimator share")
+    vae_epochs: int = flag(6, "epochs of an autoencoder, at each task")
+    vae_likelihood: str = flag(
+        "bernoulli", "of an autoencoder: bernoulli, or pixels (Gaussian, as the authors have it)"
+    )
+    vae_prior: float = flag(1.0, "standard deviation of an autoencoder's prior")
+    ckliep_epochs: int = flag(100, "most epochs of a step of CKLIEP; at least 100 are run if there are as many")
+    ckliep_batch: int = flag(500, "rows of a training step of CKLIEP")
     classifier_width: float = 0.25
     classifier_epochs: int = 3
 

@@ -18,7 +18,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from driftline.evaluation.metrics import fid
-from experiments.arguments import check_above_zero, check_at_least
+from experiments.arguments import check_above_zero, check_among, check_at_least, flag
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.files import write_arrays
 from experiments.high_dimensional.estimators import BOUNDS, ESTIMATORS, OF_FIT, Floats, Recipe, read
@@ -41,25 +41,19 @@ _SHOWN = 40  # images of a sample in the figure
 
 @dataclass(frozen=True)
 class Args:
-    """Arguments of the data, of the comparisons, and of the paper's networks.
-
-    ``dataset`` is fashion-mnist or mnist, or digits (8 x 8, bundled with scikit-learn, for tests). ``generated`` are
-    samples to judge, as NAME=FILE. Each draw takes ``rows`` images of each sample to fit and ``new`` ones to test from
-    ``pool`` of them, enlarged to ``size`` pixels a side. ``shift`` is that of the Gaussians in each of 20 directions,
-    in standard deviations.
-    """
+    """Arguments of the data, of the comparisons, and of the paper's networks."""
 
     seeds: int = 3
     dataset: str = "fashion-mnist"
-    generated: tuple[str, ...] = ()
-    pool: int = 8000
-    rows: int = 4000
-    new: int = 2000
-    size: int = 64
-    shift: float = 0.5
+    generated: tuple[str, ...] = flag((), "samples to judge, NAME=FILE each; without any, blurred and noisy images")
+    pool: int = flag(8000, "images of each sample that draws are taken from")
+    rows: int = flag(4000, "images of each sample to fit on, in each draw; at least 10")
+    new: int = flag(2000, "images of each sample to test on, in each draw; at least 10")
+    size: int = flag(64, "pixels a side that images are enlarged to; at least 32")
+    shift: float = flag(0.5, "shift of the two Gaussians in each of 20 directions, in standard deviations")
     epochs: int = 10
     rate: float = 1e-3
-    estimators: tuple[str, ...] = ("auto", "printed")
+    estimators: tuple[str, ...] = flag(("auto", "printed"), f"estimators to run, of {', '.join(ESTIMATORS)}")
 
     def __post_init__(self) -> None:
         check_at_least(self, 1, "seeds", "epochs")
@@ -67,8 +61,7 @@ class Args:
         check_at_least(self, 10, "rows", "new")
         check_above_zero(self, "rate", "shift")
         known_samples(self.generated)
-        if unknown := [name for name in self.estimators if name not in ESTIMATORS]:
-            raise ValueError(f"--estimators {unknown[0]!r} is unknown: choose from {', '.join(map(repr, ESTIMATORS))}")
+        check_among(self, "estimators", ESTIMATORS)
 
 
 def units(args: Args) -> list[Unit]:

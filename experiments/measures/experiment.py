@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.arguments import check_above_zero, check_at_least
+from experiments.arguments import check_above_zero, check_at_least, flag
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.labelled import classifier, classifier_path, load
 from experiments.measures.cases import CLEAN, HALVES, NOISES, TRUTHS, halves, noisy, truths
@@ -31,21 +31,17 @@ ON_PIXELS: tuple[str, ...] = (DEFAULT, LINEAR, KLIEP, CODE)
 
 @dataclass(frozen=True)
 class Args:
-    """Arguments of the samples, of KLIEP's network, of KID and PRD, of the classifier.
-
-    ``dataset`` is mnist or fashion-mnist, or digits (8 x 8, bundled with scikit-learn, for tests). Samples have
-    ``rows`` images (``pixel_rows`` with noises), and ``held`` more that nothing is fitted on.
-    """
+    """Arguments of the samples, of KLIEP's network, of KID and PRD, of the classifier."""
 
     seeds: int = 5
     dataset: str = "mnist"
-    rows: int = 8000
-    pixel_rows: int = 5000
-    held: int = 3000
+    rows: int = flag(8000, "images of each sample for half of the classes; at least 100")
+    pixel_rows: int = flag(5000, "images of each sample for noises; at least 100")
+    held: int = flag(3000, "further images of each sample that nothing is fitted on; at least 100")
     epochs: int = 15
     rate: float = 1e-3
-    subsets: int = 10
-    angles: int = 101
+    subsets: int = flag(10, "subsets that KID is averaged over")
+    angles: int = flag(101, "points of the PRD curve; at least 3")
     classifier_width: float = 0.25
     classifier_epochs: int = 3
 

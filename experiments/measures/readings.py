@@ -11,7 +11,7 @@ from driftline.evaluation.metrics import fid, kid, neighbours, prd
 from driftline.fitting import FitDivergedError
 from experiments.experiment import Report, Row
 from experiments.measures.cases import TRUTHS
-from experiments.methods import Floats, ckliep, untrusted
+from experiments.methods import Floats, ckliep
 
 __all__ = [
     "CODE",
@@ -74,10 +74,9 @@ def by_ratio(
 ) -> Iterator[Row]:
     """The four divergences by one estimator, as the library gives them and from held-out rows; nan if it diverges."""
     try:
-        with untrusted():
-            ratio = _fitted(name, p, q, epochs, rate, seed, report)
-            found = {measure: ratio.divergence(measure).value for measure in TRUTHS}
-            held = held_out(np.asarray(ratio.log_ratio(held_p)), np.asarray(ratio.log_ratio(held_q)))
+        ratio = _fitted(name, p, q, epochs, rate, seed, report)
+        found = {measure: ratio.divergence(measure).value for measure in TRUTHS}
+        held = held_out(np.asarray(ratio.log_ratio(held_p)), np.asarray(ratio.log_ratio(held_q)))
     except FitDivergedError:
         found, held = (dict.fromkeys(kinds, float("nan")) for kinds in (TRUTHS, HELD_OUT))
     for measure, value in found.items():

@@ -250,7 +250,6 @@ def test_flags_replace_what_the_scale_says(monkeypatch):
         ["variance", "--rows", "0"],
         ["variance", "--out", __file__],
         ["publish", "--page", "nowhere.md"],
-        [],
     ],
 )
 def test_bad_arguments_are_refused(bad, capsys):

@@ -142,11 +142,11 @@ def test_judges_do_not_depend_on_each_other_s_arguments():
     [("models", ("gan",)), ("training", "wild"), ("estimator", ("best",)), ("features", ("pixels",)), ("dataset", "x")],
 )
 def test_unknown_names_are_answered_with_the_list(field, value, capsys):
-    with pytest.raises(ValueError, match=f"--{field} .*: choose among .*, "):
+    with pytest.raises(ValueError, match=f"--{field} .* is unknown: choose from .*, "):
         units(replace(SMALL, **{field: value}))
     with pytest.raises(SystemExit):
         main(["gans", f"--{field}", *([value] if isinstance(value, str) else value)])
-    assert "choose among" in capsys.readouterr().err
+    assert "choose from" in capsys.readouterr().err
 
 
 def test_rows_are_tidy(judged):
