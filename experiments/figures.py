@@ -54,6 +54,7 @@ _STYLE: Any = {
 _DPI = 200
 _CAPTION_SIZE = 7.5  # points
 _MOST_TICKS = 7  # of an axis of a small panel
+_ROUND = tuple(digit * 10.0**power for power in range(-4, 6) for digit in (1, 2, 5))
 
 
 @contextmanager
@@ -80,7 +81,7 @@ def band(axes: Axes, frame: pd.DataFrame, x: str, y: str, label: str, color: str
     axes.fill_between(mean.index, mean - spread, mean + spread, color=color, alpha=0.18, linewidth=0)
 
 
-def plain_ticks(ax: Axes, ticks: tuple[float, ...], axis: Axis | None = None) -> None:
+def plain_ticks(ax: Axes, ticks: tuple[float, ...] = _ROUND, axis: Axis | None = None) -> None:
     """Ticks of a log axis that spans too little for powers of ten: those within its limits, else round numbers.
 
     ``axis`` is the vertical one by default.

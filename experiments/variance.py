@@ -110,7 +110,7 @@ def caption(args: Args) -> str:
     """Say what the figure shows."""
     return (
         f"Corollary 1: n times the variance of KLIEP’s two coefficients, N(0,1) over N(μ,1). Points: "
-        f"{args.replicates * args.seeds} replicated fits with 95 % intervals, at 10^(6+2μ) rows (circles) and at "
+        f"{args.replicates * args.seeds:,} replicated fits with 95 % intervals, at 10^(6+2μ) rows (circles) and at "
         f"{args.rows:,} rows (triangles). The coefficient of x is the same in both versions of the corollary."
     )
 

@@ -24,7 +24,6 @@ from experiments.words import counted
 __all__ = ["against_truth", "caption_of", "figure_of", "further_of"]
 
 _COLORS = dict(zip(LOSSES, cycle(COLORS[name] for name in ("driftline", "orange", "red", "green", "pink", "sky"))))
-_TICKS = tuple(digit * 10.0**power for power in range(-4, 6) for digit in (1, 2, 5))
 _FIRST = ("fid", "kid", AGREEMENT)  # beside the divergences; PRD is in the table
 _COLUMNS = 2  # samples of a class side by side
 _ACROSS = 4  # panels of a line
@@ -72,7 +71,7 @@ def _dress(ax: Axes, name: str) -> None:
     lines = [np.asarray(line.get_ydata(), float) for line in ax.get_lines()]
     if measure.log and lines and min(line.min() for line in lines) > 0:
         ax.set_yscale("log")
-        plain_ticks(ax, _TICKS)
+        plain_ticks(ax)
 
 
 def _seconds(frame: pd.DataFrame) -> Figure:
@@ -141,7 +140,7 @@ def _diagonal(ax: Axes, part: pd.DataFrame, *, log: bool) -> None:
     ax.set(xlim=(low, high), ylim=(low, high))
     for axis, scale in ((ax.xaxis, ax.get_xscale()), (ax.yaxis, ax.get_yscale())):
         if scale == "log":
-            plain_ticks(ax, _TICKS, axis=axis)
+            plain_ticks(ax, axis=axis)
         else:
             axis.set_major_locator(MaxNLocator(4))
 

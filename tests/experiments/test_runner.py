@@ -123,7 +123,7 @@ def test_ticks_of_a_log_axis_are_round_and_few(low, high, labels):
         _, ax = canvas(1, 1)
         ax.plot([0, 1], [low, high])
         ax.set(yscale="log", ylim=(low, high))
-        plain_ticks(ax, tuple(digit * 10.0**power for power in range(-4, 4) for digit in (1, 2, 5)))
+        plain_ticks(ax)
     found = [text.get_text() for text in ax.get_yticklabels()]
     assert found == (labels or ["0.001", "0.01", "0.1", "1", "10", "100", "1000"])
 

@@ -188,6 +188,22 @@ def test_a_diverging_fit_ends_the_line_and_not_the_run(tmp_path, monkeypatch):
         assert all(np.isnan(row["mae"]) for row in found)
 
 
+def test_caption_describes_the_methods_that_were_run():
+    paper = EXPERIMENT.presets["paper"]
+    words = {"KLIEP, fitted": "KLIEP", "TRE": "TRE", "driftline": "driftline", "keeps one window": "driftline"}
+    for names in (("TRE, convex",), ("KLIEP, convex",), ("driftline",), ("KLIEP, network", "driftline")):
+        said = caption(replace(paper, methods=names, seeds=1))
+        assert "One seed." in said
+        assert "Shortened: 1 seed instead of 10." in said
+        for word, name in words.items():
+            assert (word in said) == any(method.startswith(name) for method in names), (names, word)
+        assert ("validate" in said) == ("published code" in said) == ("KLIEP, network" in names)
+    both = caption(replace(EXPERIMENT.presets["quick"], methods=("CKLIEP-d4", "driftline")))
+    assert "CKLIEP and driftline keep one window." in both
+    assert "TRE" not in both
+    assert "KLIEP, fitted" not in both
+
+
 def test_caption_says_what_was_shortened():
     assert "4 epochs at rate 0.0004" in caption(EXPERIMENT.presets["quick"])
     paper = EXPERIMENT.presets["paper"]
