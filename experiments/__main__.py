@@ -99,8 +99,8 @@ def _list(console: Console) -> None:
         *(line(e.name, e.paper, *times[e.name], e.title) for e in EXPERIMENTS.values()),
         *(f"[bold]{name:<18}[/]{words}" for name, words in _OTHERS.items()),
         "",
-        "Times are of one process on one core; --jobs shares the work. For the flags of an",
-        "experiment, run python -m experiments NAME --help.",
+        "Times are of one process on one core, ~ where they are not measured but reckoned from",
+        "measured epochs; --jobs shares the work. python -m experiments NAME --help explains flags.",
     ]
     console.print("\n".join(lines), highlight=False, soft_wrap=True)
 

@@ -98,8 +98,11 @@ def plain_ticks(ax: Axes, ticks: tuple[float, ...] = _ROUND, axis: Axis | None =
     axis.set_ticks([], minor=True)
 
 
-def save(figure: Figure, folder: Path, caption: str, name: str = "figure") -> None:
-    """``figure.png`` and ``figure.pdf``, or another name, the caption set below the panels."""
+def save(figure: Figure, folder: Path, caption: str, name: str = "figure", source: str = "") -> None:
+    """``figure.png`` and ``figure.pdf``, or another name, the caption set below the panels.
+
+    The PNG says what it was drawn from, if there is a ``source``.
+    """
     width, height = figure.get_size_inches()
     words = figure.text(0.01, 0.0, "", fontsize=_CAPTION_SIZE, va="bottom", linespacing=1.3, color="#333333")
     lines = _wrapped(words, caption, 0.98 * figure.bbox.width)
@@ -109,8 +112,8 @@ def save(figure: Figure, folder: Path, caption: str, name: str = "figure") -> No
     if engine is not None:
         engine.set(rect=(0, room / (height + room), 1, height / (height + room)))
     words.set(y=2 / 72 / (height + room), text="\n".join(lines))
-    for kind in ("png", "pdf"):
-        write_atomically(folder / f"{name}.{kind}", partial(figure.savefig, format=kind))
+    for kind, about in (("png", {"Source": source} if source else {}), ("pdf", {})):
+        write_atomically(folder / f"{name}.{kind}", partial(figure.savefig, format=kind, metadata=about))
 
 
 def _wrapped(words: Text, caption: str, room: float) -> list[str]:

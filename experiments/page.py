@@ -10,6 +10,7 @@ import typing
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +20,9 @@ from experiments.experiment import Experiment
 from experiments.figures import save
 from experiments.files import write_atomically
 from experiments.provenance import is_stale
+from experiments.words import counted
 
-__all__ = ["KEPT", "PublishingError", "publish", "shown"]
+__all__ = ["KEPT", "PublishingError", "publish", "shown", "source"]
 
 KEPT = Path(__file__).parent / "results"
 _FILES = "results.csv", "args.json"
@@ -82,7 +84,8 @@ def shown(
     """What the page says of a run: the command, where the rows come from, pictures, the verdict."""
     experiment, made = experiments[about["made"]["experiment"]], about["made"]
     commits = ", ".join(made["commits"]) or "unknown"
-    origin = f"Commit {commits}; {made['minutes']:.0f} minutes of one core."
+    took = counted(round(made["minutes"]), "minute") if made["minutes"] >= 0.5 else "less than a minute"
+    origin = f"Commit {commits}; {took} of one process."
     if any(map(is_stale, made["engines"])):
         origin += " **Stale: the numbers of driftline's default have changed since; run it again.**"
     seen = "\n\n".join(f"![{Path(picture).stem}](figures/{picture})" for picture in pictures)
@@ -95,7 +98,12 @@ def shown(
 def _draw(run: _Run, experiments: Mapping[str, Experiment], folder: Path, name: str) -> None:
     experiment = experiments[run.about["made"]["experiment"]]
     args, results = _arguments(experiment, run.about), experiment.results
-    save(results.figure(run.table, args), folder, " ".join(results.caption(args).split()), name)
+    save(results.figure(run.table, args), folder, " ".join(results.caption(args).split()), name, source(run.folder))
+
+
+def source(folder: Path) -> str:
+    """Return a digest of a run's rows: figures of the page say in their metadata what they were drawn from."""
+    return sha256((folder / _FILES[0]).read_bytes()).hexdigest()[:16]
 
 
 def _runs(place: Path, experiments: Mapping[str, Experiment]) -> dict[str, _Run]:

@@ -211,4 +211,5 @@ EXPERIMENT = Experiment(
     work=Work(units, run, keeps=True, tidy=tidy),
     results=Results(figure, caption, verdict, ours="^$"),
     in_all=False,
+    takes={"quick": "1 min", "paper": "~1.5 h"},
 )

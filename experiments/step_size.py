@@ -335,4 +335,5 @@ EXPERIMENT = Experiment(
     },
     work=Work(units, run),
     results=Results(figure, caption, verdict),
+    takes={"quick": "10 min", "paper": "~1.5 h a seed"},
 )

@@ -512,4 +512,5 @@ EXPERIMENT = Experiment(
     work=Work(units, run, keeps=True, tidy=tidy),
     results=Results(figure, caption, verdict, ours="^driftline", narrowed=narrowed),
     folder_fields=("epochs",),
+    takes={"quick": "12 min", "paper": "~4 h a seed"},
 )

@@ -181,4 +181,5 @@ EXPERIMENT = Experiment(
     presets={"quick": Args(), "paper": Args(seeds=3)},
     work=Work(units, run),
     results=Results(figure, caption, verdict),
+    takes={"quick": "15 s", "paper": "45 s"},
 )

@@ -149,4 +149,5 @@ EXPERIMENT = Experiment(
     presets={"quick": Args(), "paper": PAPER},
     work=Work(units, run),
     results=Results(figure, caption, verdict),
+    takes={"quick": "3 min", "paper": "~15 min a seed"},
 )

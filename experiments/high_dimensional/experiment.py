@@ -154,4 +154,5 @@ EXPERIMENT = Experiment(
     results=Results(figure, caption, verdict, extras),
     in_all=False,
     folder_fields=("dataset",),
+    takes={"quick": "3 min", "paper": "~4 h"},
 )

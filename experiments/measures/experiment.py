@@ -119,4 +119,5 @@ EXPERIMENT = Experiment(
     results=Results(figure, caption, verdict, extras),
     in_all=False,
     folder_fields=("dataset",),
+    takes={"quick": "5 min a seed", "paper": "~1 h a seed"},
 )

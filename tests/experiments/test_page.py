@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from PIL import Image
 
 from experiments import page as pages
 from experiments.catalogue import EXPERIMENTS
 from experiments.experiment import Experiment, Results, Work
 from experiments.figures import canvas
-from experiments.page import KEPT, PublishingError, publish, shown
+from experiments.page import KEPT, PublishingError, publish, shown, source
 from experiments.provenance import engine
 
+PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
+KEPT_RUNS = sorted(path.name for path in KEPT.glob("*/"))
 MARKS = "<!-- begin {0} --><!-- end {0} -->"
 
 
@@ -114,10 +117,10 @@ def test_nothing_is_published_by_halves(finished, tmp_path):
         publish(tmp_path / "runs", tmp_path / "none.md", EXPERIMENT, tmp_path / "kept")
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in KEPT.glob("*/")))
+@pytest.mark.parametrize("name", KEPT_RUNS)
 def test_the_page_says_what_the_kept_rows_say(name):
     """Byte for byte; whether rows are stale depends on the engine of today, and is not asked here."""
-    page = (Path(__file__).parents[2] / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     body = page.partition(f"<!-- begin {name} -->\n")[2].partition(f"\n<!-- end {name} -->")[0]
     run = pages._runs(KEPT, EXPERIMENTS)[name]
     pictures = re.findall(r"!\[.*\]\(figures/(.*)\)", body)
@@ -127,9 +130,26 @@ def test_the_page_says_what_the_kept_rows_say(name):
     assert re.sub(r" \*\*Stale.*\*\*", "", body) == said
 
 
+@pytest.mark.parametrize("name", KEPT_RUNS)
+def test_a_figure_of_the_page_is_drawn_from_the_kept_rows(name):
+    with Image.open(PAGE.parent / "figures" / f"{name}.png") as picture:
+        assert picture.info.get("Source") == source(KEPT / name), f"{name}.png: run python -m experiments publish"
+
+
+def test_every_figure_of_the_page_has_kept_rows():
+    """Nobody can draw a figure again without its rows; further pictures, such as samples, belong to a kept run."""
+    text = PAGE.read_text(encoding="utf-8")
+    bodies = dict(re.findall(r"(?s)<!-- begin (\S+) -->(.*?)<!-- end \1 -->", text))
+    shown_in = {name: re.findall(r"!\[.*\]\(figures/(.*)\)", body) for name, body in bodies.items()}
+    assert {name for name, pictures in shown_in.items() if pictures} == set(KEPT_RUNS)
+    assert sum(map(len, shown_in.values())) == text.count("](figures/")
+    for name, pictures in shown_in.items():
+        assert all(picture == f"{name}.png" or picture.startswith(f"{name}-") for picture in pictures)
+        assert all((PAGE.parent / "figures" / picture).is_file() for picture in pictures)
+
+
 def test_published_verdicts_have_their_form(check_form):
-    page = Path(__file__).parents[2] / "docs" / "reproduction.md"
-    bodies = re.findall(r"<!-- begin (\S+) -->\n(.*?)<!-- end \1 -->", page.read_text(encoding="utf-8"), re.DOTALL)
+    bodies = re.findall(r"<!-- begin (\S+) -->\n(.*?)<!-- end \1 -->", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     verdicts = {name: body[body.rindex("![") :].partition("\n\n")[2] for name, body in bodies if "![" in body}
     assert len(verdicts) >= 6  # those of all that need no download
     for verdict in verdicts.values():
