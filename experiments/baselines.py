@@ -1,4 +1,4 @@
-"""Baselines that need samples which CDRE does not keep: TRE with every window there was."""
+"""Baselines that need samples which continual estimators do not keep: TRE with every window there was."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, band, canvas, style
 from experiments.methods import Floats, ckliep, epochs_to, errors, fit_columns, without_validation
 from experiments.resuming import step_by_step, tidy
-from experiments.words import capitalised, counted, every, mean_spread
+from experiments.words import capitalised, counted, every, mean_spread, span
 
 CKLIEP, KLIEP, EACH, CONVEX, OURS = "CKLIEP", "KLIEP", "KLIEP, each", "KLIEP, quadratic", "driftline"
 NAMES = (CKLIEP, KLIEP, EACH, CONVEX, OURS)
@@ -354,8 +354,6 @@ def verdict(frame: pd.DataFrame, args: Args) -> str:
         [
             *(words for _, words in found),
             _cause(last, known),
-            "As printed, each original's own standardiser removes the offsets 2τ, so that networks see all originals "
-            "at the same place. As in the code, they see raw inputs.",
             _budgets(frame),
         ],
     )
@@ -405,7 +403,7 @@ def _budgets(frame: pd.DataFrame) -> str:
         return ""
     fits = frame[frame.epochs.notna()]
     return (
-        f"Networks trained for {fits.epochs.min():.0f} to {fits.epochs.max():.0f} epochs a fit; "
+        f"Networks trained for {span(fits.epochs)} epochs a fit; "
         f"{int((fits.converged == 0).sum())} of {len(fits)} fits were still improving at the end."
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-__all__ = ["capitalised", "counted", "every", "listed", "mean_spread"]
+__all__ = ["capitalised", "counted", "every", "listed", "mean_spread", "span"]
 
 
 def counted(count: int, noun: str) -> str:
@@ -30,6 +30,12 @@ def mean_spread(values: pd.Series, digits: int, *, ddof: int = 1) -> str:
         return "no number"
     spread = f" ± {values.std(ddof=ddof):.{digits}f}" if len(values) > 1 else ""
     return f"{values.mean():.{digits}f}{spread}"
+
+
+def span(values: pd.Series) -> str:
+    """Least and largest of whole numbers: 100 to 253; one number if they are the same."""
+    low, high = int(values.min()), int(values.max())
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def capitalised(text: str) -> str:
