@@ -199,12 +199,12 @@ def _claims(found: pd.DataFrame, by: str) -> list[str]:
         ("wgan-gp", "all measures but KID rising"),
     ):
         trends = [
-            f"{MEASURES[m].title} {table[model].iloc[-1] / table[model].iloc[1]:.2f}"
+            f"{MEASURES[m].title} {table[model].iloc[1]:.2g} to {table[model].iloc[-1]:.2g}"
             for (_, m), table in tables.items()
             if model in table and len(table) > 2
         ]
         if trends:
-            shown = f"last task relative to the second: {', '.join(trends)}"
+            shown = f"from the second task to the last: {', '.join(trends)}"
             items.append(f"* The paper reads {claim} for {LOSSES[model].label}; {shown}.")
     return items
 

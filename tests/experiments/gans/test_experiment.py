@@ -161,7 +161,11 @@ def test_rows_are_tidy(judged):
         METRICS: {*KEEPING, AGREEMENT},
     }
     assert np.isfinite(judged.value).all()
-    assert (judged.seconds > 0).all()
+    took = judged.groupby(
+        ["case", "estimator", "features", "encoder", "output", "estimator_seed", "task"], dropna=False
+    )
+    assert (took.seconds.count() == 1).all()  # once a task: their sum is the time of a unit
+    assert (took.seconds.first() > 0).all()
     assert judged[judged.measure == AGREEMENT].value.between(0, 1).all()
     assert judged[judged.estimator == "paper"].iterations.eq(2).all()
 
