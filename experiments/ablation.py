@@ -319,5 +319,5 @@ EXPERIMENT = Experiment(
     presets={"quick": Args(), "paper": Args(seeds=10, slow_seeds=10, rows=50_000)},
     work=Work(units, run),
     results=Results(figure, caption, verdict),
-    takes={"quick": "5 min", "paper": "~20 min a seed"},
+    takes={"quick": "3 min", "paper": "~7 min a seed"},
 )

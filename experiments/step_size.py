@@ -335,5 +335,5 @@ EXPERIMENT = Experiment(
     },
     work=Work(units, run),
     results=Results(figure, caption, verdict),
-    takes={"quick": "10 min", "paper": "~1.5 h a seed"},
+    takes={"quick": "5 min", "paper": "~1.5 h a seed"},
 )

@@ -442,5 +442,5 @@ EXPERIMENT = Experiment(
     work=Work(units, run, keeps=True, tidy=tidy),
     results=Results(figure, caption, verdict, ours=f"^{OURS}$"),
     folder_fields=("epochs",),
-    takes={"quick": "6 min", "paper": "~9 h a seed"},
+    takes={"quick": "5 min", "paper": "~9 h a seed"},
 )

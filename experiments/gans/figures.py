@@ -105,24 +105,23 @@ def against_truth(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def _estimators(truth: pd.DataFrame) -> Figure:
-    """One column an estimator in some features, one line a divergence, one point a model after a task."""
+    """One line an estimator in some features, one column a divergence, one point a model after a task."""
     judges = list(dict.fromkeys(truth.judge))
     with style():
-        fig, axes = canvas(
-            len(DIVERGENCES), len(judges), width=2.3 * len(judges) + 1, height=2.0 * len(DIVERGENCES), squeeze=False
-        )
-        for column, judge in zip(axes.T, judges, strict=True):
-            for ax, name in zip(column, DIVERGENCES, strict=True):
+        fig, axes = canvas(len(judges), len(DIVERGENCES), width=9.0, height=2.1 * len(judges) + 0.6, squeeze=False)
+        for line, judge in zip(axes, judges, strict=True):
+            for ax, name in zip(line, DIVERGENCES, strict=True):
                 part = truth[(truth.judge == judge) & (truth.measure == name)].dropna(subset=["value", "truth"])
                 for model, points in _by_model(part):
                     ax.scatter(points.truth, points.value, s=9, color=_COLORS[model], label=LOSSES[model].label)
                 _diagonal(ax, part, log=MEASURES[name].log)
-            column[0].set_title(label(judge).replace(" on ", "\non "))
-            column[-1].set_xlabel("static")
-        for ax, name in zip(axes[:, 0], DIVERGENCES, strict=True):
-            ax.set_ylabel(MEASURES[name].title + (f", {MEASURES[name].unit}" if MEASURES[name].unit else ""))
+            line[0].set_ylabel(label(judge).replace(" on ", "\non "))
+        for ax, name in zip(axes[0], DIVERGENCES, strict=True):
+            ax.set_title(MEASURES[name].title + (f", {MEASURES[name].unit}" if MEASURES[name].unit else ""))
+        for ax in axes[-1]:
+            ax.set_xlabel("static estimation")
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        fig.legend(handles, labels, loc="outside lower center", ncols=len(labels) or 1)
+        fig.legend(handles, labels, loc="outside upper center", ncols=len(labels) or 1)
     return fig
 
 
@@ -180,9 +179,9 @@ def _training(args: Mapping[str, Any]) -> str:
     start = "new weights at each task" if args["training"] == "authors" else "weights kept from task to task"
     drawn = ", drawn from running means of the weights" if args["average"] else ""
     return (
-        f"GANs learning one class of {args['dataset']} after the other: {nets}, {length} a task, generator at rate "
-        f"{args['generator_rate']:g}, {start}{drawn} (the authors: convolutional networks, 15 epochs, rate 1e-3, new "
-        f"weights); {counted(args['seeds'], 'training')} of each."
+        f"GANs learning {args['tasks']} classes of {args['dataset']} one after the other: {nets}, {length} a "
+        f"task, generator at rate {args['generator_rate']:g}, {start}{drawn} (the authors: "
+        f"convolutional networks, 15 epochs, rate 1e-3, new weights); {counted(args['seeds'], 'training')} of each."
     )
 
 
