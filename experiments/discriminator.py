@@ -167,11 +167,18 @@ def verdict(frame: pd.DataFrame, args: Args) -> str:
         f"{'Feasible' if useful else 'Not feasible here'}: a discriminator's error at t={args.last} is "
         f"{words or 'unknown'} relative to KLIEP's",
         markdown.table(
-            ["MAE in nats", "in theory", "as trained", "relative to KLIEP", "relative to logistic", "polished"],
+            [
+                "MAE in nats",
+                "in theory the same as",
+                "as trained",
+                "relative to KLIEP",
+                "relative to logistic",
+                "polished",
+            ],
             [_line(last, name) for name in OBJECTIVES],
         ),
         [
-            f"Factors are geometric means over {every(args.seeds, 'seed')} of the networks as trained.",
+            f"Factors are geometric means over {every(args.seeds, 'seed')}, of networks as trained.",
             f"Without an estimate the error is {plain.unmoved.mean():.2f}; feasible means that no fit failed and every "
             f"discriminator stays below {_USEFUL:.0%} of that.",
             f"The true KL(current‖original) is {plain.true_kl.mean():.2f} nats.",
@@ -184,10 +191,15 @@ def verdict(frame: pd.DataFrame, args: Args) -> str:
     )
 
 
-def factor(last: pd.DataFrame, one: str, other: str) -> float:
-    """The error of one objective over that of another, as a geometric mean over seeds; 0 if a fit failed."""
+def _ratios(last: pd.DataFrame, one: str, other: str) -> pd.Series:
+    """The error of one objective over that of another, seed by seed."""
     mae = last.pivot(index="seed", columns="objective", values="mae")
-    found = math.exp(float(np.log(mae[one] / mae[other]).mean(skipna=False)))
+    return mae[one] / mae[other]
+
+
+def factor(last: pd.DataFrame, one: str, other: str) -> float:
+    """The geometric mean of the ratios over seeds; 0 if a fit failed."""
+    found = math.exp(float(np.log(_ratios(last, one, other)).mean(skipna=False)))
     return 0.0 if math.isnan(found) else found
 
 
@@ -197,18 +209,19 @@ def _polish(last: pd.DataFrame, name: str) -> float:
     return factor(own.assign(objective=own.ending), POLISHED, TRAINED)
 
 
+def _beside(last: pd.DataFrame, one: str, other: str) -> str:
+    """The factor, and in how many seeds it is above 1."""
+    if one == other:
+        return "1"
+    found, ratios = factor(last, one, other), _ratios(last, one, other)
+    return f"×{found:.2f} (above 1 in {(ratios > 1.0).sum()} of {len(ratios)})" if found else "failed"
+
+
 def _line(last: pd.DataFrame, name: str) -> list[str]:
     """An objective's row."""
-    plain = last[last.ending == TRAINED]
-    mae = {ending: last[(last.objective == name) & (last.ending == ending)].mae for ending in (TRAINED, POLISHED)}
-    beside = [f"×{value:.2f}" if (value := factor(plain, name, k)) else "failed" for k in ("KLIEP", "logistic")]
-    return [
-        name,
-        OBJECTIVES[name].twin or "itself",
-        mean_spread(mae[TRAINED], 3),
-        *beside,
-        mean_spread(mae[POLISHED], 3),
-    ]
+    trained, polished = (last[(last.objective == name) & (last.ending == ending)].mae for ending in (TRAINED, POLISHED))
+    beside = [_beside(last[last.ending == TRAINED], name, known) for known in ("KLIEP", "logistic")]
+    return [name, OBJECTIVES[name].twin, mean_spread(trained, 3), *beside, mean_spread(polished, 3)]
 
 
 EXPERIMENT = Experiment(
