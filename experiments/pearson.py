@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,7 @@ OBJECTIVES = {"kliep": ("KLIEP", "orange"), "lsif": ("LSIF", "green"), "logistic
 MODELS = {"quadratic": "convex (x, x²)", "mlp": "network"}
 CONTINUAL, STATIC = "continual", "static"
 _LEVEL = 0.01  # of a sign test over seeds; there are two dozen of them
-_FAR = 10_000  # percent: the size of an error beyond it says no more
+_FAR, _FAILED = 1e4, 1e30  # percent: an error whose size says no more, and a stand-in for that of a failed fit
 _SHOWN = (0.5, 1500.0)  # percent, in the figure
 
 
@@ -128,9 +129,9 @@ def _pearson(estimator: ContinualDensityRatio, window: Floats) -> tuple[float, s
 
 
 def measured(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows with their relative errors, infinite where a fit failed, and those of the true ratio on the same rows."""
-    error = (frame.found / frame.truth - 1.0).abs().fillna(math.inf)
-    return frame.assign(error=error, least=(frame.with_true_ratio / frame.truth - 1.0).abs())
+    """Rows with relative errors in percent: ``error``, and ``plain`` with the true ratio on the same rows."""
+    error, plain = (100.0 * (found / frame.truth - 1.0).abs() for found in (frame.found, frame.with_true_ratio))
+    return frame.assign(error=error.fillna(math.inf).clip(upper=_FAILED), plain=plain)
 
 
 def wins(frame: pd.DataFrame, one: str, other: str) -> pd.DataFrame:
@@ -171,14 +172,13 @@ def _panel(ax: Axes, part: pd.DataFrame) -> None:
     """Medians and quartiles in percent; a cross above where a fit failed."""
     by_truth = part.set_index("truth")
     curves = {looks: by_truth[by_truth.objective == name].error for name, looks in OBJECTIVES.items()}
-    curves["true r", "truth"] = by_truth[by_truth.objective == "kliep"].least
+    curves["true r", "truth"] = by_truth[by_truth.objective == "kliep"].plain
     for place, ((label, color), errors) in enumerate(curves.items()):
-        grouped = (100.0 * errors).clip(upper=10.0 * _SHOWN[1]).groupby(level=0)  # beyond the panel, not infinite
-        low, middle, high = (grouped.quantile(share) for share in (0.25, 0.5, 0.75))
+        low, middle, high = _quartiles(errors.groupby(level=0))
         line, marker = ("--", "") if color == "truth" else ("-", "o")
         ax.plot(middle.index, middle, label=label, color=COLORS[color], marker=marker, linestyle=line)
         ax.fill_between(middle.index, low, high, color=COLORS[color], alpha=0.15, linewidth=0)
-        failed = np.isinf(errors).groupby(level=0).any()
+        failed = (errors >= _FAILED).groupby(level=0).any()
         height = 0.97 - 0.04 * place
         for truth in failed.index[failed]:
             ax.plot(truth, height, "x", color=COLORS[color], transform=ax.get_xaxis_transform())
@@ -198,7 +198,7 @@ def caption(args: Args) -> str:
     {args.distance:g} in {args.steps} steps, {args.rows:,} rows a window; continual along all windows, or static from
     the original to each (the first step is the same). Lines: medians over {counted(args.seeds, "seed")} ({networks} for
     networks), bands: quartiles, a failed fit counting as infinitely far; crosses: some fits failed. Lines that end
-    above are beyond the panel. Dashed: the mean of (r − 1)² with the true r, over the same rows.{shorter}"""
+    above are beyond the panel. Dashed: the mean of (r−1)² with the true r, over the same rows.{shorter}"""
 
 
 def verdict(frame: pd.DataFrame, args: Args) -> str:
@@ -209,16 +209,16 @@ def verdict(frame: pd.DataFrame, args: Args) -> str:
     lost = frame.found.isna().groupby([frame.model, frame["mode"], frame.objective]).agg(["sum", "size"])
     failed = [f"{MODELS[m]}, {mode}, {OBJECTIVES[o][0]} {k} of {n}" for (m, mode, o), k, n in lost.itertuples() if k]
     return markdown.verdict(
-        f"{_finding(better, worse)}: of {len(found)} comparisons with KLIEP, LSIF is clearly closer to Pearson's "
-        f"divergence in {better} and clearly further off in {worse}",
+        f"{_finding(better, worse)}: LSIF is clearly closer to Pearson's divergence than KLIEP in {better} of "
+        f"{len(found)} comparisons, and clearly further off in {worse}{_where(found[found.better < 0])}",
         markdown.table(
             ["error in %", "true χ²", *(name for name, _ in OBJECTIVES.values()), "true r", "LSIF closer than KLIEP"],
             [_line(frame, found, model, mode, t) for model in MODELS for mode in (CONTINUAL, STATIC) for t in times],
         ),
         [
-            "Errors are relative: medians over seeds, quartiles in parentheses, a failed fit counting as infinite.",
+            "Errors are medians over seeds with quartiles, a failed fit counting as infinite.",
             f"A comparison is one model, mode and drift; it is clear at p < {_LEVEL:g} in a sign test over seeds.",
-            "The column of true r has the mean of (r − 1)² over the same rows; at large drift, few rows decide it.",
+            "The column of true r has the mean of (r−1)² over the same rows; at large drift, few rows decide it.",
         ],
         [
             "Section 5 expects LSIF to be preferable, because small deviations of the log-ratio become large squared "
@@ -236,6 +236,12 @@ def _finding(better: int, worse: int) -> str:
     return "Confirmed" if better else "Contradicted" if worse else "Not seen"
 
 
+def _where(found: pd.DataFrame) -> str:
+    """Name the models and modes of comparisons, if they are few."""
+    places = sorted({f"{MODELS[model]}, {mode}" for model, mode, _ in found.index})
+    return f", all for {places[0]}" if len(places) == 1 else ""
+
+
 def _line(frame: pd.DataFrame, found: pd.DataFrame, model: str, mode: str, t: int) -> list[str]:
     """A model and mode at one time."""
     rows = measured(frame[(frame.model == model) & (frame["mode"] == mode) & (frame.t == t)])
@@ -245,21 +251,25 @@ def _line(frame: pd.DataFrame, found: pd.DataFrame, model: str, mode: str, t: in
         f"{capitalised(MODELS[model])}, {mode}",
         f"{rows.truth.iloc[0]:.2g}",
         *cells,
-        _spread(rows[rows.objective == "kliep"].least),
+        _spread(rows[rows.objective == "kliep"].plain),
         f"{closer['sum']:.0f} of {closer['size']:.0f}",
     ]
 
 
+def _quartiles(errors: Any) -> tuple[Any, Any, Any]:
+    """Quartiles of errors, or of groups of them."""
+    return errors.quantile(0.25), errors.quantile(0.5), errors.quantile(0.75)
+
+
 def _spread(errors: pd.Series) -> str:
-    """Median and quartiles in percent."""
-    low, middle, high = (errors.quantile(share, interpolation="nearest") for share in (0.25, 0.5, 0.75))
-    if math.isinf(middle):
-        return f"{np.isinf(errors).sum():.0f} of {len(errors)} failed"
-    return f"{_percent(middle)} ({_percent(low)} to {'failed' if math.isinf(high) else _percent(high)})"
-
-
-def _percent(share: float) -> str:
-    return f"over {_FAR:,.0f}" if 100.0 * share > _FAR else f"{100.0 * share:,.{0 if share >= 0.1 else 1}f}"
+    """Median and quartiles, or how many fits failed if most did."""
+    if (failed := (errors >= _FAILED).sum()) > len(errors) / 2:
+        return f"{failed} of {len(errors)} failed"
+    low, middle, high = (
+        f"over {_FAR:,.0f}" if error > _FAR else f"{error:,.{0 if error >= 10.0 else 1}f}"
+        for error in _quartiles(errors)
+    )
+    return f"{middle} ({low} to {high})"
 
 
 EXPERIMENT = Experiment(
