@@ -5,10 +5,12 @@ from __future__ import annotations
 from experiments import (
     ablation,
     covariate_shift,
+    discriminator,
     gans,
     high_dimensional,
     measures,
     paper_variants,
+    pearson,
     step_size,
     tracing_multiple,
     tracing_single,
@@ -29,6 +31,8 @@ _ALL = (
     gans,
     measures,
     high_dimensional,
+    pearson,
+    discriminator,
 )
 
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _ALL}

@@ -179,7 +179,7 @@ def test_page_on_python_prints_what_it_shows(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_orders(Shop(), Path("driftline-demo/orders"))
     found, names = blocks((ROOT / "docs" / "python.md").read_text(encoding="utf-8")), {}
-    assert len(found) == 6
+    assert len(found) == 8
     for code, output in found:
         exec(compile(code, "docs/python.md", "exec"), names)
         check_said(capsys.readouterr().out, output)

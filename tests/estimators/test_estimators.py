@@ -1,6 +1,7 @@
 """The estimators: scikit-learn's conventions, clear errors, and methods that do what they say."""
 
 import inspect
+import math
 import warnings
 
 import numpy as np
@@ -121,6 +122,46 @@ def test_far_away_weights_and_heavy_divergences_warn(rng):
         est.divergence("kl", b)  # given rows need importance weights
     forward = est.divergence("kl")  # from the constant: KL(N(0,1), N(1,0.8)) is 0.839 nats per column
     assert abs(forward.value - 8 * (0.5 * (2 / 0.64 - 1) + np.log(0.8))) < 4 * forward.std_error
+
+
+BREGMAN = {  # f(r) = r^1.5, D = |mu|^2; E_q[r^a] = exp(a (a - 1) D / 2) for N(0, I) against N(mu, I)
+    "of the ratio from 1": (lambda r: r**1.5 - 1 - 1.5 * (r - 1), lambda D: math.expm1(0.375 * D)),
+    "of 1 from the ratio": (
+        lambda r: 1 - r**1.5 + 1.5 * r**0.5 * (r - 1),
+        lambda D: 1 + 0.5 * math.exp(0.375 * D) - 1.5 * math.exp(-0.125 * D),
+    ),
+}
+
+
+@pytest.mark.parametrize("which", BREGMAN)
+def test_bregman_divergences_of_the_ratio(which, seed):
+    """20 replicates: errors in standard errors have mean 0 and variance 1, for the true distance and no other."""
+    (kind, truth), errors = BREGMAN[which], {0.36: [], 0.49: []}
+    for replicate in range(20):
+        rng = np.random.default_rng([seed, replicate])
+        first, second, third = (rng.normal(0.15 * t, 1.0, (4000, 4)) for t in range(3))
+        est = fitted(ContinualDensityRatio, first, second, model="quadratic").partial_fit(third)
+        found = est.divergence(kind)
+        for distance, z in errors.items():
+            z.append((found.value - truth(distance)) / found.std_error)
+    right, wrong = errors.values()
+    # 4 standard errors of the mean of 20, and quantiles of chi-square with 20 degrees of freedom at 1e-4 and 1 - 1e-4
+    assert abs(np.mean(right)) < 4 / math.sqrt(20)
+    assert 4.4 < np.sum(np.square(right)) < 52.4
+    assert np.mean(wrong) < -4 / math.sqrt(20)
+
+
+def test_starting_again_at_a_threshold(seed):
+    """The recipe of docs/python.md: restarts where the truth passes 0.5 nats, and never without drift."""
+    for shift, expected in ((0.2, [3, 6]), (0.0, [])):
+        rng, began = np.random.default_rng(seed), []
+        est = ContinualDensityRatio(model="quadratic", random_state=0).fit(rng.normal(0.0, 1.0, (3000, 4)))
+        for t in range(1, 8):
+            window = rng.normal(shift * t, 1.0, (3000, 4))
+            if est.partial_fit(window).divergence("kl").low > 0.5:  # true: 2 (shift t)^2, which is 0.32 and 0.72
+                est.fit(window)
+                began.append(t)
+        assert began == expected
 
 
 def test_divergences_over_window_or_rows_and_by_own_generator(rng):
