@@ -54,8 +54,8 @@ class ContinualDensityRatio(RatioEstimator):
             window in between.
         max_hold: number of windows after which an adaptive anchor moves in any case.
         warm_start: whether a network starts from the previous one.
-        polish: whether a network's last layer is solved exactly after training; False for a loss that is not convex in
-            the log-ratio, such as "lsif".
+        polish: whether a network's last layer is solved exactly after training; it is left as trained by a loss that
+            is not convex in the log-ratio, such as "lsif".
         keep: "rows" keeps the rows of the last window until the next one; "sums" keeps none: after ``fit`` and
             ``partial_fit`` neither the estimator nor its file holds a row. It is for ``linear``, ``quadratic`` and
             ``quadratic-full``, with all other settings of a fit as they are by default.

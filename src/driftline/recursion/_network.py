@@ -32,6 +32,7 @@ from driftline.fitting import (
 from driftline.recursion._rows import Curved, depends, own_rows, reach
 from driftline.recursion._settings import StepSettings, penalty_for
 from driftline.recursion._state import Anchor, Step, arrive, has_past
+from driftline.recursion._wide import is_convex
 
 __all__ = ["network_step"]
 
@@ -123,7 +124,7 @@ def _polish(net: Network, pair: Pair, settings: StepSettings) -> ConvexFit | Non
     module, loss = net.module, loss_of(unnormalised(settings.objective))
     if not isinstance(module, MLP) or net.clip:  # the last layer is unknown, or psi is not linear in it
         return None
-    if not loss.separable:
+    if not loss.separable or not is_convex(loss):  # a loss that is not convex has no minimum in so many features
         return None
     head = module.head
     weight, bias = (value.detach()[net.tau].double().cpu().numpy() for value in (head.weight, head.bias))

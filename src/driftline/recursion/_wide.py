@@ -25,7 +25,7 @@ from driftline.recursion._rows import Curved, depends, reach
 from driftline.recursion._settings import NEWTON_FEATURES, StepSettings
 from driftline.recursion._state import Anchor, Step, arrive
 
-__all__ = ["crowded", "goes_wide", "wide_step", "window_rows"]
+__all__ = ["crowded", "goes_wide", "is_convex", "wide_step", "window_rows"]
 
 _MODELS = ("auto", "quadratic", "linear")
 # Features that are rarely other than 0, such as pixels, upset Newton's error bars sooner; with so many, the noise that
@@ -67,7 +67,7 @@ def wide_step(anchor: Anchor, window: Floats, problem: Problem, loss: Loss, sett
     num = LogLinearDesign(features, problem.z_num) if num is None else num
     den = LogLinearDesign(features, problem.z_den)
     rows_num, rows_den = problem.rows_num, window_rows(den, problem, settings)
-    loss, note = (loss, "") if _is_convex(loss) else (loss_of(logistic), "fitted by the logistic loss, as rows are few")
+    loss, note = (loss, "") if is_convex(loss) else (loss_of(logistic), "fitted by the logistic loss, as rows are few")
     found = fit_wide(
         num,
         den,
@@ -93,7 +93,7 @@ def wide_step(anchor: Anchor, window: Floats, problem: Problem, loss: Loss, sett
     return Step(arrived, fit.info, log_num + constant, log_den + constant, telescoped, parameters, note)
 
 
-def _is_convex(loss: Loss) -> bool:
+def is_convex(loss: Loss) -> bool:
     """Say whether a loss is convex in log-ratios near 0; others have no minimum where features tell rows apart."""
     bends = loss.rows(np.zeros(1), np.zeros(1))
     return bool(bends.second_num.min() >= 0.0 and bends.second_den.min() >= 0.0)
