@@ -117,7 +117,8 @@ def unpack(data: bytes, kind: str, version: int, what: str) -> tuple[dict[str, A
         raise StateFileError(f"{what}: {found}, but is not a driftline state of format {kind!r}")
     if meta.get("version") != version:
         raise StateFileError(
-            f"{what}: written as version {meta.get('version')}, this driftline reads version {version}"
+            f"{what}: written as version {meta.get('version')}, this driftline reads version {version}: begin anew, or "
+            "go on with the driftline that wrote it"
         )
     digest = meta.pop("digest", None)
     try:

@@ -60,7 +60,7 @@ def test_a_file_with_rows_is_no_proof(copy, said):
     assert run(["inspect", "run.driftline"]) == 0
     assert "at rest" not in said()[0]
     assert run(["inspect", "run.driftline", "--prove"]) == 1
-    assert "NOT free of rows: 'track.0.current.window' holds 300 rows" in " ".join(said()[0].split())
+    assert "NOT free of rows: 'tracks.0.anchor.window' holds 300 rows" in " ".join(said()[0].split())
     assert run(["inspect", "run.driftline", "--prove", "--json"]) == 1
     assert json.loads(said()[0])["no_row_at_rest"] is False
     with closing(sqlite3.connect("run.driftline", isolation_level=None)) as database:

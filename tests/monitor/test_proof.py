@@ -72,8 +72,8 @@ def test_a_file_without_rows_is_accounted_for_to_the_last_byte(good):
 def test_rows_are_named_whatever_the_settings_say(model, good, tmp_path):
     path = made(tmp_path / "rows", "rows", model)
     problems = inspect(path).proof.problems
-    assert "'track.0.current.window' holds 400 rows of a window, for 'original'" in problems
-    assert "'track.1.current.window' holds 500 rows of a window, for 'later'" in problems
+    assert "'tracks.0.anchor.window' holds 400 rows of a window, for 'original'" in problems
+    assert "'tracks.1.anchor.window' holds 500 rows of a window, for 'later'" in problems
     assert inspect(path).proof.sentence == ""
     if model == "quadratic":
         assert any("has an entry for each of 400 rows" in line for line in problems)
@@ -145,11 +145,11 @@ def test_what_is_not_known_is_no_proof(change, good, tmp_path):
 
 
 def _grown(arrays, header):
-    arrays["track.0.current.window"] = np.ones((7, arrays["track.0.current.window"].shape[1]))
+    arrays["tracks.0.anchor.window"] = np.ones((7, arrays["tracks.0.anchor.window"].shape[1]))
 
 
 def _extra(arrays, header):
-    arrays["track.0.rows"] = np.ones((7, 3))
+    arrays["tracks.0.rows"] = np.ones((7, 3))
 
 
 @pytest.mark.parametrize("change", [_grown, _extra])

@@ -125,9 +125,7 @@ def test_a_tracker_holds_what_an_estimator_would_save(tmp_path):
     with Tracker(path, readonly=True) as tracker:
         data = tracker.read().state
     est = ContinualDensityRatio.from_bytes(data)
-    saved, held = (
-        {a.name: a.values.tobytes() for a in contents(each, "")} for each in (est.to_bytes(padded=False), data)
-    )
+    saved, held = ({a.name: a.values.tobytes() for a in contents(each, "")} for each in (est.to_bytes(), data))
     assert saved == held
     assert (est.seed_, est.random_state, est.originals_) == (5, 5, [FIRST, "spring"])
     with Monitor.open(path, readonly=True) as monitor:

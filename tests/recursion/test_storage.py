@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from driftline import ContinualDensityRatio, DensityRatio, StateFileError, Training
 from driftline.fitting import nwj
-from driftline.recursion import VERSION, _storing, contents
+from driftline.recursion import VERSION, _storage, contents
 from driftline.synthetic import CorrelationStream, GaussianStream
 
 MODELS = ["auto", "quadratic", "linear", "quadratic-full", pytest.param("mlp", marks=pytest.mark.networks)]
@@ -39,19 +39,19 @@ def test_size_is_constant_and_the_original_is_gone(model, tmp_path):
             assert row[:2].tobytes() not in content
         assert i == 0 or windows[i - 1][0].tobytes() not in content
         assert window[0].tobytes() in content  # the search does find rows that are there
-    assert len(set(sizes)) == 1
+    assert max(sizes[1:]) - min(sizes[1:]) < 2_000  # doubts are text
 
 
-def test_size_is_constant_while_features_join(tmp_path):
+def test_size_grows_with_features_alone(tmp_path):
     stream, rng = CorrelationStream(dim=4, delta=0.1), np.random.default_rng(0)
-    est, sizes, features = estimator("auto").fit(stream.sample(0, 2000, rng)), set(), set()
+    est, sizes = estimator("auto").fit(stream.sample(0, 2000, rng)), {}
     for t in range(1, 9):
         est.partial_fit(stream.sample(t, 2000, rng))
         est.save(tmp_path / "run")
-        sizes.add(os.path.getsize(tmp_path / "run"))
-        features.add(est._state.tracks["original"].current.psi.features.size)
-    assert len(features) > 1
-    assert len(sizes) == 1
+        features = est._state.tracks["original"].current.psi.features.size
+        sizes.setdefault(features, []).append(os.path.getsize(tmp_path / "run"))
+    assert len(sizes) > 1
+    assert all(max(same) - min(same) < 2_000 for same in sizes.values())  # doubts are text
 
 
 @pytest.mark.parametrize("step", ["every", "adaptive"])
@@ -101,22 +101,21 @@ def test_a_resumed_state_is_the_same_bit_by_bit(model, step, rows):
     stream, rng = CorrelationStream(dim=4, delta=0.1), np.random.default_rng(0)
     windows = [np.column_stack([stream.sample(t, rows, rng), rng.random(rows) < 0.5]) for t in range(6)]
     straight = estimator(model, step=step).fit(windows[0])
-    for padded in (True, False):
-        broken = ContinualDensityRatio.from_bytes(straight.to_bytes(padded=padded))
-        for window in windows[1:]:
-            straight.partial_fit(window)
-            broken = ContinualDensityRatio.from_bytes(broken.to_bytes(padded=padded)).partial_fit(window)
-            found, wanted = (list(leaves(est._state)) for est in (broken, straight))
-            assert [key for key, _ in found] == [key for key, _ in wanted]
-            for (key, one), (_, other) in zip(found, wanted, strict=True):
-                assert one.dtype == other.dtype, key
-                assert one.shape == other.shape, key
-                assert one.tobytes() == other.tobytes(), key
-            assert broken.to_bytes() == straight.to_bytes()
-        for kind in ("kl", "reverse_kl"):
-            np.testing.assert_equal(broken.divergence(kind), straight.divergence(kind))
-        if model != "mlp":
-            np.testing.assert_equal(broken.attribution(), straight.attribution())
+    broken = ContinualDensityRatio.from_bytes(straight.to_bytes())
+    for window in windows[1:]:
+        straight.partial_fit(window)
+        broken = ContinualDensityRatio.from_bytes(broken.to_bytes()).partial_fit(window)
+        found, wanted = (list(leaves(est._state)) for est in (broken, straight))
+        assert [key for key, _ in found] == [key for key, _ in wanted]
+        for (key, one), (_, other) in zip(found, wanted, strict=True):
+            assert one.dtype == other.dtype, key
+            assert one.shape == other.shape, key
+            assert one.tobytes() == other.tobytes(), key
+        assert broken.to_bytes() == straight.to_bytes()
+    for kind in ("kl", "reverse_kl"):
+        np.testing.assert_equal(broken.divergence(kind), straight.divergence(kind))
+    if model != "mlp":
+        np.testing.assert_equal(broken.attribution(), straight.attribution())
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -260,7 +259,7 @@ def test_foreign_files_are_refused(tmp_path, monkeypatch):
     with pytest.raises(StateFileError):
         ContinualDensityRatio.load(tmp_path / "pickle")
     now = VERSION
-    monkeypatch.setattr(_storing, "VERSION", now + 1)
+    monkeypatch.setattr(_storage, "VERSION", now + 1)
     saved(tmp_path)
     monkeypatch.undo()
     with pytest.raises(StateFileError, match=f"written as version {now + 1}, this driftline reads version {now}"):
@@ -293,19 +292,6 @@ def test_header_is_json_without_paths(tmp_path):
     assert str(tmp_path) not in json.dumps(header)
 
 
-def test_bytes_without_padding_are_fewer_and_the_same_state():
-    stream, rng = CorrelationStream(dim=4, delta=0.1), np.random.default_rng(0)
-    est = estimator("auto").fit(stream.sample(0, 2000, rng))
-    for t in range(1, 4):
-        est.partial_fit(stream.sample(t, 2000, rng))
-    whole, short = est.to_bytes(), est.to_bytes(padded=False)
-    rows = 2000 * (4 + 2) * 8  # the window, its log-ratios and its scores: neither is padded,
-    current = est._state.tracks["original"].current  # nor are the auditor and the sums of candidates
-    rows += sum(np.asarray(part).nbytes for of in (current.auditor, current.evidence) for part in of)
-    assert len(short) - rows < 0.5 * (len(whole) - rows)
-    assert ContinualDensityRatio.from_bytes(short).to_bytes() == whole
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_contents_say_which_arrays_hold_rows_and_whose(model):
     rng = np.random.default_rng(0)
@@ -320,11 +306,11 @@ def test_contents_say_which_arrays_hold_rows_and_whose(model):
         values = np.asarray(array.values)
         held = [window for window in windows if values.ndim and np.isin(window, values).any()]
         assert bool(held) == array.holds_rows, array.name
-        assert (array.original is None) == (array.name == "t" or array.name.startswith("module."))
+        assert (array.original is None) == (array.name in ("t", "layout") or ".module." in array.name)
     meanings = {array.name: array.what for array in found}
-    assert meanings["track.0.current.window"] == "rows, for the next step"
-    assert meanings["track.0.current.mean"] == "means of the encoded columns in the original"
-    assert meanings["t"] == meanings["track.1.held"] == "a number of the recursion"
+    assert meanings["tracks.0.current.window"] == "rows, for the next step"
+    assert meanings["tracks.0.anchor.psi.standardizer.mean"] == "means of the encoded columns in the original"
+    assert meanings["t"] == meanings["tracks.1.held"] == "a number of the recursion"
     with pytest.raises(StateFileError, match="these bytes"):
         contents(est.to_bytes()[:-9], "these bytes")
 
@@ -336,7 +322,7 @@ def test_pickles_hold_no_more_than_files(rng):
     for window in windows[:3]:
         est.partial_fit(window)
     data = pickle.dumps(est)
-    assert len(data) < 1.1 * len(est.to_bytes())
+    assert len(data) < 1.2 * len(est.to_bytes())
     twins = pickle.loads(data), copy.deepcopy(est)
     est.partial_fit(windows[3])
     for twin in twins:

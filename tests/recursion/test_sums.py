@@ -212,12 +212,12 @@ def test_it_goes_on_from_a_file_and_from_a_pickle_as_if_nothing_had_happened(tmp
 @pytest.mark.parametrize("model", ["quadratic", "auto"])
 def test_the_file_is_small_and_does_not_grow(model):
     stream = windows(count=5, columns=8)
-    est, sizes = traced(stream[:2], model=model), set()
+    est, sizes = traced(stream[:2], model=model), []
     for window in stream[2:]:
         est.partial_fit(window)
-        sizes.add(len(est.to_bytes()))
-    assert len(sizes) == 1
-    assert sizes.pop() <= 150_000
+        sizes.append(len(est.to_bytes()))
+    assert max(sizes) - min(sizes) < 2_000  # doubts are text
+    assert max(sizes) <= 100_000
 
 
 @pytest.mark.parametrize("kind", ["lognormal", "clusters", "quadratic-full"])
@@ -239,7 +239,7 @@ def test_the_auditor_hears_the_same_from_its_covariance_to_the_digits_of_a_file(
     monkeypatch.setattr(_watched, "chance", lambda *of: heard.append(chance(*of)) or heard[-1])
     stream = windows(seed=5, count=8)
     for digits in (np.float32, np.float64, np.float16):
-        monkeypatch.setattr(_watched, "_as_kept", lambda v, digits=digits: v.astype(digits).astype(np.float64))
+        monkeypatch.setattr(_watched, "to_digits", lambda v, digits=digits: v.astype(digits).astype(np.float64))
         traced(stream)
     kept, whole, coarse = np.log(np.reshape(heard, (3, -1)))
     assert kept == pytest.approx(whole, abs=1e-4)
@@ -251,7 +251,7 @@ def test_damaged_sums_are_refused():
 
     data = traced(windows(count=3)).to_bytes()
     arrays = load(data)
-    name = "track.0.current.sums.moments.gram"
+    name = "tracks.0.anchor.sums.moments.gram"
     assert name in arrays
     buffer = io.BytesIO(data.replace(arrays[name].tobytes(), (arrays[name] + 1.0).tobytes()))
     with pytest.raises(StateFileError):

@@ -190,12 +190,12 @@ class RatioEstimator(BaseEstimator):  # type: ignore[misc]
         with replacing(path) as file:
             file.write(data)
 
-    def to_bytes(self, *, padded: bool = True) -> bytes:
-        """Return the bytes that :meth:`save` writes; without ``padded`` they are fewer, and grow as features join."""
+    def to_bytes(self) -> bytes:
+        """Return the bytes that :meth:`save` writes: their number depends on columns and features, not on t."""
         check_is_fitted(self)
         columns = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         params = self.get_params(deep=False)
-        return dump_estimator(self._state, type(self).__name__, params, self.seed_, columns, padded=padded)
+        return dump_estimator(self._state, type(self).__name__, params, self.seed_, columns)
 
     @classmethod
     def load(

@@ -29,8 +29,6 @@ def dump_estimator(
     params: Mapping[str, Any],
     seed: int,
     columns: Sequence[str] | None,
-    *,
-    padded: bool = True,
 ) -> bytes:
     """Return an estimator as bytes.
 
@@ -40,7 +38,6 @@ def dump_estimator(
         params: its parameters, as scikit-learn's ``get_params(deep=False)`` returns them; those left out are default.
         seed: seed that its steps use.
         columns: names of the columns, if they have any.
-        padded: whether the bytes are of the same size at any t; otherwise they are fewer, and grow as features join.
     """
     changed = [name for name, track in state.tracks.items() if isinstance(track.current.psi, Stacked)]
     if changed:
@@ -60,7 +57,7 @@ def dump_estimator(
         "seed": seed,
         "columns": None if columns is None else list(columns),
     }
-    return dump(state, header, padded=padded)
+    return dump(state, header)
 
 
 def parse_estimator(

@@ -13,20 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from driftline._codec import flatten, restore
 from driftline._inputs import Floats
 from driftline.files import Array, StateFileError, pack, unpack
-from driftline.fitting import Features, Standardizer
 from driftline.recursion import (
     ANSWERS,
     Answer,
     Basis,
     Question,
     check_answer,
-    check_learned,
     check_question,
     join,
-    learned_arrays,
-    learned_of,
     sizes_of,
 )
 
@@ -43,12 +40,9 @@ __all__ = [
     "write_question",
 ]
 
-VERSION = 3
+VERSION = 4
 """Version of the messages; those of another one are refused."""
 _QUESTION, _ANSWER = "driftline-question", "driftline-answer"
-_STANDARDIZER = ("mean", "scale", "shift", "rate")
-_FEATURES = ("linear", "squares", "pairs", "weight", "bias", "center", "scale")
-_WHOLE = ("linear", "squares", "pairs")
 
 
 class MessageError(ValueError):
@@ -75,12 +69,7 @@ def fingerprint(basis: Basis | None) -> str:
 
 def _flat(basis: Basis | None) -> dict[str, Array]:
     """Return the arrays of a basis by name."""
-    if basis is None:
-        return {}
-    arrays = {f"standardizer.{name}": getattr(basis.standardizer, name) for name in _STANDARDIZER}
-    arrays |= {f"features.{name}": getattr(basis.features, name) for name in _FEATURES}
-    arrays |= learned_arrays(basis.standardizer, basis.features)[0]
-    return arrays | {"features.curved": np.array(basis.features.curved)}
+    return {} if basis is None else flatten(basis)[0]
 
 
 def write_question(question: Question, number: int, columns: int, names: tuple[str, ...] | None) -> bytes:
@@ -96,7 +85,7 @@ def write_question(question: Question, number: int, columns: int, names: tuple[s
         "columns": columns,
         "names": None if names is None else list(names),
         "model": fingerprint(question.basis),
-        "learned": [] if question.basis is None else learned_arrays(*question.basis)[1],
+        "layout": None if question.basis is None else flatten(question.basis)[1],
     }
     return pack({**_flat(question.basis), **given}, meta)
 
@@ -114,14 +103,15 @@ def read_question(data: bytes) -> Asked:
         raise MessageError(f"the question does not name its {columns} columns")
     if any(np.isnan(value).any() for name, value in arrays.items() if not name.startswith("given.heap")):
         raise MessageError("the question holds values that are no numbers")
-    basis = _basis(arrays, columns, meta.get("learned")) if "features.linear" in arrays else None
+    given = {name.removeprefix("given."): value for name, value in arrays.items() if name.startswith("given.")}
+    described = {name: value for name, value in arrays.items() if not name.startswith("given.")}
+    basis = None if meta.get("layout") is None else _basis(described, columns, meta["layout"])
+    if basis is None and described:
+        raise MessageError("the question holds more than it should")
     if meta.get("model") != fingerprint(basis):
         raise MessageError("the question is not about the model that it names")
     if basis is not None and parameters < basis.features.size + 1:
         raise MessageError(f"the question names {parameters} parameters for {basis.features.size} features")
-    given = {name.removeprefix("given."): value for name, value in arrays.items() if name.startswith("given.")}
-    if set(arrays) - set(_flat(basis)) - {f"given.{name}" for name in given}:
-        raise MessageError("the question holds more than it should")
     question = Question(kind, parameters, basis, given, lag)
     try:
         check_question(question, columns)
@@ -130,39 +120,15 @@ def read_question(data: bytes) -> Asked:
     return Asked(question, number, columns, None if names is None else tuple(names), _digest(data))
 
 
-def _basis(arrays: Mapping[str, Array], columns: int, kinds: Any) -> Basis:
-    """Return the basis in a question's arrays; ``kinds`` are those of clusters."""
+def _basis(arrays: Mapping[str, Array], columns: int, layout: Any) -> Basis:
+    """Return the basis in a question's arrays."""
     try:
-        learned = check_learned(arrays, kinds, columns)
-        standard = [np.asarray(arrays[f"standardizer.{name}"], dtype=np.float64) for name in _STANDARDIZER]
-        parts = {name: arrays[f"features.{name}"] for name in _FEATURES}
-        curved = bool(arrays["features.curved"])
-    except KeyError as error:
-        raise MessageError(f"the question lacks {error}") from None
-    except ValueError as error:
+        basis: Basis = restore(Basis, arrays, layout)
+    except (ValueError, TypeError) as error:
         raise MessageError(f"the question is wrong: {error}") from None
-    sizes = len(parts["linear"]), len(parts["squares"]), len(parts["pairs"]), len(parts["bias"])
-    wanted = {
-        **{name: (size,) for name, size in zip(("linear", "squares"), sizes, strict=False)},
-        "pairs": (sizes[2], 2),
-        "weight": (columns, sizes[3]),
-        "bias": (sizes[3],),
-        "center": (sum(sizes) + learned,),
-        "scale": (sum(sizes) + learned,),
-    }
-    for name, shape in wanted.items():
-        if parts[name].shape != shape or parts[name].dtype != (np.int64 if name in _WHOLE else np.float64):
-            raise MessageError(f"features.{name} of the question has the shape {parts[name].shape}, not {shape}")
-    places = np.concatenate([parts[name].ravel() for name in _WHOLE])
-    if len(places) and not (places.min() >= 0 and places.max() < columns):
-        raise MessageError(f"the question is about columns beyond {columns}")
-    if any(value.shape != (columns,) for value in standard) or not (parts["scale"] > 0.0).all():
+    if len(basis.standardizer.mean) != columns or not (basis.features.scale > 0.0).all():
         raise MessageError(f"the question has no standardisation of {columns} columns")
-    mean, scale, shift, rate = standard
-    linear, squares, pairs, weight, bias, center, unit = (parts[name] for name in _FEATURES)
-    scores, others = learned_of(arrays, kinds)
-    features = Features(linear, squares, pairs, weight, bias, center, unit, curved, others)
-    return Basis(Standardizer(mean, scale, shift, rate, scores), features)
+    return basis
 
 
 def write_answer(answer: Answer, asked: Asked, site: str) -> bytes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from driftline._codec import Kinds
 from driftline._inputs import Floats
 from driftline.fitting._chunks import Integers
 from driftline.fitting._ellipsoids import Ellipsoids
@@ -14,6 +15,7 @@ from driftline.fitting._mixtures import Mixture
 __all__ = ["Density", "Summaries", "Tangents", "tangents_of"]
 
 Density = Mixture | Ellipsoids
+DENSITIES = Kinds("driftline.fitting", "Mixture", "Ellipsoids")
 
 _SUPPORT_ROWS = 20_000  # rows that suffice for a fourth moment
 
@@ -25,8 +27,8 @@ class Tangents(NamedTuple):
     in ``kept`` are features.
     """
 
-    density: Density
-    kept: Integers
+    density: Annotated[Density, DENSITIES]
+    kept: Annotated[Integers, "kept"]
 
     @property
     def size(self) -> int:
@@ -68,8 +70,8 @@ class Summaries(NamedTuple):
     ``rows`` is the number of rows that the latter was fitted to.
     """
 
-    start: Density
-    now: Density
+    start: Annotated[Density, DENSITIES]
+    now: Annotated[Density, DENSITIES]
     rows: float
 
     def __call__(self, z: Floats) -> Floats:

@@ -7,7 +7,7 @@ differently. Where the rows can pay for it, this density takes the place of :cla
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,15 +29,22 @@ class Ellipsoids(NamedTuple):
     (K, G, G), freedom ().
     """
 
-    gaussian: Integers
-    binary: Integers
-    group: Integers
-    levels: Floats
-    weights: Floats
-    means: Floats
-    chances: Floats
-    whiteners: Floats
-    freedom: Floats
+    gaussian: Annotated[Integers, "g <D"]
+    binary: Annotated[Integers, "b <D"]
+    group: Annotated[Integers, "b"]
+    levels: Annotated[Floats, "b 2"]
+    weights: Annotated[Floats, "k"]
+    means: Annotated[Floats, "k g"]
+    chances: Annotated[Floats, "k b"]
+    whiteners: Annotated[Floats, "k g g"]
+    freedom: Annotated[Floats, ""]
+
+    def check(self) -> None:
+        """Refuse a density without clusters, and groups that are not numbered."""
+        if not len(self.weights):
+            raise ValueError("it has no clusters")
+        if len(self.group) and not 0 <= self.group.min() <= self.group.max() < len(self.group):
+            raise ValueError("its groups are not numbered")
 
     @property
     def components(self) -> int:

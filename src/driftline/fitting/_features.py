@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,15 +31,24 @@ class Features(NamedTuple):
     Shapes: linear (l,), squares (s,), pairs (k, 2), weight (D, u), bias (u,), center and scale (p,).
     """
 
-    linear: Integers
-    squares: Integers
-    pairs: Integers
-    weight: Floats
-    bias: Floats
-    center: Floats
-    scale: Floats
+    linear: Annotated[Integers, "l <D"]
+    squares: Annotated[Integers, "s <D"]
+    pairs: Annotated[Integers, "k 2 <D"]
+    weight: Annotated[Floats, "D u"]
+    bias: Annotated[Floats, "u"]
+    center: Annotated[Floats, "P"]
+    scale: Annotated[Floats, "P"]
     curved: bool = True
     others: tuple[Learned, ...] = ()
+
+    def check(self) -> None:
+        """Refuse columns twice, squares of columns that are not there, and a wrong number of features."""
+        size = self.base + len(self.pairs) + len(self.bias) + sum(other.size for other in self.others)
+        if size != self.size:
+            raise ValueError(f"it has centres of {self.size} features, and {size} features")
+        linear, squares = set(self.linear.tolist()), set(self.squares.tolist())
+        if len(linear) + len(squares) != self.base or not squares <= linear:
+            raise ValueError("it has columns twice, or squares of columns that it does not have")
 
     @property
     def size(self) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
+from driftline._codec import Kinds
 from driftline._inputs import Floats
 
 __all__ = ["Learned", "Map"]
@@ -29,9 +30,9 @@ class Map(Protocol):
 class Learned(NamedTuple):
     """Features that were learned from rows, for rows in a frame: ``shift + rate * z`` are their own coordinates."""
 
-    map: Map
-    shift: Floats
-    rate: Floats
+    map: Annotated[Map, Kinds("driftline.fitting", "Tangents", "Trees", "Monomials", "Lessers")]
+    shift: Annotated[Floats, "D"]
+    rate: Annotated[Floats, "D"]
 
     @property
     def size(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import combinations
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Lessers(NamedTuple):
     ``of`` (k, 3) are the two columns, and 1 where the sign of the second is turned round, otherwise 0.
     """
 
-    of: Integers
+    of: Annotated[Integers, "k 3 <D"]
 
     @property
     def size(self) -> int:

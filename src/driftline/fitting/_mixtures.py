@@ -6,7 +6,7 @@ It is a handful of numbers made of many rows each: no component is a row.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -29,16 +29,23 @@ class Mixture(NamedTuple):
     variance (G,), axes (r, G), stretch (r,).
     """
 
-    gaussian: Integers
-    binary: Integers
-    group: Integers
-    levels: Floats
-    weights: Floats
-    means: Floats
-    chances: Floats
-    variance: Floats
-    axes: Floats
-    stretch: Floats
+    gaussian: Annotated[Integers, "g <D"]
+    binary: Annotated[Integers, "b <D"]
+    group: Annotated[Integers, "b"]
+    levels: Annotated[Floats, "b 2"]
+    weights: Annotated[Floats, "k"]
+    means: Annotated[Floats, "k g"]
+    chances: Annotated[Floats, "k b"]
+    variance: Annotated[Floats, "g"]
+    axes: Annotated[Floats, "r g"]
+    stretch: Annotated[Floats, "r"]
+
+    def check(self) -> None:
+        """Refuse a density without clusters, and groups that are not numbered."""
+        if not len(self.weights):
+            raise ValueError("it has no clusters")
+        if len(self.group) and not 0 <= self.group.min() <= self.group.max() < len(self.group):
+            raise ValueError("its groups are not numbered")
 
     @property
     def components(self) -> int:

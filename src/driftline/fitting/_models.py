@@ -6,7 +6,7 @@ any frame of its columns; it stays the same function.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +31,10 @@ class Standardizer(NamedTuple):
     Shapes: mean, scale, shift and rate (D,).
     """
 
-    mean: Floats
-    scale: Floats
-    shift: Floats
-    rate: Floats
+    mean: Annotated[Floats, "D"]
+    scale: Annotated[Floats, "D"]
+    shift: Annotated[Floats, "D"]
+    rate: Annotated[Floats, "D"]
     scores: NormalScores | None = None
 
     def __call__(self, x: Floats) -> Floats:
@@ -114,7 +114,7 @@ class LogLinear(NamedTuple):
 
     standardizer: Standardizer
     features: Features
-    coef: Floats
+    coef: Annotated[Floats, "P"]
     summaries: Summaries | None = None
 
     def __call__(self, x: Floats) -> Floats:

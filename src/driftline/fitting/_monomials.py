@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import combinations, combinations_with_replacement, permutations
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ class Monomials(NamedTuple):
     (2 D to 3 D - 1) and the one that stands for no factor (3 D).
     """
 
-    factors: Integers
+    factors: Annotated[Integers, "k 3"]
 
     @property
     def size(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -27,10 +27,15 @@ class NormalScores(NamedTuple):
     Shapes: columns (m,), knots and values (m, 33), slopes (m, 2) before the first knot and after the last.
     """
 
-    columns: Integers
-    knots: Floats
-    values: Floats
-    slopes: Floats
+    columns: Annotated[Integers, "m <D"]
+    knots: Annotated[Floats, "m 33"]
+    values: Annotated[Floats, "m 33"]
+    slopes: Annotated[Floats, "m 2"]
+
+    def check(self) -> None:
+        """Refuse knots that do not increase."""
+        if not (np.diff(self.knots, axis=1) > 0.0).all():
+            raise ValueError("knots do not increase")
 
     @property
     def parameters(self) -> int:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -45,8 +45,8 @@ class WindowSums(NamedTuple):
     """Means over a window's rows: of features and a one (p+1,), of their products (p+1, p+1), and the rows counted."""
 
     rows: float
-    mean: Floats
-    gram: Floats
+    mean: Annotated[Floats, "P+1"]
+    gram: Annotated[Floats, "P+1 P+1 half"]
 
     def joined(self, other: WindowSums) -> WindowSums:
         """Return the sums of the rows of both."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,8 @@ import numpy.typing as npt
 from driftline._inputs import Floats
 
 Integers = npt.NDArray[np.int64]
+
+_DEEPEST = 64  # levels of a tree; those of ours have 9 at most
 
 __all__ = ["BOUND", "Trees", "no_trees"]
 
@@ -45,12 +47,25 @@ class Trees(NamedTuple):
     ['amount: 100 % of the gain, split at 0.5']
     """
 
-    feature: Integers
-    threshold: Floats
-    child: Integers
-    value: Floats
-    gain: Floats
-    start: Integers
+    feature: Annotated[Integers, "k <D"]
+    threshold: Annotated[Floats, "k"]
+    child: Annotated[Integers, "k <k"]
+    value: Annotated[Floats, "k"]
+    gain: Annotated[Floats, "k"]
+    start: Annotated[Integers, "t <k"]
+
+    def check(self) -> None:
+        """Refuse questions that do not lead to two later nodes, and paths that are longer than those of our trees."""
+        nodes = np.arange(len(self.child))
+        asks = self.child != nodes
+        if not ((self.child > nodes) & (self.child + 1 < len(nodes)))[asks].all():
+            raise ValueError("trees do not end")
+        level = np.unique(self.start)
+        for _ in range(_DEEPEST):
+            left = self.child[level[asks[level]]]
+            level = np.unique(np.concatenate([left, left + 1]))
+        if len(level):
+            raise ValueError(f"trees have more than {_DEEPEST} levels")
 
     @property
     def size(self) -> int:

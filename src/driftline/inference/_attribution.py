@@ -12,7 +12,7 @@ is split evenly between them, a ridge unit in proportion to its squared weights.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -79,11 +79,11 @@ class Parts(NamedTuple):
         closed: the original's part in ``noise``, (D,).
     """
 
-    reading: Floats
-    linear: Floats
-    noise: Floats
-    curved: Floats
-    closed: Floats
+    reading: Annotated[Floats, "D"]
+    linear: Annotated[Floats, "D D half"]
+    noise: Annotated[Floats, "D"]
+    curved: Annotated[Floats, "D D half"]
+    closed: Annotated[Floats, "D"]
 
 
 def shares(features: Features) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -69,18 +69,18 @@ class Uncertainty(NamedTuple):
     last step has been read.
     """
 
-    covariance: Floats
-    inverse_hessian: Floats
-    meat: Floats
-    meat_num: Floats
-    score: Floats
-    bias: Floats
-    step_bias: Floats
-    first: Floats
-    origin: Floats
-    origin_spread: Floats
-    mean: Floats
-    known: npt.NDArray[np.bool_]
+    covariance: Annotated[Floats, "P+1 P+1 half"]
+    inverse_hessian: Annotated[Floats, "P+1 P+1 half"]
+    meat: Annotated[Floats, "P+1 P+1 half"]
+    meat_num: Annotated[Floats, "m m half"]
+    score: Annotated[Floats, "N"]
+    bias: Annotated[Floats, "P+1"]
+    step_bias: Annotated[Floats, "P+1"]
+    first: Annotated[Floats, "P+1 P+1 half"]
+    origin: Annotated[Floats, "P+1 u"]
+    origin_spread: Annotated[Floats, "u u half"]
+    mean: Annotated[Floats, "v"]
+    known: Annotated[npt.NDArray[np.bool_], "v"]
     slack: float
     quiet: Quiet
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -51,8 +51,8 @@ class Wide(NamedTuple):
         held_back: largest share of the features' variance that a ridge took from a step.
     """
 
-    coef: Floats
-    origin: Floats
+    coef: Annotated[Floats, "P"]
+    origin: Annotated[Floats, "P"]
     level: float
     noise_first: float
     noise_last: float

@@ -97,7 +97,7 @@ def _of_state(arrays: Sequence[StoredArray]) -> Iterator[str]:
             yield f"{array.name!r} holds {rows} of a window, for {array.original!r}"
         elif array.by_row:
             yield f"{array.name!r} has an entry for each of {rows} of a window, for {array.original!r}"
-        elif array.original is None and array.name != "t":
+        elif array.original is None and array.name not in ("t", "layout"):
             yield f"{array.name!r} are weights of a network: what they remember of rows is not known"
 
 

@@ -8,7 +8,7 @@ from driftline.monitor._sqlite import TrackerError
 
 __all__ = ["VERSION", "check_kind", "create", "is_empty"]
 
-VERSION = 13
+VERSION = 14
 _APPLICATION = 0x64726674  # "drft", shown by file(1) and SQLite
 _TABLES = {
     "parts": "CREATE TABLE parts (name TEXT PRIMARY KEY, content BLOB NOT NULL, digest TEXT NOT NULL)",

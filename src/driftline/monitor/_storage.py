@@ -42,7 +42,7 @@ def state_bytes(state: RunState) -> bytes:
     """Return the recursion's state as the estimator that it belongs to would save it, without padding."""
     settings = state.settings
     params = {"model": settings.model, "keep": settings.keep, "random_state": settings.seed}
-    return dump_estimator(state.recursion, _ESTIMATOR, params, settings.seed, state.encoder.names, padded=False)
+    return dump_estimator(state.recursion, _ESTIMATOR, params, settings.seed, state.encoder.names)
 
 
 def restored(content: Content, run: Run) -> RunState:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,7 @@ from driftline.recursion._sides import (
     variance_of,
 )
 
-__all__ = ["Auditor", "Singles", "audited", "doubting", "renewed", "start_auditor", "unseen"]
+__all__ = ["Auditor", "Singles", "audited", "doubting", "renewed", "start_auditor", "to_digits", "unseen"]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -71,20 +71,26 @@ class Auditor(NamedTuple):
         gaps: number of steps that it could not look at.
     """
 
-    weight: Floats
-    bias: Floats
-    columns: Integers
-    ends: Floats
-    centres: Floats
+    weight: Annotated[Floats, "D units"]
+    bias: Annotated[Floats, "units"]
+    columns: Annotated[Integers, "corners 3 <D"]
+    ends: Annotated[Floats, "corners 3"]
+    centres: Annotated[Floats, "centres D"]
     width: float
-    mean: Floats
+    mean: Annotated[Floats, "m"]
     rows: float
-    score: Floats
-    variance: Floats
+    score: Annotated[Floats, "m"]
+    variance: Annotated[Floats, "m m half single"]
     shared: bool = False
     steps: int = 0
     since: int = 0
     gaps: int = 0
+
+    def check(self) -> None:
+        """Refuse a wrong number of means."""
+        functions = len(self.bias) + len(self.columns) + len(self.centres) - 1
+        if len(self.mean) != functions:
+            raise ValueError(f"it has {len(self.mean)} means of {functions} functions")
 
     def __call__(self, z: Floats) -> Singles:
         """Return the functions of standardised rows (n, D), (n, m).
@@ -201,7 +207,7 @@ def _tested(
     (before, now), live = left_over(num, den, half, twice)
     closed = auditor._replace(
         score=auditor.score + before.score + now.score,
-        variance=auditor.variance + before.variance,
+        variance=to_digits(auditor.variance + before.variance),
         shared=True,
         steps=auditor.steps + 1,
     )
@@ -239,6 +245,11 @@ def _rest(rows: Singles, values: Singles, slopes: Floats) -> Singles:
     """Return what is left of functions, (n, m)."""
     out = rows @ slopes.astype(np.float32)
     return np.subtract(values, out, out=out)
+
+
+def to_digits(variance: Floats) -> Floats:
+    """Return a covariance to the digits that a file keeps of it: those of the products that it is the sum of."""
+    return variance.astype(np.float32).astype(np.float64)
 
 
 def unseen(auditor: Auditor) -> Auditor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,12 +43,18 @@ class Candidates(NamedTuple):
         rows: effective rows that these rest on; 0 where nothing may join.
     """
 
-    pairs: Integers
-    columns: Integers
-    knots: Floats
-    level: Floats
-    mean: Floats
+    pairs: Annotated[Integers, "products 2 <D"]
+    columns: Annotated[Integers, "hinges <D"]
+    knots: Annotated[Floats, "hinges"]
+    level: Annotated[Floats, "level"]
+    mean: Annotated[Floats, "candidates"]
     rows: float
+
+    def check(self) -> None:
+        """Refuse a wrong number of means."""
+        kinds = len(self.pairs) + len(self.knots)
+        if len(self.mean) != kinds or (kinds and not len(self.level)):
+            raise ValueError(f"it has {len(self.mean)} means of {kinds} candidates, {len(self.level)} of columns")
 
     def __call__(self, x: Floats) -> Singles:
         """Return the values of all candidates for rows in coordinates of the original (n, D), (n, k)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,11 +41,17 @@ class Contrast(NamedTuple):
     ``columns`` (c,), their ``center`` and ``unit``, ``pairs`` (k, 2) of places among them, ``coef`` (2c + k,).
     """
 
-    columns: Integers
-    center: Floats
-    unit: Floats
-    pairs: Integers
-    coef: Floats
+    columns: Annotated[Integers, "columns <D"]
+    center: Annotated[Floats, "columns"]
+    unit: Annotated[Floats, "columns"]
+    pairs: Annotated[Integers, "products 2 <columns"]
+    coef: Annotated[Floats, "terms"]
+
+    def check(self) -> None:
+        """Refuse a wrong number of coefficients."""
+        terms = 2 * len(self.columns) + len(self.pairs)
+        if len(self.coef) != terms:
+            raise ValueError(f"coef has {len(self.coef)} entries, not {terms}")
 
     def __call__(self, x: Floats) -> Floats:
         """Return the contrast of raw rows (n, D), (n,)."""

@@ -7,7 +7,7 @@ and their variances are added up over the steps, so that a slow drift is found a
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,29 +52,35 @@ class Evidence(NamedTuple):
             the original, which curved products are made of.
     """
 
-    knots: Floats
-    trend: Floats
-    pair_scores: Floats
-    pair_variance: Floats
-    hinge_score: Floats
-    hinge_variance: Floats
-    curve_score: Floats
-    curve_variance: Floats
-    lesser_trend: Floats
-    lesser_score: Floats
-    lesser_variance: Floats
+    knots: Annotated[Floats, "D 5"]
+    trend: Annotated[Floats, "D 5 3"]
+    pair_scores: Annotated[Floats, "2 D D"]
+    pair_variance: Annotated[Floats, "D D"]
+    hinge_score: Annotated[Floats, "D 5"]
+    hinge_variance: Annotated[Floats, "D 5"]
+    curve_score: Annotated[Floats, "curves"]
+    curve_variance: Annotated[Floats, "curves"]
+    lesser_trend: Annotated[Floats, "lessers 4 6"]
+    lesser_score: Annotated[Floats, "lessers 4"]
+    lesser_variance: Annotated[Floats, "lessers 4 4"]
     row_variance: float
-    row_spread: Floats
+    row_spread: Annotated[Floats, "D D"]
     shared: bool
-    mean: Floats
-    pair_mean: Floats
-    hinge_mean: Floats
-    curve_mean: Floats
-    lesser_mean: Floats
-    hidden: Floats
-    step_hidden: Floats
-    shift: Floats
-    rate: Floats
+    mean: Annotated[Floats, "D"]
+    pair_mean: Annotated[Floats, "D D"]
+    hinge_mean: Annotated[Floats, "D 5"]
+    curve_mean: Annotated[Floats, "curves"]
+    lesser_mean: Annotated[Floats, "lessers 4"]
+    hidden: Annotated[Floats, "3"]
+    step_hidden: Annotated[Floats, "2"]
+    shift: Annotated[Floats, "D"]
+    rate: Annotated[Floats, "D"]
+
+    def check(self) -> None:
+        """Refuse sums of other candidates than ours."""
+        d = len(self.mean)
+        if len(self.curve_mean) != len(monomials(d)) or len(self.lesser_mean) != len(lessers(d)):
+            raise ValueError(f"it does not have the curved products and lessers of {d} columns")
 
     @property
     def pair_score(self) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -59,28 +59,42 @@ class Sums(NamedTuple):
     """
 
     moments: WindowSums
-    coef: Floats
+    coef: Annotated[Floats, "P+1"]
     c: float
     kappa: float
-    scored: npt.NDArray[np.float32]
-    squared: npt.NDArray[np.float32]
-    heap: Floats
-    off: Floats
-    center: Floats
-    spread: Floats
-    watched: Floats
-    crossed: npt.NDArray[np.float32]
+    scored: Annotated[npt.NDArray[np.float32], "P+1 P+1 half"]
+    squared: Annotated[npt.NDArray[np.float32], "P+1 P+1 half"]
+    heap: Annotated[Floats, "D"]
+    off: Annotated[Floats, "D"]
+    center: Annotated[Floats, "D"]
+    spread: Annotated[Floats, "D"]
+    watched: Annotated[Floats, "m"]
+    crossed: Annotated[npt.NDArray[np.float32], "m P+1"]
     dependent: bool
     copies: float
     time: float
-    swell: Floats
+    swell: Annotated[Floats, "P+1"]
     candidates: Candidates
-    hidden: Floats
+    hidden: Annotated[Floats, "2"]
 
     @property
     def worth(self) -> float:
         """Number of rows that are worth one, whatever the reason."""
         return self.copies * self.time
+
+
+class PackedReadings(NamedTuple):
+    """:class:`Readings` as they are stored: numbers of each estimate, all doubts once, and which belong to which."""
+
+    estimates: Annotated[Floats, "readings 12"]
+    known: tuple[Doubt, ...]
+    belong: Annotated[npt.NDArray[np.int64], "pairs 2"]
+    log_mean: float
+    doubts: tuple[Doubt, ...]
+    parts: Parts
+    large: bool
+    coef: Annotated[Floats, "P"]
+    log_normalizer: float
 
 
 class Readings(NamedTuple):
@@ -101,8 +115,29 @@ class Readings(NamedTuple):
     doubts: tuple[Doubt, ...]
     parts: Parts
     large: bool
-    coef: Floats
+    coef: Annotated[Floats, "P"]
     log_normalizer: float
+
+    def packed(self) -> PackedReadings:
+        """Return the same with numbers of estimates in one array."""
+        every = [self.estimates[part] for part in reading_keys()]
+        numbers = np.array([[float(getattr(estimate, name)) for name in NUMBERS] for estimate in every])
+        known = list(dict.fromkeys(doubt for estimate in every for doubt in estimate.doubts))
+        belong = [[i, known.index(doubt)] for i, estimate in enumerate(every) for doubt in estimate.doubts]
+        places = np.array(belong, dtype=np.int64).reshape(-1, 2)
+        return PackedReadings(numbers, tuple(known), places, *self[1:])
+
+    @classmethod
+    def unpacked(cls, packed: PackedReadings) -> Readings:
+        """Return what was packed."""
+        estimates = {}
+        if len(packed.estimates) != len(reading_keys()):
+            raise ValueError(f"{len(packed.estimates)} estimates were read instead of {len(reading_keys())}")
+        for i, (part, values) in enumerate(zip(reading_keys(), packed.estimates.tolist(), strict=True)):
+            doubts = tuple(packed.known[k] for j, k in packed.belong.tolist() if j == i)
+            fields: dict[str, Any] = dict(zip(NUMBERS, values, strict=True))
+            estimates[part] = Estimate(**fields | {"lower_bound": bool(fields["lower_bound"]), "doubts": doubts})
+        return cls(estimates, *packed[3:])
 
 
 def reading_keys() -> list[tuple[bool, str, float]]:

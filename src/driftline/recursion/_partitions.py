@@ -7,7 +7,7 @@ cell holds many rows: nothing of this is a row.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,9 +41,9 @@ class Tally(NamedTuple):
     Shapes: ``contrast`` (1, 33), ``columns`` (c, 19), ``pairs`` (k, 16); cells that a partition has not are 0.
     """
 
-    contrast: Counts
-    columns: Counts
-    pairs: Counts
+    contrast: Annotated[Counts, "1 33"]
+    columns: Annotated[Counts, "CELLS 19"]
+    pairs: Annotated[Counts, "PAIRS 16"]
 
 
 class Partitions(NamedTuple):
@@ -61,16 +61,22 @@ class Partitions(NamedTuple):
         rows: effective rows that were counted, of original and current; 0 if they depend on each other too far.
     """
 
-    live: Integers
-    edges: Floats
-    groups: Integers
-    pairs: Integers
+    live: Annotated[Integers, "CELLS <D"]
+    edges: Annotated[Floats, "CELLS 19"]
+    groups: Annotated[Integers, "CELLS 3 <19"]
+    pairs: Annotated[Integers, "PAIRS 2 <CELLS"]
     contrast: Contrast
-    levels: Floats
+    levels: Annotated[Floats, "32"]
     merged: Tally
     original: Tally
     current: Tally
-    rows: Floats
+    rows: Annotated[Floats, "2"]
+
+    def check(self) -> None:
+        """Refuse cells that are merged with cells which are not there."""
+        for cells in self.merged:
+            if cells.size and not 0 <= cells.min() <= cells.max() < cells.shape[1]:
+                raise ValueError("cells are merged with others that are not there")
 
 
 def fix(learned: Learned, num: Floats, den: Floats, *, contrasted: bool = True) -> Partitions:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from driftline._codec import Kinds
 from driftline._inputs import Floats
 from driftline.fitting import Design, FitInfo, LogLinear, LogLinearDesign, Psi, Stacked, log_mean_exp
 from driftline.inference import NO_GAIN, Dependence, Doubt, Forward, Gain, Uncertainty, Wide
@@ -31,22 +32,38 @@ class Anchor(NamedTuple):
     rows, the window is empty.
     """
 
-    psi: Psi
+    psi: Annotated[Psi, Kinds("driftline.fitting", "LogLinear", "Network")]
     log_normalizer: float
-    window: Floats
+    window: Annotated[Floats, "N D"]
     uncertainty: Uncertainty | None = None
     evidence: Evidence | None = None
     lag: int = 0
     forward: Forward = Forward()
-    crossed: Floats | None = None
+    crossed: Annotated[Floats | None, "N k"] = None
     wide: Wide | None = None
     wide_step: Wide | None = None
     auditor: Auditor | None = None
     sums: Sums | None = None
-    design: Design | None = None
-    known: Floats | None = None
-    rows: Dependence | None = None
-    seen: Seen | None = None
+    design: Annotated[Design | None, "derived"] = None
+    known: Annotated[Floats | None, "derived"] = None
+    rows: Annotated[Dependence | None, "derived"] = None
+    seen: Annotated[Seen | None, "derived"] = None
+
+    def check(self) -> None:
+        """Refuse a window without rows, unless there are sums, and parts that do not fit each other."""
+        if (len(self.window) > 0) is (self.sums is not None) or not self.window.shape[1]:
+            raise ValueError(f"window has the shape {self.window.shape}")
+        if self.lag < 0:
+            raise ValueError(f"lag is {self.lag}")
+        errors, psi = self.uncertainty, self.psi
+        if errors is not None and isinstance(psi, LogLinear):
+            known = len(errors.mean), len(errors.known), *errors.origin.shape, len(errors.origin_spread)
+            p = psi.features.size
+            if known != (p, p, p + 1, p + 1, p + 1):
+                raise ValueError(f"uncertainty does not have the shapes of {p} features")
+        functions = 0 if self.auditor is None else len(self.auditor.mean)
+        if self.sums is not None and len(self.sums.watched) not in (0, functions):
+            raise ValueError(f"sums has {len(self.sums.watched)} means of the auditor's functions")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave out of pickles, too, what follows from the rest: it takes more room than the window."""
@@ -118,12 +135,12 @@ class Track(NamedTuple):
     """
 
     tau: int
-    anchor: Anchor
-    current: Anchor
-    step_log_ratio: Floats
+    anchor: Annotated[Anchor, "N P"]
+    current: Annotated[Anchor, "N P"]
+    step_log_ratio: Annotated[Floats, "n"]
     held: int
     gain: Gain = NO_GAIN
-    partitions: Partitions | None = None
+    partitions: Annotated[Partitions | None, "CELLS PAIRS"] = None
     weak: int = 0
     missed: int = 0
     doubts: tuple[Doubt, ...] = ()
@@ -133,12 +150,26 @@ class Track(NamedTuple):
     readings: Readings | None = None
     large: int = 0
 
+    def check(self) -> None:
+        """Refuse a step of other rows than the window's, and a time that is none."""
+        if len(self.step_log_ratio) not in (0, len(self.current.window)):
+            raise ValueError(f"step_log_ratio has {len(self.step_log_ratio)} of {len(self.current.window)} entries")
+        if min(self.tau, self.moved, self.held) < 0:
+            raise ValueError(f"tau, moved and held are {self.tau}, {self.moved} and {self.held}")
+
 
 class State(NamedTuple):
     """Tracks of all originals by name, and the time t. Nothing in it grows with t."""
 
     tracks: dict[str, Track]
     t: int
+
+    def check(self) -> None:
+        """Refuse a state of no original, and originals with the same number."""
+        if not self.tracks:
+            raise ValueError("it traces no original")
+        if len({track.tau for track in self.tracks.values()}) < len(self.tracks):
+            raise ValueError("two originals have the same number")
 
 
 def arrive(

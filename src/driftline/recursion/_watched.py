@@ -14,7 +14,7 @@ import numpy as np
 from driftline._inputs import Floats
 from driftline.fitting import ConvexFit, LogLinearDesign, SumsFit, chunks, half_inverse
 from driftline.inference import Dependence
-from driftline.recursion._auditor import Auditor, unseen
+from driftline.recursion._auditor import Auditor, to_digits, unseen
 from driftline.recursion._chance import LEVEL, chance
 from driftline.recursion._kept import Sums
 from driftline.recursion._sides import (
@@ -109,17 +109,12 @@ def watched_step(auditor: Auditor, sums: Sums, fit: SumsFit, convex: ConvexFit, 
     live = live[np.min([_carriers(side) for side in sides], 0)[live] > _SUPPORT]
     closed = auditor._replace(
         score=auditor.score + before + now,
-        variance=_as_kept(auditor.variance + sums.worth * stood.variance),
+        variance=to_digits(auditor.variance + sums.worth * stood.variance),
         shared=True,
         steps=auditor.steps + 1,
     )
     found = chance(closed.score, closed.variance + own_variance, live, sides)
     return closed._replace(since=closed.since or (closed.steps if found < LEVEL else 0))
-
-
-def _as_kept(variance: Floats) -> Floats:
-    """Return a covariance to the digits that a file keeps of it: those of the products that it is the sum of."""
-    return variance.astype(np.float32).astype(np.float64)
 
 
 def _own(sums: SideSums, score: Floats, depend: Dependence) -> tuple[Side, Floats]:
