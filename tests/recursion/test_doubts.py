@@ -83,7 +83,7 @@ def test_an_outlier_is_named_in_the_estimate_and_gone_with_its_window(rng):
     assert again.divergence().doubts == est.divergence().doubts
     size = len(est.to_bytes())
     assert DoubtCode.OUTLIER not in codes(est.partial_fit(windows[2]).divergence())
-    assert len(est.to_bytes()) == size
+    assert len(est.to_bytes()) < size  # doubts are text
 
 
 def test_columns_that_never_vary_are_nothing_to_measure():
