@@ -90,7 +90,7 @@ bench-peers:
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check 'alibi-detect==0.13.*' 'torch>=2.6,<2.14'
 	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m benchmarks.alibi_online --out benchmarks/peers.json
 
-# the paper's synthetic experiments at their quick scale, about half an hour; DRIFTLINE_DATA names the folder with the electricity table
+# the paper's synthetic experiments at their quick scale, about half an hour of one core; DRIFTLINE_DATA names the folder with the electricity table
 experiments: setup
 	$(BIN)/python -m experiments all --scale quick
 

@@ -92,8 +92,13 @@ def plain_ticks(ax: Axes, ticks: tuple[float, ...] = _ROUND, axis: Axis | None =
     if len(within) > _MOST_TICKS:  # powers of ten, as many as there is room for
         powers = [tick for tick in within if f"{tick:e}".startswith("1.000000")]
         within = powers[:: -(-len(powers) // _MOST_TICKS)] if len(powers) > 1 else within
-    if len(within) < 2:  # an axis from 0.78 to 0.81 has none of 1, 2, 5
-        within = [tick for tick in MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= tick <= high]
+    for most in (
+        4,
+        6,
+    ):  # an axis from 0.78 to 0.81 has none of 1, 2, 5; and two ticks do not show that it is logarithmic
+        if len(within) < 3:
+            even = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(low, high)
+            within = [tick for tick in even if low <= tick <= high]
     axis.set_ticks(within, labels=[f"{tick:g}" for tick in within])
     axis.set_ticks([], minor=True)
 

@@ -203,5 +203,5 @@ EXPERIMENT = Experiment(
     results=Results(figure, caption, verdict, extras, ours="default|static", narrowed=narrowed),
     in_all=False,
     folder_fields=("dataset", "architecture"),
-    takes={"quick": "1 h", "paper": "~2 days"},
+    takes={"quick": "~45 min", "paper": "~2 days"},
 )

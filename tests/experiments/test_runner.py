@@ -116,7 +116,12 @@ def test_stages_run_in_turn_and_fresh_leaves_the_earlier_ones(tmp_path, monkeypa
 
 @pytest.mark.parametrize(
     ("low", "high", "labels"),
-    [(0.7, 6.0, ["1", "2", "5"]), (0.782, 0.811, ["0.79", "0.8", "0.81"]), (1e-3, 1e3, None)],
+    [
+        (0.7, 6.0, ["1", "2", "5"]),
+        (0.782, 0.811, ["0.79", "0.8", "0.81"]),
+        (2.7, 11.5, ["4", "6", "8", "10"]),
+        (1e-3, 1e3, None),
+    ],
 )
 def test_ticks_of_a_log_axis_are_round_and_few(low, high, labels):
     with style():
