@@ -183,7 +183,7 @@ class _Watch:
 
     def _add(self, kind: str, patience: int, epoch: int, held_out: float, found: dict[str, float]) -> None:
         row: Row = {"kind": kind, "patience": patience, "epochs": epoch, "best": self._epoch, "held_out": held_out}
-        self.rows.append(row | found)
+        self.rows.append({**row, **found})
 
 
 def _reproduce(net: Network, psi: Callable[[Floats], Floats], x: Floats, unit: Unit) -> None:
@@ -302,7 +302,7 @@ def verdict(frame: pd.DataFrame, args: Args) -> str:
         ],
         [
             "Over all rules, rates, first weights and seeds, the rank correlation of held-out loss and MAE is "
-            f"{stops.held_out.corr(stops.mae, method='spearman'):.2f}.",
+            f"{stops.held_out.rank().corr(stops.mae.rank()):.2f}.",
             f"A rule ends the training after {args.least} epochs at least, when so many in a row have brought no new "
             "best on the held-out rows. The authors' code has patience 2; the paper names no rule.",
             f"A factor of {_DIFFERENT:g} in all seeds counts as a difference.",
