@@ -44,7 +44,7 @@ from driftline.synthetic import GaussianStream
 from experiments import markdown
 from experiments.arguments import check_above_zero, check_among, check_at_least, differences, remark
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
-from experiments.figures import COLORS, band, canvas, style
+from experiments.figures import COLORS, band, canvas, plain_ticks, style
 from experiments.methods import PAPER_EPOCHS, PAPER_RATE, Floats, epochs_to, errors, untrusted, without_validation
 from experiments.words import counted, listed, mean_spread
 
@@ -225,6 +225,7 @@ def figure(frame: pd.DataFrame, args: Args) -> Figure:
                     _path(ax, frame[(frame.start == start) & (frame.rate == rate)], measure, COLORS[color], start)
             ax.set(xlabel="epochs", ylabel=label)
         axes[1].set_yscale("symlog", linthresh=0.1)
+        plain_ticks(axes[1], (-1, -0.5, -0.2, -0.1, 0, 0.1, 0.2, 0.5, 1, 2, 5, 10))
         axes[2].axhline(frame.true_kl.mean(), color=COLORS["truth"], linewidth=1.2)
         fig.legend(handles=_handles(args), loc="outside upper center", ncols=5)
     return fig

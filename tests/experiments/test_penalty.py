@@ -96,20 +96,21 @@ def test_a_failed_fit_leaves_the_rest_without_numbers(monkeypatch):
 def test_words_follow_the_numbers(frame, check_form):
     right = frame.assign(held=frame.replicates * 0.95)
     said = check_form(verdict(right, TINY))
-    assert said.startswith("**At 400 rows a window Theorem 1's intervals are right at Δ=0.05 and 0.1 for λ_c none")
+    assert said.startswith("**At 400 rows a window Theorem 1's intervals are right for λ_c none (Δ=0.05 and 0.1), 3/√n")
     wrong = right.copy()
     wrong.loc[(wrong.penalty == "constant 10") & (wrong.delta == 0.1) & (wrong.formula == CORRECTED), "held"] = 10
     said = check_form(verdict(wrong, TINY))
-    assert "at Δ=0.05 for λ_c constant 10.**" in said
+    assert "constant 10 (Δ=0.05) and no other.**" in said
     assert "50.0 / 50.0 |" in said
     wrong.loc[(wrong.penalty == "3/√n") & (wrong.coefficient == "x²") & (wrong.formula == CORRECTED), "held"] = 10
-    assert "at no Δ for λ_c 3/√n" in check_form(verdict(wrong, TINY))
+    assert "none (Δ=0.05 and 0.1), constant 10 (Δ=0.05) and no other.**" in check_form(verdict(wrong, TINY))
+    assert "right for no λ_c.**" in check_form(verdict(frame.assign(held=0), TINY))
     only_printed = right.copy()
     only_printed.loc[only_printed.formula == PRINTED, "held"] = 0
     assert check_form(verdict(only_printed, TINY)).split("**")[1] == check_form(verdict(right, TINY)).split("**")[1]
     best = right.assign(mae=1.0)
     best.loc[(best.penalty == "none") & (best.rows == 400), "mae"] = 0.5
-    assert "none at n=400" in check_form(verdict(best, TINY))
+    assert "least for λ_c none at n=200 and λ_c none at n=400" in check_form(verdict(best, TINY))
 
 
 def test_figure_has_labelled_axes(frame):
