@@ -290,8 +290,8 @@ def verdict(frame: pd.DataFrame, args: Args) -> str:
             "covariance estimated from the rows of the fit: held are the shares of its 95 % intervals, in percent, for "
             f"the coefficients of x / x² ({args.replicates * args.seeds} replicates, standard error "
             f"{_chance(args):.1%} at 95 %).",
-            f"MAE is that of CKLIEP's log-ratios on the {args.dim}-D stream in nats ({counted(args.seeds, 'seed')}); it "
-            f"is least for {_smallest(last, args)}.",
+            f"MAE is that of CKLIEP's log-ratios on the {args.dim}-D stream in nats ({counted(args.seeds, 'seed')}); "
+            f"it is least for {_smallest(last, args)}.",
             "The theorem asks for A/√n, and the paper's experiments have a constant λ_c of 10: it does not cover them.",
         ],
         _details(covered, last, args),

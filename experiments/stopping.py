@@ -46,7 +46,7 @@ from experiments.arguments import check_above_zero, check_among, check_at_least,
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, band, canvas, plain_ticks, style
 from experiments.methods import PAPER_EPOCHS, PAPER_RATE, Floats, epochs_to, errors, untrusted, without_validation
-from experiments.words import counted, listed, mean_spread
+from experiments.words import capitalised, counted, mean_spread
 
 FRESH, WARM = "fresh", "warm"
 ALL = 0  # a patience without end: all epochs
@@ -285,11 +285,16 @@ def verdict(frame: pd.DataFrame, args: Args) -> str:
         own = stops[(stops.start == choice[0]) & (stops.rate == choice[1]) & (stops.patience == choice[2])]
         against = "" if choice[2] == ALL else f"×{factor(stops, choice, (*choice[:2], ALL)):.2f}"
         rule = _named(choice[2]).removeprefix("patience ")
-        cells = [f"{own.epochs.mean():.0f}", mean_spread(own.held_out, 3), mean_spread(own.mae, 2), against]
+        cells = [mean_spread(own.epochs, 0), mean_spread(own.held_out, 3), mean_spread(own.mae, 2), against]
         lines.append([choice[0], f"{choice[1]:g}", rule, *cells, f"{own.kl.mean():.2f}"])
-    rules = (short, ALL)
-    rates = [((start, r, p), (start, rate, p)) for r in args.rates[1:] for p in rules]
-    starts = [((s, rate, p), (start, rate, p)) for s in args.starts[1:] for p in rules]
+    rates = [
+        f"at rate {r:g} {start} weights have {_under_both(stops, (start, r), (start, rate), short)} the MAE at {rate:g}"
+        for r in args.rates[1:]
+    ]
+    starts = [
+        f"{s} weights at rate {rate:g} have {_under_both(stops, (s, rate), (start, rate), short)} the MAE of {start} ones"
+        for s in args.starts[1:]
+    ]
     return markdown.verdict(
         _lead(stops, (start, rate, short), (start, rate, ALL)),
         markdown.table(
@@ -298,8 +303,8 @@ def verdict(frame: pd.DataFrame, args: Args) -> str:
         [
             f"Numbers are of the weights kept at t={_AFTER}, in nats, means over {counted(args.seeds, 'seed')}; the "
             f"true KL is {stops.true_kl.mean():.2f}.",
-            _varied("Rate", stops, rates),
-            _varied("First weights", stops, starts),
+            capitalised("; ".join(rates)) + "." * bool(rates),
+            capitalised("; ".join(starts)) + "." * bool(starts),
         ],
         [
             "Over all rules, rates, first weights and seeds, the rank correlation of held-out loss and MAE is "
@@ -336,13 +341,10 @@ def _lead(stops: pd.DataFrame, one: Choice, other: Choice) -> str:
     return f"That the stopping rule drives the error is not seen: {_named(one[2])} has {size} the MAE {where}"
 
 
-def _varied(what: str, stops: pd.DataFrame, pairs: list[tuple[Choice, Choice]]) -> str:
-    """Say by how much another rate or start changes the error; nothing without one."""
-    words = [
-        f"{one[0]} weights at {one[1]:g} have ×{factor(stops, one, other):.2f} the MAE ({_named(one[2])})"
-        for one, other in pairs
-    ]
-    return f"{what}: {listed(words)}." if words else ""
+def _under_both(stops: pd.DataFrame, one: tuple[str, float], other: tuple[str, float], short: int) -> str:
+    """The factor between two trainings under the least patience, and with all epochs."""
+    found = (f"×{factor(stops, (*one, p), (*other, p)):.2f} ({_named(p)})" for p in (short, ALL))
+    return " and ".join(found)
 
 
 EXPERIMENT = Experiment(

@@ -91,14 +91,15 @@ def test_words_follow_the_numbers(frame, check_form):
     level.loc[short, "mae"] = 2.0
     said = check_form(verdict(level, SMALL))
     assert said.startswith("**The stopping rule drives the error: patience 1 has ×2.00 the MAE of all epochs (fresh")
-    assert "warm weights at 0.001 have ×0.50 the MAE (patience 1)" in said
+    assert "Warm weights at rate 0.001 have ×0.50 (patience 1) and ×1.00 (all epochs) the MAE of fresh ones." in said
+    assert "At rate 0.01 fresh weights have ×1.00 (patience 1)" in said
     level.loc[short, "mae"] = 0.5
     assert check_form(verdict(level, SMALL)).startswith("**Patience 1 is better than all epochs: it has ×0.50")
     level.loc[short & (level.seed == 0), "mae"] = 2.0
     assert "is not seen" in check_form(verdict(level, SMALL))
     only = replace(SMALL, starts=(FRESH,), rates=(1e-3,))
     part = frame[(frame.start == FRESH) & (frame.rate == 1e-3)]
-    assert "Rate:" not in check_form(verdict(part, only))
+    assert "At rate" not in check_form(verdict(part, only))
 
 
 def test_figure_has_labelled_axes(frame):
