@@ -184,7 +184,7 @@ def caption(args: Args) -> str:
         "batch": "rows a batch",
         "epochs": "epochs",
         "rate": "rate",
-        "large": "wide layers",
+        "large": "the large network",
     }
     shorter = remark("Changed", differences(args, EXPERIMENT.presets["paper"], names))
     return f"""CKLIEP with warm starts on a {args.dim}-D stream whose means move by {args.delta:g} a window; after
@@ -194,28 +194,32 @@ def caption(args: Args) -> str:
 
 
 def verdict(frame: pd.DataFrame, args: Args) -> str:
-    """Errors at the turn and at the end, and how much of the small network's deficit growing takes away."""
+    """Errors at the turn and at the end, and how much of the small network's own error growing avoids."""
     grown = {case: recovered(frame, args, case) for case in (WIDENED, DEEPER)}
     ahead = {case: _ahead(frame, args, case) for case in grown}
     lines = []
     for case in _LOOKS:
         middle, end = (_at(frame, case, t) for t in (args.turn, args.last))
-        gained = end.mae - middle.mae
-        cells = [mean_spread(part, 2) for part in (middle.mae, end.mae, gained, end.kl)]
+        cells = [mean_spread(part, 2) for part in (middle.mae, end.mae, end.mae - middle.mae, end.kl)]
         lines.append([_named(args, case), *cells])
     return markdown.verdict(
         _lead(ahead, args),
         markdown.table(
-            ["network", f"MAE at t={args.turn}", f"MAE at t={args.last}", "gained in between", f"KL at t={args.last}"],
+            [
+                "network",
+                f"MAE at t={args.turn}",
+                f"MAE at t={args.last}",
+                f"added after t={args.turn}",
+                f"KL at t={args.last}",
+            ],
             lines,
         ),
         [
             f"Numbers are in nats, means over {counted(args.seeds, 'seed')}; the true KL is "
             f"{frame[frame.t == args.last].true_kl.mean():.2f}.",
-            f"Of the error that the small network gains after t={args.turn} and the large one does not, "
-            + " and ".join(f"{_percent(share)} go with the {case} one" for case, share in grown.items())
+            f"Of the error that the small network adds after t={args.turn} beyond that of the large one, "
+            + " and ".join(f"the {case} one avoids {_percent(share)}" for case, share in grown.items())
             + ".",
-            "What the small network got wrong before stays: a step adds to the ratio so far, and the rows are gone.",
         ],
         [
             f"Seeds in which the error at t={args.last} is less than the small network's: "
@@ -232,7 +236,7 @@ def _at(frame: pd.DataFrame, case: str, t: int) -> pd.DataFrame:
 
 
 def recovered(frame: pd.DataFrame, args: Args, case: str) -> float:
-    """Share of the error that the small network gains after the turn, beyond the large one, that this one does not."""
+    """Share of the error which the small network adds after the turn, beyond the large one, that this one avoids."""
     small, large, own = (
         float((_at(frame, name, args.last).mae - _at(frame, name, args.turn).mae).mean(skipna=False))
         for name in (SMALL, LARGE, case)

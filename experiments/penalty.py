@@ -27,7 +27,7 @@ from driftline.synthetic import GaussianStream
 from experiments import markdown
 from experiments.arguments import check_above_zero, check_at_least, check_drift, differences, remark
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
-from experiments.figures import COLORS, canvas, plain_ticks, style
+from experiments.figures import COLORS, canvas, plain_ticks, span, style
 from experiments.methods import Floats, errors, untrusted
 from experiments.words import counted, mean_spread
 
@@ -208,9 +208,7 @@ def figure(frame: pd.DataFrame, args: Args) -> Figure:
             for n, line in lines.items():
                 part = steps[(steps.penalty == name) & (steps.rows == n)]
                 for ax, measure in zip(axes, ("mae", "residual"), strict=False):
-                    seeds = part.groupby("t")[measure].agg(["mean", "min", "max"])
-                    ax.plot(seeds.index, seeds["mean"], color=COLORS[color], linestyle=line)
-                    ax.fill_between(seeds.index, seeds["min"], seeds["max"], color=COLORS[color], alpha=0.15, lw=0)
+                    span(ax, part, "t", measure, COLORS[color], linestyle=line)
         axes[0].set(yscale="log", ylabel="MAE of log ratios [nats]", xlabel="time t [windows]")
         plain_ticks(axes[0], (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10))
         axes[1].set(ylabel="constraint Ψ$_t$ / (Φ$_t$Ψ$_{t-1}$)", xlabel="time t [windows]")

@@ -105,10 +105,10 @@ def with_ends(frame, **ends):
 def test_words_follow_the_numbers(frame, check_form):
     said = check_form(verdict(with_ends(frame, small=3.0, large=2.0, widened=2.25, deeper=2.0), TINY))
     assert said.startswith("**Confirmed: a network that grows at t=2 ends ahead of one that stays small")
-    assert "75% go with the widened one and 100% go with the deeper one" in said
+    assert "the widened one avoids 75% and the deeper one avoids 100%" in said
     said = check_form(verdict(with_ends(frame, small=3.0, large=2.0, widened=2.5, deeper=3.5), TINY))
     assert said.startswith("**Confirmed for the widened network only")
-    assert "-50% go with the deeper one" in said
+    assert "the deeper one avoids -50%" in said
     said = check_form(verdict(with_ends(frame, small=2.0, large=2.0, widened=2.5, deeper=3.5), TINY))
     assert said.startswith("**Not seen")
     assert "no share" in said

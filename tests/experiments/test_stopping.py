@@ -91,7 +91,7 @@ def test_words_follow_the_numbers(frame, check_form):
     level.loc[short, "mae"] = 2.0
     said = check_form(verdict(level, SMALL))
     assert said.startswith("**The stopping rule drives the error: patience 1 has ×2.00 the MAE of all epochs (fresh")
-    assert "Warm weights at rate 0.001 have ×0.50 (patience 1) and ×1.00 (all epochs) the MAE of fresh ones." in said
+    assert "Warm weights at 0.001 have ×0.50 (patience 1) and ×1.00 (all epochs) the MAE of fresh ones." in said
     assert "At rate 0.01 fresh weights have ×1.00 (patience 1)" in said
     level.loc[short, "mae"] = 0.5
     assert check_form(verdict(level, SMALL)).startswith("**Patience 1 is better than all epochs: it has ×0.50")
