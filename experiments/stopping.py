@@ -228,7 +228,11 @@ def figure(frame: pd.DataFrame, args: Args) -> Figure:
             ax.set(xlabel="epochs", ylabel=label)
         axes[1].set_yscale("symlog", linthresh=0.02)  # a loss below 0 is possible: minus the divergence of the step
         plain_ticks(axes[1], (-0.1, 0, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10))
-        axes[2].axhline(frame.true_kl.mean(), color=COLORS["truth"], linewidth=1.2)
+        axes[0].set_yscale("log")
+        plain_ticks(axes[0], (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10))
+        truth = frame.true_kl.mean()
+        axes[2].axhline(truth, color=COLORS["truth"], linewidth=1.2)
+        axes[2].set_ylim(0.0, 2.0 * truth)
         fig.legend(handles=_handles(args), loc="outside upper center", ncols=5)
     return fig
 
@@ -275,7 +279,7 @@ def caption(args: Args) -> str:
     {args.rows:,} rows a window and a fifth more to validate on, λ_c={args.penalty:g}), from a nearly exact ratio at
     t={_BEFORE}, while its network trains. Marks: the end of training under each rule, which is in force after
     {args.least} epochs, at the values of the weights that it keeps, the best so far on held-out rows. Mean and
-    range over {counted(args.seeds, "seed")}.{shorter}"""
+    range over {counted(args.seeds, "seed")}; KL above twice the truth is cut off.{shorter}"""
 
 
 def verdict(frame: pd.DataFrame, args: Args) -> str:
@@ -334,13 +338,15 @@ def factor(stops: pd.DataFrame, one: Choice, other: Choice) -> float:
 
 
 def _lead(stops: pd.DataFrame, one: Choice, other: Choice) -> str:
-    found, where = ratios(stops, one, other), f"({one[0]} weights, rate {one[1]:g})"
-    size = f"×{factor(stops, one, other):.2f}"
+    """Judge the least patience against all epochs, by all seeds; a single seed only suggests something."""
+    found, rule = ratios(stops, one, other), _named(one[2])
+    size = f"×{factor(stops, one, other):.2f} the MAE of all epochs ({one[0]} weights, rate {one[1]:g})"
+    hedge = "one seed suggests that " if len(found) == 1 else ""
     if (found > _DIFFERENT).all():
-        return f"The stopping rule drives the error: {_named(one[2])} has {size} the MAE of all epochs {where}"
+        return capitalised(f"{hedge}the stopping rule drives the error: {rule} has {size}")
     if (found < 1.0 / _DIFFERENT).all():
-        return f"{_named(one[2]).capitalize()} is better than all epochs: it has {size} the MAE {where}"
-    return f"That the stopping rule drives the error is not seen: {_named(one[2])} has {size} the MAE {where}"
+        return capitalised(f"{hedge}{rule} is better than all epochs: it has {size}")
+    return f"That the stopping rule drives the error is not seen: {rule} has {size}"
 
 
 def _under_both(stops: pd.DataFrame, one: tuple[str, float], other: tuple[str, float], short: int) -> str:

@@ -100,6 +100,8 @@ def test_words_follow_the_numbers(frame, check_form):
     only = replace(SMALL, starts=(FRESH,), rates=(1e-3,))
     part = frame[(frame.start == FRESH) & (frame.rate == 1e-3)]
     assert "At rate" not in check_form(verdict(part, only))
+    single = level[level.seed == 0]
+    assert check_form(verdict(single, replace(SMALL, seeds=1))).startswith("**One seed suggests that the stopping rule")
 
 
 def test_figure_has_labelled_axes(frame):
