@@ -258,9 +258,9 @@ def caption(args: Args) -> str:
     shorter = remark("Changed", differences(args, EXPERIMENT.presets["paper"], names))
     return f"""Weights λ_c of the constraint. Left and middle: CKLIEP with a log-linear model, fitted exactly, on the
     {args.dim}-D Gaussian stream (Δ={args.delta:g}; mean and range over {counted(args.seeds, "seed")}); the
-    constraint holds at 1. Right: replicated steps from t={_BEFORE} to t={_BEFORE + 1} in one dimension, {args.replicates * args.seeds} each:
-    nominal 95 % intervals by Theorem 1, corrected, for the coefficients of x (filled) and x² (open), with two binomial
-    standard errors.{shorter}"""
+    constraint holds at 1. Right: replicated steps from t={_BEFORE} to t={_BEFORE + 1} in one dimension,
+    {args.replicates * args.seeds} each: nominal 95 % intervals by Theorem 1, corrected, for the coefficients of x
+    (filled) and x² (open), with two binomial standard errors.{shorter}"""
 
 
 def verdict(frame: pd.DataFrame, args: Args) -> str:
