@@ -22,21 +22,11 @@ from matplotlib.figure import Figure
 
 from driftline import ContinualDensityRatio
 from driftline.fitting import FitDivergedError, check_device, mlp_factory
-from experiments import markdown
+from experiments import markdown, methods
 from experiments.arguments import check_above_zero, check_at_least, differences, remark
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, band, canvas, style
-from experiments.methods import (
-    PAPER_EPOCHS,
-    PAPER_RATE,
-    Floats,
-    ckliep,
-    epochs_to,
-    errors,
-    fit_columns,
-    untrusted,
-    without_validation,
-)
+from experiments.methods import PAPER_EPOCHS, PAPER_RATE, Floats, epochs_to, errors
 from experiments.resuming import step_by_step, tidy
 from experiments.words import counted, every, mean_spread
 
@@ -124,11 +114,13 @@ def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
     deep = mlp_factory(args.deep)
 
     def rows(t: int) -> Floats:
-        return stream.sample(t, without_validation(args.rows), np.random.default_rng([unit.seed, t]))
+        return stream.sample(t, methods.without_validation(args.rows), np.random.default_rng([unit.seed, t]))
 
     def start() -> ContinualDensityRatio:
         hidden = args.large if unit.case == LARGE else args.small
-        found = ckliep(args.epochs, args.rate, unit.seed, report, hidden=hidden, warm_start=True, device=args.device)
+        found = methods.ckliep(
+            args.epochs, args.rate, unit.seed, report, hidden=hidden, warm_start=True, device=args.device
+        )
         assert found.training is not None
         found.set_params(training=found.training._replace(batch=args.batch))
         return found.fit(rows(0))
@@ -142,9 +134,9 @@ def run(args: Args, unit: Unit, report: Report, work: Path) -> Iterator[Row]:
             if t == args.turn + 1 and unit.case == DEEPER:
                 estimator.set_params(model=deep)
             try:
-                with untrusted():
+                with methods.untrusted():
                     value = estimator.partial_fit(rows(t)).log_ratio(test)
-                fit = fit_columns(estimator.info_.originals["original"].fit)
+                fit = methods.fit_columns(estimator.info_.originals["original"].fit)
                 return {"t": t, **errors(value, truth), **fit}, estimator
             except FitDivergedError:
                 pass
