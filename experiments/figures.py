@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator
 
 from experiments.files import write_atomically
 
-__all__ = ["COLORS", "band", "canvas", "plain_ticks", "save", "style"]
+__all__ = ["COLORS", "band", "canvas", "plain_ticks", "save", "span", "style"]
 
 # Okabe and Ito's colours: most colour-blind readers can distinguish them, and their order here shows in grey
 COLORS = {
@@ -79,6 +79,13 @@ def band(axes: Axes, frame: pd.DataFrame, x: str, y: str, label: str, color: str
     mean, spread = grouped.mean(), grouped.std().fillna(0.0)
     axes.plot(mean.index, mean.to_numpy(), label=label, color=color, **{"marker": "o", **kwargs})
     axes.fill_between(mean.index, mean - spread, mean + spread, color=color, alpha=0.18, linewidth=0)
+
+
+def span(axes: Axes, frame: pd.DataFrame, x: str, y: str, color: str, **kwargs: Any) -> None:
+    """The mean over seeds as a line, with their range: on a log axis, a deviation may reach below 0."""
+    seeds = frame.groupby(x)[y].agg(["mean", "min", "max"])
+    axes.plot(seeds.index, seeds["mean"], color=color, **kwargs)
+    axes.fill_between(seeds.index, seeds["min"], seeds["max"], color=color, alpha=0.15, linewidth=0)
 
 
 def plain_ticks(ax: Axes, ticks: tuple[float, ...] = _ROUND, axis: Axis | None = None) -> None:

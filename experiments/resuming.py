@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from driftline import ContinualDensityRatio
-from driftline.fitting import Progress
+from driftline.fitting import ModuleFactory, Progress
 from experiments.experiment import Row
 from experiments.files import write_atomically
 
@@ -45,13 +45,14 @@ def step_by_step(
     *,
     progress: Progress | None = None,
     device: str | None = None,
+    model: ModuleFactory | None = None,
 ) -> Iterator[Row]:
     """Yield a row for each time of an estimator that goes from window to window.
 
     Arguments:
         start: makes the estimator, started on the original.
         advance: takes the estimator to a time and returns the row of it; without an estimator after a failed step.
-        progress, device: of an estimator that goes on from a file.
+        progress, device, model: of an estimator that goes on from a file; ``model`` if it is a factory.
     """
 
     def step(number: int) -> list[Row]:
@@ -59,7 +60,7 @@ def step_by_step(
         if number == 0:
             estimator = start()
         elif kept.exists():
-            estimator = ContinualDensityRatio.load(kept, progress=progress, device=device)
+            estimator = ContinualDensityRatio.load(kept, progress=progress, device=device, model=model)
         row, estimator = advance(estimator, times[number])
         if estimator is not None:
             estimator.save(state_path(work, number))
