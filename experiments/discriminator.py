@@ -24,7 +24,7 @@ from driftline import ContinualDensityRatio
 from driftline.fitting import FitDivergedError, Training, f_gan
 from driftline.synthetic import GaussianStream
 from experiments import markdown
-from experiments.arguments import check_at_least, check_drift, differences, remark
+from experiments.arguments import check_at_least, check_drift, differences, flag, remark
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, band, canvas, plain_ticks, style
 from experiments.gans.losses import LOSSES
@@ -64,8 +64,8 @@ class Args:
     delta: float = 0.02
     rows: int = 50_000
     last: int = 10
-    hidden: int = 256
-    epochs: int = 20
+    hidden: int = flag(256, "width of both hidden layers")
+    epochs: int = flag(20, "epochs of a step")
 
     def __post_init__(self) -> None:
         check_at_least(self, 1, "seeds", "dim", "last", "hidden", "epochs")
@@ -231,4 +231,5 @@ EXPERIMENT = Experiment(
     presets={"quick": Args(seeds=5, dim=8, delta=0.04, rows=10_000, last=6, hidden=128), "paper": Args()},
     work=Work(units, run),
     results=Results(figure, caption, verdict, ours="^$"),
+    takes={"quick": "2 min", "paper": "~1 h"},
 )

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from driftline import ContinualDensityRatio
 from driftline.fitting import FitDivergedError, check_device, mlp_factory
 from experiments import markdown, methods
-from experiments.arguments import check_above_zero, check_at_least, differences, remark
+from experiments.arguments import check_above_zero, check_at_least, differences, flag, remark
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, band, canvas, style
 from experiments.methods import PAPER_EPOCHS, PAPER_RATE, Floats, epochs_to, errors
@@ -41,18 +41,18 @@ class Args:
 
     seeds: int = 10
     dim: int = 16
-    delta: float = 0.05
-    wave: float = 0.3
-    pairs: int = 2
-    turn: int = 5
+    delta: float = flag(0.05, "how far means move in one time step")
+    wave: float = flag(0.3, "how strongly a column waves with its neighbour, for each step after the turn")
+    pairs: int = flag(2, "pairs of columns that wave")
+    turn: int = flag(5, "time step from which on they wave, and at which networks grow")
     last: int = 10
     rows: int = 50_000
-    batch: int = 2000
+    batch: int = flag(2000, "rows of a batch")
     epochs: int = PAPER_EPOCHS
     rate: float = PAPER_RATE
-    small: tuple[int, ...] = (8, 8)
-    large: tuple[int, ...] = (256, 256)
-    deep: tuple[int, ...] = (256, 256, 256)
+    small: tuple[int, ...] = flag((8, 8), "hidden widths of the small network")
+    large: tuple[int, ...] = flag((256, 256), "hidden widths of the large network")
+    deep: tuple[int, ...] = flag((256, 256, 256), "hidden widths of the deeper network")
     device: str = "auto"
 
     def __post_init__(self) -> None:
@@ -63,9 +63,9 @@ class Args:
             raise ValueError(f"--last {self.last} must be above --turn {self.turn}, for something to come after it")
         if 2 * self.pairs > self.dim:
             raise ValueError(f"--pairs {self.pairs} must be at most half of --dim {self.dim}")
-        for flag in ("small", "large", "deep"):
-            if not getattr(self, flag) or min(getattr(self, flag)) < 1:
-                raise ValueError(f"--{flag} must be widths of at least 1")
+        for name in ("small", "large", "deep"):
+            if not getattr(self, name) or min(getattr(self, name)) < 1:
+                raise ValueError(f"--{name} must be widths of at least 1")
         wider = len(self.small) == len(self.large) and all(a < b for a, b in zip(self.small, self.large, strict=False))
         if not wider:
             raise ValueError(f"--large {self.large} must have as many layers as --small {self.small}, all wider")
@@ -269,4 +269,5 @@ EXPERIMENT = Experiment(
     work=Work(units, run, keeps=True, tidy=tidy),
     results=Results(figure, caption, verdict, ours="^$"),
     in_all=False,
+    takes={"quick": "2 min", "paper": "~5 h a seed"},
 )

@@ -25,7 +25,7 @@ from driftline.fitting import Dense, FitDivergedError, fit_lbfgs, kliep, loss_of
 from driftline.inference import step_covariance
 from driftline.synthetic import GaussianStream
 from experiments import markdown
-from experiments.arguments import check_above_zero, check_at_least, check_drift, differences, remark
+from experiments.arguments import check_above_zero, check_at_least, check_drift, differences, flag, remark
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, canvas, plain_ticks, span, style
 from experiments.methods import Floats, errors, untrusted
@@ -48,23 +48,23 @@ class Args:
     """
 
     seeds: int = 10
-    rows: tuple[int, ...] = (2000, 20_000)
-    amounts: tuple[float, ...] = (10.0, 447.0)
-    constant: float = 10.0
+    rows: tuple[int, ...] = flag((2000, 20_000), "rows of a window, in each case")
+    amounts: tuple[float, ...] = flag((10.0, 447.0), "A of lambda_c = A/sqrt(rows), each a case")
+    constant: float = flag(10.0, "lambda_c that does not depend on rows")
     dim: int = 64
     delta: float = 0.02
     last: int = 20
-    deltas: tuple[float, ...] = (0.05, 0.1)
-    replicates: int = 1000
+    deltas: tuple[float, ...] = flag((0.05, 0.1), "distances of the two windows whose intervals are judged")
+    replicates: int = flag(1000, "fits for the coverage of intervals, of each seed; at least 1")
 
     def __post_init__(self) -> None:
         check_at_least(self, 1, "seeds", "dim", "last")
         check_at_least(self, 20, "replicates")
         check_above_zero(self, "constant")
         check_drift(self, "last")
-        for flag, given, most in (("amounts", self.amounts, math.inf), ("deltas", self.deltas, 1.0 / (_BEFORE + 1))):
+        for name, given, most in (("amounts", self.amounts, math.inf), ("deltas", self.deltas, 1.0 / (_BEFORE + 1))):
             if not given or not 0.0 < min(given) <= max(given) < most:
-                raise ValueError(f"--{flag} {' '.join(map(str, given))}: each must be above 0 and below {most:g}")
+                raise ValueError(f"--{name} {' '.join(map(str, given))}: each must be above 0 and below {most:g}")
         if not self.rows or min(self.rows) < 100:
             raise ValueError(f"--rows {' '.join(map(str, self.rows))}: each must be at least 100")
 
@@ -402,4 +402,5 @@ EXPERIMENT = Experiment(
     work=Work(units, run),
     results=Results(figure, caption, verdict, ours="^$"),
     in_all=False,
+    takes={"quick": "2 min", "paper": "~1 h"},
 )

@@ -41,7 +41,7 @@ from driftline.fitting import (
 )
 from driftline.synthetic import GaussianStream
 from experiments import markdown
-from experiments.arguments import check_above_zero, check_among, check_at_least, differences, remark
+from experiments.arguments import check_above_zero, check_among, check_at_least, differences, flag, remark
 from experiments.experiment import Experiment, Report, Results, Row, Unit, Work
 from experiments.figures import COLORS, canvas, plain_ticks, span, style
 from experiments.methods import PAPER_EPOCHS, PAPER_RATE, Floats, epochs_to, errors, untrusted, without_validation
@@ -72,14 +72,16 @@ class Args:
     dim: int = 64
     delta: float = 0.02
     rows: int = 50_000
-    batch: int = 2000
+    batch: int = flag(2000, "rows of a batch")
     epochs: int = PAPER_EPOCHS
-    least: int = 100
-    every: int = 10
-    penalty: float = 10.0
-    starts: tuple[str, ...] = (FRESH, WARM)
-    rates: tuple[float, ...] = (PAPER_RATE, 10 * PAPER_RATE)
-    patiences: tuple[int, ...] = (2, 10)
+    least: int = flag(100, "epochs before training may stop")
+    every: int = flag(10, "epochs between two looks at errors")
+    penalty: float = flag(10.0, "lambda_c")
+    starts: tuple[str, ...] = flag((FRESH, WARM), "initial weights: fresh, warm (a copy of the ratio so far)")
+    rates: tuple[float, ...] = flag((PAPER_RATE, 10 * PAPER_RATE), "learning rates")
+    patiences: tuple[int, ...] = flag(
+        (2, 10), "epochs without a new best after which training stops; all epochs are a case as well"
+    )
 
     def __post_init__(self) -> None:
         check_at_least(self, 1, "seeds", "dim", "rows", "batch", "epochs", "least", "every")
@@ -89,9 +91,9 @@ class Args:
             raise ValueError(f"--delta {self.delta:g} must be above 0 and below 1/{_AFTER}")
         if self.epochs % self.every:
             raise ValueError(f"--every {self.every} must divide --epochs {self.epochs}")
-        for flag, given in (("rates", self.rates), ("patiences", self.patiences)):
+        for name, given in (("rates", self.rates), ("patiences", self.patiences)):
             if not given or min(given) <= 0:
-                raise ValueError(f"--{flag} {' '.join(map(str, given))}: at least one is needed, each above 0")
+                raise ValueError(f"--{name} {' '.join(map(str, given))}: at least one is needed, each above 0")
 
 
 _FIELDS = tuple(field.name for field in fields(Args) if field.name not in ("starts", "rates"))  # what rows depend on
@@ -367,4 +369,5 @@ EXPERIMENT = Experiment(
     results=Results(figure, caption, verdict, ours="^$"),
     in_all=False,
     folder_fields=("rows",),
+    takes={"quick": "3 min", "paper": "~3 h a seed"},
 )
