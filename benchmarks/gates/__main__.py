@@ -20,9 +20,9 @@ from benchmarks.against import write_rows
 from benchmarks.gates.cases import FIRST_SEED, GATES, Watched
 from benchmarks.gates.measures import Bar, Line, Rows, lines
 from benchmarks.gates.sides import OLD, Job, Kept, Side
-from benchmarks.gates.tables import TABLES, prepared
 from benchmarks.results import INF
 from benchmarks.versions import ROOT
+from benchmarks.weighted import TABLES, prepared
 
 _HEADS = ("gate", "case", "measure", "old", "new", "new/old", "bar", "")
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from benchmarks import floors, smooth
-from benchmarks.gates.tables import KINDS, TABLES
 from benchmarks.streams import (
     BananaStream,
     EmbeddingStream,
@@ -19,6 +18,7 @@ from benchmarks.streams import (
     ThreeWayStream,
 )
 from benchmarks.untidy import UNTIDY
+from benchmarks.weighted import KINDS, TABLES
 from driftline.synthetic import GaussianStream, MixtureStream
 
 FIRST_SEED = 2_000_000
@@ -74,11 +74,6 @@ class Watched:
 WAYS = {"slow": tuple(k / 8 for k in range(9)), "jump": (0.0, 0.0, 1.0, 1.0)}
 """Shares of the full strength, window by window; the first is the original's."""
 
-PAPER = {"quick": ("paper-10k", 10_000), "full": ("paper-50k", 50_000)}
-"""The paper's stream: its name here and the rows of a window."""
-CURVED = ("curved-pair", "parity", "ring")
-"""Streams that rows and sums must hold or doubt alike."""
-
 _NEW: dict[str, tuple[Any, int, int]] = {
     "gaussian-32": (GaussianStream(dim=32), 4_000, 20),
     "low-rank-40": (LowRankStream(), 10_000, 10),
@@ -92,20 +87,15 @@ _NEW: dict[str, tuple[Any, int, int]] = {
 
 
 def _streams(scale: str) -> dict[str, Follow]:
-    named = {
-        case.name.partition("-")[2].removesuffix("-auto").removesuffix(f"-d{case.every}"): (
-            case.stream,
-            case.rows,
-            case.times[-1],
-        )
-        for case in [*smooth.CASES, *smooth.FOREIGN]
-        if case.model == "auto"
-    }
+    named = {}
+    for case in [*smooth.CASES, *smooth.FOREIGN]:
+        if case.model == "auto":
+            name = case.name.partition("-")[2].removesuffix("-auto").removesuffix(f"-d{case.every}")
+            named[name] = case.stream, case.rows, case.times[-1]
     found = {}
     for name, (stream, rows, last) in (named | _NEW).items():
-        times = (max(last // 4, 1), last // 2, last)
-        found[name] = Follow(stream, rows, times, fresh=FRESH)
-    name, rows = PAPER[scale]
+        found[name] = Follow(stream, rows, (max(last // 4, 1), last // 2, last), fresh=FRESH)
+    name, rows = ("paper-10k", 10_000) if scale == "quick" else ("paper-50k", 50_000)
     found[name] = Follow(GaussianStream(), rows, tuple(range(1, 21)), fresh=FRESH)
     # fewer rows than its parameters need
     sums = {f"{name}, sums": replace(case, keep="sums") for name, case in found.items() if name != "embedding-384"}

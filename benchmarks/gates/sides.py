@@ -67,8 +67,9 @@ class Side:
                 try:
                     for job, line in zip(jobs, process.stdout, strict=False):
                         yield _row(self.key, job) | json.loads(line)
-                finally:
-                    process.terminate() if process.poll() is None and sys.exc_info()[0] else process.wait()
+                except BaseException:  # also one who wants no more rows
+                    process.terminate()
+                    raise
         if process.returncode:
             raise RuntimeError(f"the worker of {self.key} ended with exit code {process.returncode}")
 

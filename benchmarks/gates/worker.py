@@ -25,9 +25,9 @@ import pandas as pd
 
 import driftline
 from benchmarks.gates.cases import WAYS, Alarms, Drawn, Follow, case_of
-from benchmarks.gates.tables import Population
 from benchmarks.streams import truth
 from benchmarks.untidy import UNTIDY, watched
+from benchmarks.weighted import Population
 from driftline import ContinualDensityRatio, Monitor, compare
 
 Row = dict[str, Any]

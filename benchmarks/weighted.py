@@ -156,7 +156,8 @@ class Population:
     def divergence(self, strength: float) -> float:
         """Return KL(drawn‖table) in nats."""
         log_weights = self._log_weights(strength)
-        return float(np.exp(log_weights) @ log_weights + math.log(len(self.rows)))
+        nats = float(np.exp(log_weights) @ log_weights + math.log(len(self.rows)))
+        return nats if strength and np.ptp(self.lean) else 0.0  # free of rounding
 
     def draw(self, count: int, strength: float, rng: np.random.Generator) -> NDArray[np.intp]:
         """Return distinct rows by their numbers: systematic sampling in a random order, with exactly these chances."""
