@@ -33,11 +33,12 @@ class Bar(NamedTuple):
     of_ratio: bool = False
 
 
-_BARS = [
+_BARS: list[tuple[str, str, str, Bar | None]] = [
     ("*", "*", _FAILED, Bar(0.0, 0.0)),
     ("streams", "paper-50k*", f"{_ERROR}, largest of all t", Bar(0.0, 0.06)),
     ("streams", "low-rank-40*", f"{_ERROR}, t=10", Bar(0.0, 0.4, True)),
     ("streams", "all", f"{_ERROR}*", Bar(0.0, 1.1, True)),
+    ("streams", "still*", f"{_ERROR}*", None),  # ratios of what is next to nothing
     ("streams", "*", f"{_ERROR}, t=*", Bar(0.0, 1.25, True)),
     ("streams", "embedding-384", "value / truth at the end", Bar(0.9, 1.1)),
     *(("streams", f"{name}*", "held or doubted", Bar(0.9, 1.0)) for name in ("curved-pair", "parity", "ring")),
@@ -93,7 +94,7 @@ def lines(gate: str, old: Rows, new: Rows) -> list[Line]:
         in_turn = gate == "cost" or measure != CPU
         found.append(_line(gate, case, measure, *values, values[1] / values[0] if values[0] and in_turn else math.nan))
     if gate == "streams" and old and new:
-        ratios = [line.ratio for line in found if line.measure.startswith(f"{_ERROR}, t=")]
+        ratios = [line.ratio for line in found if line.bar and line.measure.startswith(f"{_ERROR}, t=")]
         found.append(_line(gate, "all", f"{_ERROR}, mean of new / old", math.nan, math.nan, float(np.nanmean(ratios))))
     return found
 
@@ -120,13 +121,13 @@ def _numbers(gate: str, rows: Rows) -> Numbers:
 
 def _holds(look: Row) -> bool:
     """Whether an interval holds the truth; an end that is missing is open."""
-    low, high = look.get("low"), look.get("high")
+    low, high = look["low"], look["high"]
     return (low is None or low <= look["truth"]) and (high is None or look["truth"] <= high)
 
 
 def _sure(look: Row) -> bool:
     """Whether an estimate has an interval with two ends, and no doubt."""
-    return not look["doubts"] and look.get("low") is not None and look.get("high") is not None
+    return not look["doubts"] and look["low"] is not None and look["high"] is not None
 
 
 def _share(these: Iterable[Row], what: Callable[[Row], bool]) -> float:
@@ -134,9 +135,15 @@ def _share(these: Iterable[Row], what: Callable[[Row], bool]) -> float:
     return float(np.mean(found)) if found else math.nan
 
 
-def _median(values: Iterable[float | None]) -> float:
-    found = [value for value in values if value is not None]
+def _median(values: Iterable[float]) -> float:
+    """Return the median of those that are known."""
+    found = [value for value in values if not math.isnan(value)]
     return float(np.median(found)) if found else math.nan
+
+
+def _over(look: Row, other: float | None, what: str = "value") -> float:
+    """Return what a look reads over another number; nan if one of them is not known."""
+    return math.nan if look[what] is None or other is None else look[what] / other
 
 
 def _intervals(case: str, looks: Sequence[Row]) -> Numbers:
@@ -155,13 +162,14 @@ def _streams(rows: Rows) -> Numbers:
     for case, runs in rows.items():
         errors = {t: float(np.mean([run["looks"][t]["mae"] for run in runs])) for t in runs[0]["looks"]}
         times = list(errors)
-        found |= {(case, f"{_ERROR}, t={t}"): errors[t] for t in times[:: max((len(times) - 1) // 3, 1)]}
+        shown = dict.fromkeys([times[0], times[len(times) // 2], times[-1]])
+        found |= {(case, f"{_ERROR}, t={t}"): errors[t] for t in shown}
         if len(times) > 3:
             found[case, f"{_ERROR}, largest of all t"] = max(errors.values())
         ends = [run["looks"][times[-1]] for run in runs]
         moved = ends[0]["truth"] > 0.0
         what = "value / truth at the end" if moved else "value at the end (truth: 0)"
-        found[case, what] = float(np.mean([end["value"] / (end["truth"] if moved else 1.0) for end in ends]))
+        found[case, what] = float(np.mean([_over(end, end["truth"] if moved else 1.0) for end in ends]))
         found |= _intervals(case, [look for run in runs for look in run["looks"].values()])
         found |= {
             (case, what): float(np.mean([run[key] for run in runs])) for what, key in ((CPU, "cpu"), ("bytes", "bytes"))
@@ -187,12 +195,12 @@ def _real(rows: Rows) -> Numbers:
         moved = [run for run in runs if run["static"]["truth"] > 0.0]
         if moved:
             ends = [(list(run["looks"].values())[-1], run["static"]) for run in moved]
-            found[pool, "value / truth at the end"] = _median(end["value"] / end["truth"] for end, _ in ends)
-            found[pool, "static value / truth"] = _median(static["value"] / static["truth"] for _, static in ends)
-            found[pool, "value / static value"] = _median(end["value"] / static["value"] for end, static in ends)
+            found[pool, "value / truth at the end"] = _median(_over(end, end["truth"]) for end, _ in ends)
+            found[pool, "static value / truth"] = _median(_over(static, static["truth"]) for _, static in ends)
+            found[pool, "value / static value"] = _median(_over(end, static["value"]) for end, static in ends)
             found[pool, "lower end above 0"] = _share((x for x in looks if x["truth"] > 0.0), _above)
         if still := [look for run in runs if not run["static"]["truth"] for look in run["looks"].values()]:
-            found[pool, "value where nothing moves"] = float(np.mean([look["value"] for look in still]))
+            found[pool, "value where nothing moves"] = float(np.mean([_over(look, 1.0) for look in still]))
             found[pool, "lower end above 0 where nothing moves"] = _share(still, _above)
     return found
 
@@ -223,7 +231,7 @@ def _floors(rows: Rows) -> Numbers:
         found[case, "floors below the truth"] = _share(looks, lambda look: (look["floor"] or 0.0) <= look["truth"])
         ends = [run["looks"]["20"] for run in runs if run["looks"]["20"]["truth"] > 0.0]
         if ends:
-            found[case, "median floor / truth, t=20"] = _median(end["floor"] / end["truth"] for end in ends)
+            found[case, "median floor / truth, t=20"] = _median(_over(end, end["truth"], "floor") for end in ends)
     return found
 
 

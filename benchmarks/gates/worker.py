@@ -140,10 +140,9 @@ def monitor(case: Drawn, seed: int, tables: Path) -> Row:
 
 
 def _look(estimate: Any, true: float, doubts: Any) -> Row:
-    """Return what is kept of an estimate; one that was not measured has no numbers, and a doubt."""
-    if estimate is None:
-        return {"truth": true, "doubts": ["not_measured"]}
-    kept = {name: float(getattr(estimate, name)) for name in ("value", "std_error", "low", "high", "floor")}
+    """Return what is kept of an estimate; one that was not measured has no numbers."""
+    names = ("value", "std_error", "low", "high", "floor")
+    kept = {name: float(getattr(estimate, name, math.nan)) for name in names}
     return {**kept, "truth": true, "doubts": [str(doubt.code) for doubt in doubts]}
 
 
