@@ -59,7 +59,8 @@ _BARS: list[tuple[str, str, str, Bar | None]] = [
     ("runs", "ar-98", "undoubted alarms", Bar(0.0, 0.0)),
     ("runs", "*", "run length / promise", Bar(0.5, 2.0)),
     ("cost", "step, low-rank-40", "*", Bar(0.0, 0.2, True)),
-    ("cost", "*", "*", Bar(0.0, 1.0, True)),
+    ("cost", "state*", "*", Bar(0.0, 0.999, True)),
+    ("cost", "*", "*", Bar(0.0, 1.05, True)),  # the same engine twice: 0.98 to 1.05 on a busy machine
 ]
 """Bars by patterns of gate, case and measure; the first that fits counts."""
 
