@@ -42,6 +42,7 @@ from benchmarks import (
 )
 from benchmarks.public import TABLES
 from benchmarks.results import Kept, Result, markdown, numbers, table
+from benchmarks.untidy import UNTIDY
 from driftline import UntrustedEstimateWarning
 from driftline.synthetic import CorrelationStream
 
@@ -72,7 +73,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Result]]] = {
     "auditor-large": honesty.large,
     "auditor-bent": honesty.bent,
     **{f"floor-{name}": partial(floors.run, name) for name in floors.CASES},
-    **{f"untidy-{case.key}": partial(honesty.run_length, case) for case in honesty.UNTIDY},
+    **{f"untidy-{case.key}": partial(honesty.run_length, case) for case in UNTIDY},
     **{f"hold-or-doubt-{table}": partial(hold_or_doubt.run, table) for table in TABLES},
     "hold-or-doubt-quiet": hold_or_doubt.quiet,
     "steps": speed.steps,

@@ -115,7 +115,7 @@ def _speed(folder: Path, names: Names, measure: Measure, scale: str) -> Iterator
 def _watch(folder: Path, names: Names, measure: Measure) -> Iterator[Result]:
     """Compare watching a Parquet file; the trackers stay for the commands that read them."""
     table = folder / "rows.parquet"
-    _write(table, np.random.default_rng(0))
+    write_rows(table, np.random.default_rng(0))
 
     def call(version: Version, kept: bool) -> dict[str, float]:
         tracker = _tracker(folder, version)
@@ -141,7 +141,7 @@ def _tracker(folder: Path, version: Version) -> Path:
     return folder / f"{version.name}.driftline"
 
 
-def _write(path: Path, rng: np.random.Generator) -> None:
+def write_rows(path: Path, rng: np.random.Generator) -> None:
     """Write sixteen numbers and four categories; three of the numbers drift slowly."""
     drift = np.linspace(0.0, 0.3, ROWS)
     columns: dict[str, pa.Array] = {f"x{j}": pa.array(rng.standard_normal(ROWS) + drift * (j < 3)) for j in range(16)}

@@ -27,6 +27,7 @@ from benchmarks.streams import (
     SkewedStream,
     StillStream,
     ThreeWayStream,
+    truth,
 )
 from driftline import ContinualDensityRatio, FitDivergedError
 from driftline.synthetic import (
@@ -180,21 +181,6 @@ def follow(case: Case, seed: int) -> dict[int, Look]:
             mae = float(np.abs(estimator.log_ratio(fresh) - case.stream.log_ratio(fresh, t)).mean())
             found[t] = Look(mae, e.value, e.std_error, e.low, e.high, len(e.doubts))
     return found
-
-
-@lru_cache
-def truth(stream: Any, t: int, rows: int = 2_000_000) -> float:
-    """Return reverse_kl at time t: its closed form if there is one, otherwise from true rows.
-
-    The mean of the ratio is known to be 1, so what it is off by corrects the mean of its logarithm.
-    """
-    if hasattr(stream, "reverse_kl"):
-        return float(stream.reverse_kl(t))
-    rng = np.random.default_rng(0)
-    log_r = np.concatenate([stream.log_ratio(stream.sample(t, 50_000, rng), t) for _ in range(rows // 50_000)])
-    ratio = np.exp(log_r)
-    covariance = np.cov(-log_r, ratio)
-    return float(-log_r.mean() - covariance[0, 1] / covariance[1, 1] * (ratio.mean() - 1.0))
 
 
 def _by_seed(case: Case, t: int, looks: dict[int, Look]) -> Iterator[Result]:

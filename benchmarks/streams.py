@@ -8,12 +8,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+
+
+@lru_cache
+def truth(stream: Any, t: int, rows: int = 2_000_000) -> float:
+    """Return reverse_kl at time t: its closed form if there is one, otherwise from true rows.
+
+    The mean of the ratio is known to be 1, so what it is off by corrects the mean of its logarithm.
+    """
+    if hasattr(stream, "reverse_kl"):
+        return float(stream.reverse_kl(t))
+    rng = np.random.default_rng(0)
+    log_r = np.concatenate([stream.log_ratio(stream.sample(t, 50_000, rng), t) for _ in range(rows // 50_000)])
+    ratio = np.exp(log_r)
+    covariance = np.cov(-log_r, ratio)
+    return float(-log_r.mean() - covariance[0, 1] / covariance[1, 1] * (ratio.mean() - 1.0))
 
 
 @dataclass(frozen=True)
@@ -255,39 +271,44 @@ def _log_sum(logits: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class BananaStream:
-    """Curved dependence that grows in two of six columns, each on another: no mean, variance or correlation moves."""
+    """Normal columns of which the second of each of the first ``pairs`` pairs bends over the first: no mean moves."""
 
     bend: float = 0.4
     last: int = 20
+    dim: int = 6
+    pairs: int = 2
+
+    def _bent(self, x: Floats, t: float) -> Floats:
+        """Return what the second columns of pairs are shifted by, (n, pairs)."""
+        return np.asarray(self.bend * t / self.last * (x[:, : 2 * self.pairs : 2] ** 2 - 1.0))
 
     def sample(self, t: float, n: int, rng: np.random.Generator) -> Floats:
-        """Draw rows (n, 6) at time t."""
-        x, bend = rng.standard_normal((n, 6)), self.bend * t / self.last
-        x[:, 1] += bend * (x[:, 0] ** 2 - 1.0)
-        x[:, 3] += bend * (x[:, 2] ** 2 - 1.0)
+        """Draw rows (n, dim) at time t."""
+        x = rng.standard_normal((n, self.dim))
+        x[:, 1 : 2 * self.pairs : 2] += self._bent(x, t)
         return x
 
     def log_ratio(self, x: Floats, t: float) -> Floats:
         """Return log p_0/p_t of rows, (n,)."""
-        bend = self.bend * t / self.last
-        straight = np.stack([x[:, 1] - bend * (x[:, 0] ** 2 - 1.0), x[:, 3] - bend * (x[:, 2] ** 2 - 1.0)], 1)
-        return np.asarray(0.5 * (np.square(straight).sum(1) - np.square(x[:, [1, 3]]).sum(1)))
+        bent = x[:, 1 : 2 * self.pairs : 2]
+        return np.asarray(0.5 * (np.square(bent - self._bent(x, t)) - np.square(bent)).sum(1))
 
     def reverse_kl(self, t: float) -> float:
-        """Return KL(current‖original) at time t: half the mean square of both shifts, whose variance is 2."""
-        return 2.0 * (self.bend * t / self.last) ** 2
+        """Return KL(current‖original) at time t: half the mean square of the shifts, each of variance 2."""
+        return self.pairs * (self.bend * t / self.last) ** 2
 
 
 @dataclass(frozen=True)
 class ThreeWayStream:
     """Normal columns of which three change together: their product becomes positive in ``top`` of the rows.
 
-    Each two of them stay independent, so that no pair of columns shows it.
+    Each two of them stay independent, so that no pair of columns shows it. If ``binary``, the columns are -1 and 1.
     """
 
     dim: int = 6
     top: float = 0.9
     last: int = 20
+    binary: bool = False
 
     def _share(self, t: float) -> float:
         return 0.5 + (self.top - 0.5) * t / self.last
@@ -297,7 +318,7 @@ class ThreeWayStream:
         x = rng.standard_normal((n, self.dim))
         flip = (x[:, :3].prod(1) > 0.0) != (rng.random(n) < self._share(t))
         x[flip, 2] *= -1.0
-        return x
+        return np.sign(x) if self.binary else x
 
     def log_ratio(self, x: Floats, t: float) -> Floats:
         """Return log p_0/p_t of rows, (n,)."""
@@ -308,3 +329,164 @@ class ThreeWayStream:
         """Return KL(current‖original) at time t."""
         share = self._share(t)
         return share * math.log(2.0 * share) + (1.0 - share) * math.log(2.0 * (1.0 - share))
+
+
+@dataclass(frozen=True)
+class LowRankStream:
+    """Unit normal columns whose correlations grow along ``rank`` random directions: 2.0 nats at the end.
+
+    Each column is a mix of the factors and noise of its own, so that its variance stays 1.
+    """
+
+    dim: int = 40
+    rank: int = 2
+    share: float = 0.164
+    last: int = 10
+    seed: int = 5
+
+    def _loadings(self, t: float) -> tuple[Floats, Floats]:
+        """Return loadings of the factors (dim, rank) and the variances of the noise (dim,)."""
+        ways = np.random.default_rng(self.seed).standard_normal((self.dim, self.rank))
+        ways *= math.sqrt(self.share * t / self.last) / np.linalg.norm(ways, axis=1, keepdims=True)
+        return ways, 1.0 - np.square(ways).sum(1)
+
+    def sample(self, t: float, n: int, rng: np.random.Generator) -> Floats:
+        """Draw rows (n, dim) at time t."""
+        loadings, noise = self._loadings(t)
+        x = np.sqrt(noise) * rng.standard_normal((n, self.dim))
+        return np.asarray(x + rng.standard_normal((n, self.rank)) @ loadings.T)
+
+    def log_ratio(self, x: Floats, t: float) -> Floats:
+        """Return log p_0/p_t of rows, (n,)."""
+        loadings, noise = self._loadings(t)
+        covariance = loadings @ loadings.T + np.diag(noise)
+        far = np.einsum("ni,ni->n", x, np.linalg.solve(covariance, x.T).T) - np.square(x).sum(1)
+        return np.asarray(0.5 * (far + np.linalg.slogdet(covariance)[1]))
+
+    def reverse_kl(self, t: float) -> float:
+        """Return KL(p_t‖p_0) in nats: the variances stay 1."""
+        loadings, noise = self._loadings(t)
+        return float(-0.5 * np.linalg.slogdet(loadings @ loadings.T + np.diag(noise))[1])
+
+
+@dataclass(frozen=True)
+class RingStream:
+    """A ring in two columns whose radius grows by ``growth``, beside two normal columns that stay."""
+
+    radius: float = 3.0
+    width: float = 0.5
+    growth: float = 0.5
+    last: int = 10
+
+    def _grown(self, t: float) -> float:
+        return self.growth * t / self.last
+
+    def sample(self, t: float, n: int, rng: np.random.Generator) -> Floats:
+        """Draw rows (n, 4) at time t."""
+        angle = 2.0 * math.pi * rng.random(n)
+        radius = self.radius + self._grown(t) + self.width * rng.standard_normal(n)
+        return np.column_stack([radius * np.cos(angle), radius * np.sin(angle), rng.standard_normal((n, 2))])
+
+    def log_ratio(self, x: Floats, t: float) -> Floats:
+        """Return log p_0/p_t of rows, (n,); a radius below 0 is six of its standard deviations away."""
+        far = np.hypot(x[:, 0], x[:, 1]) - self.radius
+        return np.asarray(0.5 * (np.square(far - self._grown(t)) - np.square(far)) / self.width**2)
+
+    def reverse_kl(self, t: float) -> float:
+        """Return KL(p_t‖p_0) in nats."""
+        return 0.5 * (self._grown(t) / self.width) ** 2
+
+
+@dataclass(frozen=True)
+class EmbeddingStream:
+    """Columns like those of an embedding: many mixes of few factors, and noise. The first factor's mean moves to 1."""
+
+    dim: int = 384
+    factors: int = 64
+    noise: float = 0.2
+    last: int = 5
+    seed: int = 9
+
+    def _mixing(self) -> Floats:
+        ways = np.random.default_rng(self.seed).standard_normal((self.factors, self.dim))
+        return np.asarray(ways / math.sqrt(self.factors))
+
+    def sample(self, t: float, n: int, rng: np.random.Generator) -> Floats:
+        """Draw rows (n, dim) at time t."""
+        factors = rng.standard_normal((n, self.factors))
+        factors[:, 0] += t / self.last
+        return np.asarray(factors @ self._mixing() + self.noise * rng.standard_normal((n, self.dim)))
+
+    def _tilt(self, t: float) -> tuple[Floats, Floats]:
+        """Return the shift of the means, (dim,), and the same by the inverse covariance."""
+        mixing = self._mixing()
+        shift = mixing[0] * t / self.last
+        return shift, np.linalg.solve(mixing.T @ mixing + self.noise**2 * np.eye(self.dim), shift)
+
+    def log_ratio(self, x: Floats, t: float) -> Floats:
+        """Return log p_0/p_t of rows, (n,)."""
+        shift, tilt = self._tilt(t)
+        return np.asarray((0.5 * shift - x) @ tilt)
+
+    def reverse_kl(self, t: float) -> float:
+        """Return KL(p_t‖p_0) in nats."""
+        shift, tilt = self._tilt(t)
+        return float(0.5 * shift @ tilt)
+
+
+@dataclass(frozen=True)
+class MeansStream:
+    """Unit normal columns, all with the mean that a list has for each time: there, and back if it ends as it begins."""
+
+    means: tuple[float, ...] = (0.0, 0.8, 1.6, 0.8, 0.0)
+    dim: int = 2
+
+    def sample(self, t: int, n: int, rng: np.random.Generator) -> Floats:
+        """Draw rows (n, dim) at time t."""
+        return self.means[t] + rng.standard_normal((n, self.dim))
+
+    def log_ratio(self, x: Floats, t: int) -> Floats:
+        """Return log p_0/p_t of rows, (n,)."""
+        shift = self.means[t] - self.means[0]
+        return np.asarray(shift * (0.5 * shift - (x - self.means[0])).sum(1))
+
+    def reverse_kl(self, t: int) -> float:
+        """Return KL(p_t‖p_0) in nats."""
+        return 0.5 * self.dim * (self.means[t] - self.means[0]) ** 2
+
+
+@dataclass(frozen=True)
+class ColumnStream:
+    """Unit normal columns of which the first moves by its standard deviation."""
+
+    dim: int = 10
+    last: int = 20
+
+    def sample(self, t: float, n: int, rng: np.random.Generator) -> Floats:
+        """Draw rows (n, dim) at time t."""
+        x = rng.standard_normal((n, self.dim))
+        x[:, 0] += t / self.last
+        return x
+
+    def reverse_kl(self, t: float) -> float:
+        """Return KL(p_t‖p_0) in nats."""
+        return 0.5 * (t / self.last) ** 2
+
+
+@dataclass(frozen=True)
+class PairStream:
+    """Unit normal columns of which the first two become correlated, up to ``rho``."""
+
+    dim: int = 10
+    rho: float = 0.8
+    last: int = 20
+
+    def sample(self, t: float, n: int, rng: np.random.Generator) -> Floats:
+        """Draw rows (n, dim) at time t."""
+        x, rho = rng.standard_normal((n, self.dim)), self.rho * t / self.last
+        x[:, 1] = rho * x[:, 0] + math.sqrt(1.0 - rho**2) * x[:, 1]
+        return x
+
+    def reverse_kl(self, t: float) -> float:
+        """Return KL(p_t‖p_0) in nats."""
+        return -0.5 * math.log1p(-((self.rho * t / self.last) ** 2))

@@ -70,14 +70,22 @@ def build(commit: str, cache: Path) -> Version:
 
     Libraries have the versions that they have here, so that only driftline differs.
     """
-    digest = _git("rev-parse", "--verify", f"{commit}^{{commit}}").decode().strip()
-    home = cache.resolve() / digest[:12]
-    source = home / "source"
-    if not source.exists():
-        source.mkdir(parents=True)
-        subprocess.run(["tar", "-x", "-C", source], input=_git("archive", digest), check=True)
+    digest, source = unpacked(commit, cache)
+    home = source.parent
     _install(home, source)
     return Version(digest[:7], home / "env" / "bin" / "python")
+
+
+def unpacked(commit: str, cache: Path) -> tuple[str, Path]:
+    """Return the full hash of a commit, and its tree unpacked below a folder, or found there from an earlier run."""
+    digest = _git("rev-parse", "--verify", f"{commit}^{{commit}}").decode().strip()
+    source = cache.resolve() / digest[:12] / "source"
+    if not source.exists():
+        part = source.with_name("source.part")  # a run that was interrupted leaves this
+        part.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["tar", "-x", "-C", part], input=_git("archive", digest), check=True)
+        part.rename(source)
+    return digest, source
 
 
 def _install(home: Path, source: Path) -> None:

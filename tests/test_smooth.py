@@ -9,13 +9,19 @@ import pytest
 from benchmarks import smooth
 from benchmarks.results import INF
 from benchmarks.streams import (
+    BananaStream,
+    EmbeddingStream,
     HeavyClustersStream,
     LatentClassStream,
+    LowRankStream,
+    MeansStream,
     MoveStream,
+    RingStream,
     RotatedStream,
     ShrinkStream,
     SkewedStream,
     StillStream,
+    ThreeWayStream,
 )
 from driftline.synthetic import GaussianStream
 
@@ -26,6 +32,14 @@ CLOSED = [
     RotatedStream(20),
     SkewedStream(),
     StillStream(GaussianStream(dim=2)),
+    BananaStream(),
+    BananaStream(bend=0.7, last=10, dim=8, pairs=1),
+    ThreeWayStream(),
+    ThreeWayStream(binary=True),
+    LowRankStream(),
+    RingStream(),
+    EmbeddingStream(dim=24, factors=6),
+    MeansStream(),
 ]
 STREAMS = [*CLOSED, LatentClassStream(), HeavyClustersStream()]
 ROWS = 40_000
@@ -45,7 +59,7 @@ def test_ratios_average_one_on_either_side(stream, rng):
 
 @pytest.mark.parametrize("stream", CLOSED, ids=by_name)
 def test_closed_forms_are_means_of_log_ratios(stream, rng):
-    for t in (2, stream.last):
+    for t in (2, getattr(stream, "last", 3)):
         values = -stream.log_ratio(stream.sample(t, ROWS, rng), t)
         assert abs(values.mean() - stream.reverse_kl(t)) <= 5.0 * values.std() / math.sqrt(ROWS)
 
@@ -68,6 +82,10 @@ def test_truths_are_those_of_the_issue():
     assert ShrinkStream(8, 1000.0, 14).reverse_kl(14) == pytest.approx(6.41, abs=0.01)
     assert MoveStream().reverse_kl(40) == pytest.approx(200.0, abs=0.5)
     assert RotatedStream(40).reverse_kl(8) == pytest.approx(10.22, abs=0.01)
+    assert LowRankStream().reverse_kl(10) == pytest.approx(2.0, abs=0.02)
+    assert EmbeddingStream().reverse_kl(5) == pytest.approx(0.49, abs=0.01)
+    assert ThreeWayStream(top=0.86, last=10, binary=True).reverse_kl(10) == pytest.approx(0.29, abs=0.01)
+    assert MeansStream().reverse_kl(4) == 0.0
     assert smooth.truth(LatentClassStream(), 20, 200_000) == pytest.approx(0.56, abs=0.01)
     assert smooth.truth(HeavyClustersStream(), 20, 200_000) == pytest.approx(0.51, abs=0.01)
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.streams import HeavyClustersStream, LatentClassStream, SkewedStream, StillStream
+from benchmarks.floors import CASES, LEAST
 from driftline import ContinualDensityRatio, DensityRatio, Training
 from driftline.inference import Dependence, DoubtCode, held_out_gain
 from driftline.recursion import Policy, StepSettings, start, step
@@ -14,7 +14,6 @@ from driftline.recursion import _floor as floors
 from driftline.recursion import _partitions as partitions
 from driftline.recursion._log_linear import log_linear_step
 from driftline.recursion._rows import own_rows
-from driftline.synthetic import GaussianStream, MixtureStream
 
 NETWORK = pytest.param("mlp", marks=pytest.mark.networks)
 
@@ -280,14 +279,7 @@ def test_few_rows_have_no_floor(rng):
         assert math.isnan(est.step_divergence().floor)
 
 
-STREAMS = {
-    "gaussian": GaussianStream(dim=5, delta=0.025),
-    "still": StillStream(GaussianStream(dim=5, delta=0.025)),
-    "mixture": MixtureStream(dim=5),
-    "latent": LatentClassStream(),
-    "heavy": HeavyClustersStream(),
-    "skewed": SkewedStream(),
-}
+STREAMS = {name: stream for name, stream in CASES.items() if name not in LEAST}
 
 
 def share_below(stream, replicates, rows=4000):
