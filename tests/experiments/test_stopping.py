@@ -122,7 +122,7 @@ def test_caption_says_what_was_changed():
     ("wrong", "words"),
     [
         ({"every": 7}, "--every 7 must divide --epochs 500"),
-        ({"starts": ("cold",)}, "--starts cold: choose among fresh, warm"),
+        ({"starts": ("cold",)}, "--starts 'cold' is unknown: choose from 'fresh', 'warm'"),
         ({"delta": 0.2}, "--delta 0.2 must be above 0 and below 1/5"),
         ({"patiences": (0,)}, "--patiences 0: at least one is needed, each above 0"),
         ({"rates": ()}, "--rates"),
