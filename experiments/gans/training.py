@@ -47,6 +47,8 @@ class Settings:
         safe: whether reverse KL's exponential is guarded and the generator of JS does not saturate. The authors have
             neither.
         fresh: whether each task starts from new weights, as in the authors' code, or from those of the task before.
+        precision: of matrix products while training, "float32" or "bfloat16", which halves the time on processors that
+            support it.
     """
 
     architecture: str = "quick"
@@ -64,6 +66,7 @@ class Settings:
     average: float = 0.0
     safe: bool = True
     fresh: bool = False
+    precision: str = "float32"
 
 
 class ContinualGAN:
@@ -137,9 +140,10 @@ class ContinualGAN:
         passes = s.epochs * ceil(len(data) * len(new) / s.batch)
         iterations = s.iterations or min(passes, s.most or passes)
         for iteration in range(iterations):
-            for _ in range(s.critic_steps):
-                self._critic_step(data, critics, draws)
-            self._generator_step(len(data), generators, draws)
+            with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=s.precision != "float32"):
+                for _ in range(s.critic_steps):
+                    self._critic_step(data, critics, draws)
+                self._generator_step(len(data), generators, draws)
             if s.average:
                 _follow(mean, self.generator, min(s.average, (1 + iteration) / (10 + iteration)))
             if iteration % _LOOK == 0:
