@@ -122,10 +122,13 @@ def _runs(place: Path, experiments: Mapping[str, Experiment]) -> dict[str, _Run]
 
 
 def _arguments(experiment: Experiment, about: Mapping[str, Any]) -> Any:
-    """The arguments of a run, as they were: JSON has lists for tuples."""
+    """The arguments of a run, as they were: JSON has lists for tuples.
+
+    An argument that the experiment has got since then has the default with which it behaves as before.
+    """
     kind = type(experiment.presets["quick"])
     hints, given = typing.get_type_hints(kind), about["arguments"]
-    if unknown := set(given) ^ {field.name for field in fields(kind)}:
+    if unknown := set(given) - {field.name for field in fields(kind)}:
         raise PublishingError(
             f"arguments of {experiment.name} have changed ({', '.join(sorted(unknown))}): run it again"
         )
