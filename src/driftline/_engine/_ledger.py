@@ -1,0 +1,96 @@
+r"""The ledger: what the model leaves out, function by function, added up over the steps.
+
+A step's fit leaves scores of the functions outside the model, :math:`s_f = -\sum_i \ell'_i \tilde f(x_i)`, where
+:math:`\tilde f` is f less its regression on the model's functions. Where nothing is left out, each is noise. Over steps
+the scores add up, while their noise does not: each window enters twice, with opposite signs. So drift too small for any
+one step is found by its sum.
+
+Scores are in units of mean differences between the two windows of a step.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from driftline._engine._groups import GROUPS
+from driftline._inputs import Floats
+from driftline.fitting import Integers
+
+__all__ = ["Ledger", "chance_of_all", "chances"]
+
+
+class Ledger(NamedTuple):
+    """Sums of scores of all functions (P,), and factors of their covariance (P, GROUPS); 0 for those in the model."""
+
+    scores: Annotated[Floats, "P"]
+    factors: Annotated[Floats, "P 100 single"]
+
+    @classmethod
+    def empty(cls, size: int) -> Ledger:
+        """Return the ledger before any step."""
+        return cls(np.zeros(size), np.zeros((size, GROUPS)))
+
+    def plus(self, at: Integers, scores: Floats, factors: Floats) -> Ledger:
+        """Add the scores of a step for some functions."""
+        all_scores, all_factors = self.scores.copy(), self.factors.copy()
+        all_scores[at] += scores
+        all_factors[at] += factors
+        return Ledger(all_scores, all_factors)
+
+    def without(self, at: Integers) -> Ledger:
+        """Return the ledger without some functions."""
+        scores, factors = self.scores.copy(), self.factors.copy()
+        scores[at], factors[at] = 0.0, 0.0
+        return Ledger(scores, factors)
+
+
+def chances(ledger: Ledger, at: Integers, family: Integers, freedom: int) -> Floats:
+    r"""Return the log-chance of each family's scores where nothing is left out: Hotelling's test, (families,).
+
+    Arguments:
+        at: the functions, (k,).
+        family: number of each function's family, (k,), from 0 on.
+        freedom: degrees of freedom of the covariance.
+    """
+    from scipy.stats import f as fisher
+
+    out, at = np.zeros(int(family.max()) + 1), at[np.argsort(family, kind="stable")]
+    sizes = np.bincount(family)
+    starts = np.cumsum(sizes) - sizes
+    for size in np.unique(sizes):
+        which = np.flatnonzero(sizes == size)
+        rows = at[starts[which][:, None] + np.arange(size)]
+        score, factor = ledger.scores[rows], ledger.factors[rows]
+        spread = np.sqrt(np.square(factor).sum(2))
+        live = spread > 0.0
+        unit = np.where(live, spread, 1.0)
+        factor, score = factor / unit[..., None], np.where(live, score / unit, 0.0)
+        covariance = factor @ factor.transpose(0, 2, 1) + 1e-3 * np.eye(size)
+        square = np.einsum("fi,fi->f", score, np.linalg.solve(covariance, score[..., None])[..., 0])
+        df = max(freedom - size + 1, 1)
+        out[which] = fisher.logsf(square * df / (size * freedom), size, df)
+    return out
+
+
+def chance_of_all(ledger: Ledger, at: Integers, freedom: int) -> float:
+    r"""Return the log-chance that so many functions together leave scores as large as these by noise.
+
+    The sum of squared scores in units of their noise is compared with a :math:`\chi^2` of as many degrees of freedom as
+    the correlations leave, :math:`k^2 / \operatorname{tr} R^2`; the trace is corrected for the noise of its factors.
+    """
+    from scipy.stats import f as fisher
+
+    spread = np.sqrt(np.square(ledger.factors[at]).sum(1))
+    at, spread = at[spread > 0.0], spread[spread > 0.0]
+    k = len(at)
+    if not k:
+        return 0.0
+    factors = ledger.factors[at] / spread[:, None]
+    inner = factors.T @ factors
+    trace = (float(np.square(inner).sum()) - k * k / freedom) / (1.0 + 1.0 / freedom)
+    degrees = k * k / min(max(trace, float(k)), float(k * k))
+    square = float(np.square(ledger.scores[at] / spread).sum()) / k
+    return float(fisher.logsf(square, degrees, freedom)) if math.isfinite(square) else -math.inf

@@ -1,0 +1,346 @@
+r"""One step of the recursion: the window before is the numerator, the new one the denominator.
+
+1. Fit the increment :math:`\varphi` of the model's functions between the two windows (convex).
+2. Add the scores of all other functions to the ledger.
+3. If some of them leave the noise, they join: with the drift they have missed so far, which the ledger knows, and with
+   a new fit of the step. Back to 1.
+4. Add up: :math:`\psi_t = \psi_{t-1} + \varphi`, the constant, and the factors of their errors.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from driftline._engine._basis import Basis, freeze
+from driftline._engine._blocks import Products
+from driftline._engine._groups import GROUPS, Groups, group_rows
+from driftline._engine._ledger import Ledger, chance_of_all, chances
+from driftline._inputs import Floats
+from driftline.fitting import (
+    ConvexFit,
+    Dense,
+    Density,
+    Integers,
+    Objective,
+    fit_convex,
+    log_mean_exp,
+    logistic,
+    loss_of,
+    moved_density,
+    softmax,
+    unnormalised,
+)
+
+__all__ = ["Info", "State", "Window", "look_at", "start", "step"]
+
+_LEVEL = 1e-4  # chance of a false function in a window, over all families
+_MISSES = 1e-3  # chance of a false doubt that the model leaves something out
+_LOOKS = 4  # fits of a step, at most
+_ROWS_EACH = 20.0  # effective rows for each function that joins by itself
+_ROWS_EACH_OF_ALL = 5.0  # the same if all products join at once
+_MOST = 16  # families that join at once
+_EFFECT = 2.5  # nats: prior standard deviation of the effect of a function that few rows have
+_RARE = 25.0  # fourth moment, in units of the squared variance, from which few rows have a function
+_SAMPLE = 3_000  # rows that suffice to regress one function on others, or ten for each of these
+_STILL = 1e-9
+
+
+class Window(NamedTuple):
+    """Rows of a window, and what is made of them once.
+
+    ``z`` are the rows in the coordinates of the original, ``groups`` those that count together.
+    """
+
+    rows: Annotated[Floats, "N D"]
+    z: Annotated[Floats, "derived"]
+    groups: Annotated[Groups, "derived"]
+
+
+class State(NamedTuple):
+    """What the recursion carries for one original; nothing in it grows with t.
+
+    Attributes:
+        basis: all functions.
+        active: which are in the model, (P,).
+        coef: coefficients, (P,); 0 outside the model.
+        constant: log-normaliser c: the log-ratio is ``coef @ T - c``, plus that of the mixtures.
+        factors: factors of the errors of coefficients and constant, (P + 1, GROUPS).
+        ledger: what the model has left out.
+        density: mixture of the current window, if the original has clusters.
+        density_rows: rows that it was fitted to.
+        window: the current window.
+        freedom: degrees of freedom of the factors: the fewest groups of a window so far.
+        reach: least and largest log-ratio of rows of a window so far.
+        t: number of steps.
+    """
+
+    basis: Basis
+    active: npt.NDArray[np.bool_]
+    coef: Floats
+    constant: float
+    factors: Floats
+    ledger: Ledger
+    density: Density | None
+    density_rows: float
+    window: Window
+    freedom: int
+    reach: tuple[float, float] = (0.0, 0.0)
+    t: int = 0
+
+
+class Info(NamedTuple):
+    """How a step went: the fit, functions that joined, whether random units say that something is left out."""
+
+    fit: ConvexFit
+    joined: int
+    misses: bool
+    log_num: Floats
+    log_den: Floats
+
+
+def start(x: Floats, model: str = "auto", *, seed: int = 0) -> State:
+    """Begin tracing at an original's rows (n, D)."""
+    basis = freeze(x, model, seed=seed)
+    window, p = look_at(basis, x, seed, 0), basis.size
+    return State(
+        basis,
+        basis.begins,
+        np.zeros(p),
+        0.0,
+        np.zeros((p + 1, GROUPS)),
+        Ledger.empty(p),
+        basis.density,
+        float(len(x)),
+        window,
+        window.groups.count,
+    )
+
+
+def look_at(basis: Basis, x: Floats, seed: int, t: int) -> Window:
+    """Return a window with all that is made of its rows; its groups depend on its place in the stream alone."""
+    z = basis.standardizer(x)
+    return Window(x, z, group_rows(x, z, np.random.default_rng((seed, 2, t))))
+
+
+def step(
+    state: State, x: Floats, *, objective: Objective = logistic, ridge: float = 1.0, seed: int = 0
+) -> tuple[State, Info]:
+    """Advance to the next window (n, D)."""
+    t, basis = state.t + 1, state.basis
+    window = look_at(basis, x, seed, t)
+    density, rows, offsets = _offsets(state, window)
+    freedom = min(state.freedom, window.groups.count)
+    state = state._replace(freedom=freedom)
+    joined, taken = 0, _take(state, window, offsets, objective, ridge)
+    for _ in range(_LOOKS - 1):
+        join = _joining(state, taken, window)
+        if not len(join):
+            break
+        joined += len(join)
+        state = _recalled(state, taken, join)
+        taken = _take(state, window, offsets, objective, ridge)
+    return _advanced(state, taken, window, density, rows, offsets, joined, t)
+
+
+class _Taken(NamedTuple):
+    """A step of the model's functions ``at``, and the ledger with the scores of the others.
+
+    ``means`` are those of functions over both windows weighted by the curvature, ``regress`` (p, k) the coefficients of
+    functions ``outside`` on those in the model, ``second`` the second derivatives of the numerator's rows.
+    """
+
+    fit: ConvexFit
+    at: Integers
+    coef: Floats
+    constant: float
+    factors: Floats
+    outside: Integers
+    regress: Floats
+    shift: Floats
+    ledger: Ledger
+    second: Floats
+    ridge: float
+
+
+def _offsets(state: State, window: Window) -> tuple[Density | None, float, tuple[Floats, Floats] | None]:
+    """Return the mixture of the new window, the rows it was fitted to, and the step's log-ratio of both mixtures."""
+    before, last = state.density, state.window
+    if before is None:
+        return None, 0.0, None
+    worth = max(last.groups.worth, window.groups.worth)
+    after = moved_density(before, state.density_rows, last.z, window.z, worth=worth)
+    if after is None:
+        return before, state.density_rows, None
+    num, den = (before.log_density(z) - after.log_density(z) for z in (last.z, window.z))
+    return after, float(len(window.z)), (num, den)
+
+
+def _take(
+    state: State, window: Window, offsets: tuple[Floats, Floats] | None, objective: Objective, ridge: float
+) -> _Taken:
+    """Fit the step, and score all functions outside the model."""
+    basis, last = state.basis, state.window
+    num, den = (basis.some(w.z, state.active) for w in (last, window))
+    center = 0.5 * (num.mean(0) + den.mean(0))
+    num -= center
+    den -= center
+    scale = np.sqrt(0.5 * (np.square(num).mean(0) + np.square(den).mean(0)))
+    live = scale > _STILL
+    at = np.flatnonzero(state.active)[live]
+    num, den, center, scale = num[:, live] / scale[live], den[:, live] / scale[live], center[live], scale[live]
+    heavy = 0.5 * ((num**4).mean(0) + (den**4).mean(0))
+    prior = ridge * np.where(heavy > _RARE, np.maximum(1.0, heavy / _EFFECT**2), 1.0)
+    num, den = (np.concatenate([v, np.ones((len(v), 1))], 1) for v in (num, den))
+    off_num, off_den = (None, None) if offsets is None else offsets
+    fit = fit_convex(
+        Dense(num),
+        Dense(den),
+        loss_of(unnormalised(objective)),
+        offset_num=off_num,
+        offset_den=off_den,
+        ridge=np.append(prior, 0.0),
+    )
+    sums = [w.groups.sums(-score[:, None] * T) for w, score, T in ((last, fit.num.first, num), (window, fit.den.first, den))]
+    inverse = np.linalg.inv(fit.hessian)
+    placed = last.groups.placed(sums[0]) + window.groups.placed(sums[1])
+    errors = inverse @ placed
+    coef = fit.coef[:-1] / scale
+    factors = np.concatenate([errors[:-1] / scale[:, None], [(center / scale) @ errors[:-1] - errors[-1]]])
+    constant = float(center @ coef - fit.coef[-1])
+    outside, regress, shift, scores, noise = _scored(state, window, fit, num, den, at, placed)
+    ledger = state.ledger.plus(outside, scores, noise)
+    regress = regress[:-1] / scale[:, None]
+    return _Taken(
+        fit, at, coef, constant, factors, outside, regress, shift - center @ regress, ledger, fit.num.second, ridge
+    )
+
+
+def _scored(
+    state: State, window: Window, fit: ConvexFit, num: Floats, den: Floats, at: Integers, placed: Floats
+) -> tuple[Any, ...]:
+    """Return functions outside the model, their regression on it, and the scores of the step with their factors."""
+    basis, last = state.basis, state.window
+    which = ~state.active
+    outside = np.flatnonzero(which)
+    p, k = num.shape[1], len(outside)
+    gram, cross = np.zeros((p, p)), np.zeros((p, k))
+    score, sums, unit = np.zeros(k), [], 0.0
+    for w, T, first, second in ((last, num, fit.num.first, fit.num.second), (window, den, fit.den.first, fit.den.second)):
+        values = basis.some(w.z, which)
+        sums.append(w.groups.sums(-first[:, None] * values))
+        score += sums[-1].sum(0)
+        every = max(1, len(T) // max(_SAMPLE, 10 * p))
+        some, weight = T[::every], every * second[::every, None]
+        gram += some.T @ (some * weight)
+        cross += (some * weight).T @ values[::every]
+        unit += float(second.sum())
+    gram[np.diag_indices(p)] += fit.weight + 1e-9 * gram.diagonal().mean()
+    regress = np.linalg.solve(gram, cross)
+    # the fit's own scores are not quite 0: a prior holds them
+    left = -(num.T @ fit.num.first + den.T @ fit.den.first)
+    score -= regress.T @ left
+    noise = last.groups.placed(sums[0]) + window.groups.placed(sums[1]) - regress.T @ placed
+    return outside, regress, regress[-1], score / unit, noise / unit
+
+
+def _joining(state: State, taken: _Taken, window: Window) -> Integers:
+    """Return the functions that join: families that leave the noise, or all products at once."""
+    basis, ledger = state.basis, taken.ledger
+    may = taken.outside[basis.joins[taken.outside]]
+    if not len(may):
+        return may
+    freedom, active = state.freedom, int(state.active.sum())
+    rows = min(len(w.z) / w.groups.worth for w in (state.window, window))
+    room = int(rows / _ROWS_EACH) - active
+    names, family = np.unique(basis.family[may], return_inverse=True)
+    found = chances(ledger, may, family, freedom)
+    strong = found < math.log(_LEVEL / len(names))
+    products = may[np.isin(basis.block[may], [k for k, b in enumerate(basis.blocks) if isinstance(b, Products)])]
+    rest = products[~strong[family[np.searchsorted(may, products)]]]
+    if len(rest) >= 6 and active + len(products) < rows / _ROWS_EACH_OF_ALL:
+        if chance_of_all(ledger, rest, freedom) < math.log(_LEVEL):
+            return products
+    if not strong.any():
+        return may[:0]
+    # the block that explains most joins first: the next fit shows what is left for the others
+    best = basis.block[may][np.argmax(family == int(found.argmin()))]
+    own = np.flatnonzero(strong)
+    own = own[basis.block[may][np.unique(family, return_index=True)[1]][own] == best]
+    own = own[np.argsort(found[own], kind="stable")][:_MOST]
+    sizes = np.cumsum(np.bincount(family)[own])
+    own = own[sizes <= max(room, 0)]
+    return may[np.isin(family, own)]
+
+
+def _recalled(state: State, taken: _Taken, join: Integers) -> State:
+    r"""Let functions join, with the drift that they have missed before this step: :math:`\delta = G^{-1} S`.
+
+    G is the curvature of these functions beside the model's, S their sums in the ledger.
+    """
+    basis, last, second = state.basis, state.window, taken.second
+    share = second / second.sum()
+    k = np.isin(taken.outside, join)
+    left = basis.some(last.z, ~state.active) - basis.some(last.z, _among(basis, taken.at)) @ taken.regress - taken.shift
+    joining = left[:, k]
+    cross = left.T @ (joining * share[:, None])
+    curvature = cross[k] + (taken.ridge / len(last.z) + 1e-9) * np.eye(len(join))
+    regress, shift = taken.regress[:, k], taken.shift[k]
+    delta = np.linalg.solve(curvature, state.ledger.scores[join])
+    errors = np.linalg.solve(curvature, state.ledger.factors[join])
+    drift = joining @ delta
+    shift = shift + softmax(drift) @ joining  # the slope of the constant
+    coef, factors = state.coef.copy(), state.factors.copy()
+    coef[join] += delta
+    coef[taken.at] -= regress @ delta
+    factors[join] += errors
+    factors[taken.at] -= regress @ errors
+    factors[-1] += shift @ errors
+    return state._replace(
+        active=state.active | _among(basis, join),
+        coef=coef,
+        constant=state.constant + float(taken.shift[k] @ delta) + float(log_mean_exp(drift)),
+        factors=factors,
+        # the others' scores hold the same drift as far as they look alike
+        ledger=state.ledger.plus(taken.outside, -cross @ delta, -cross @ errors).without(join),
+    )
+
+
+def _among(basis: Basis, at: Integers) -> npt.NDArray[np.bool_]:
+    out = np.zeros(basis.size, dtype=bool)
+    out[at] = True
+    return out
+
+
+def _advanced(
+    state: State,
+    taken: _Taken,
+    window: Window,
+    density: Density | None,
+    rows: float,
+    offsets: tuple[Floats, Floats] | None,
+    joined: int,
+    t: int,
+) -> tuple[State, Info]:
+    """Return the state after a step."""
+    coef, factors, at = state.coef.copy(), state.factors.copy(), taken.at
+    coef[at] += taken.coef
+    factors[at] += taken.factors[:-1]
+    factors[-1] += taken.factors[-1]
+    heard = taken.outside[~state.basis.joins[taken.outside]]
+    misses = chance_of_all(taken.ledger, heard, state.freedom) < math.log(_MISSES)
+    info = Info(taken.fit, joined, misses, taken.fit.log_num, taken.fit.log_den)
+    after = state._replace(
+        coef=coef,
+        constant=state.constant + taken.constant,
+        factors=factors,
+        ledger=taken.ledger,
+        density=density,
+        density_rows=rows,
+        window=window,
+        t=t,
+    )
+    return after, info
