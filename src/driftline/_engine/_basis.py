@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from driftline._engine._blocks import Block, Columns, Hinges, Units, candidates, families, random_units
+from driftline._engine._blocks import Block, Columns, Hinges, Units, candidates, families, part_of, random_units
+from driftline._engine._groups import group_rows
 from driftline._inputs import Floats
 from driftline.fitting import (
     Density,
@@ -103,7 +105,7 @@ class Basis(NamedTuple):
             own = which[at : at + block.size]
             at += block.size
             if own.any():
-                parts.append(block(z) if own.all() else block(z)[:, own])
+                parts.append(part_of(block, own)(z))
         out = np.concatenate(parts, 1) if parts else np.zeros((len(z), 0))
         out -= self.mean[which]
         out /= self.scale[which]
@@ -121,8 +123,11 @@ def freeze(x: Floats, model: str = "auto", *, seed: int = 0) -> Basis:
     standardizer, density = fit_standardizer(x), None
     z, rng = standardizer(x), np.random.default_rng((seed, 1))
     mapped: Integers = np.zeros(0, dtype=np.int64)
-    if model == "auto" and len(x) >= _SUMMARISED:
-        summary = first_summary(z, seed=seed)
+    # copies and neighbours that depend on each other look like clusters, and are none
+    groups = group_rows(x, z, rng)
+    apart = (z if groups.distinct is None else z[groups.distinct])[:: math.ceil(groups.worth)]
+    if model == "auto" and len(apart) >= _SUMMARISED:
+        summary = first_summary(apart, seed=seed)
         density = summary.density if summary.density.clustered else None
         if summary.scores is not None:
             standardizer = standardizer._replace(scores=summary.scores)

@@ -7,15 +7,17 @@ family of functions, write a block here and list it in :func:`candidates`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from typing import Annotated, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from driftline._inputs import Floats
 from driftline.fitting import Integers, Lessers, Monomials, lessers, pairs_of
 
-__all__ = ["Block", "Columns", "Hinges", "Products", "Singles", "Units", "candidates", "families", "random_units"]
+__all__ = ["Block", "Columns", "Hinges", "Products", "Singles", "Units", "candidates", "families", "part_of", "random_units"]
 
 _KNOTS = (0.05, 0.2, 0.4, 0.6, 0.8, 0.95)  # quantiles of the original
 _PRODUCTS = 64  # columns; with more, products of two are as many as the rows of a usual window
@@ -160,6 +162,19 @@ def families(block: Block, columns: int) -> Integers:
         own = np.sort(np.where(block.factors == 3 * columns, -1, block.factors % columns), 1)
         return np.unique(own, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
     return np.arange(block.size)
+
+
+def part_of(block: Block, own: npt.NDArray[np.bool_]) -> Callable[[Floats], Floats]:
+    """Return the map of rows to some of a block's functions; others are not computed where that is easy."""
+    if own.all():
+        return block
+    if isinstance(block, Hinges):
+        return Hinges(block.columns[own], block.knots[own])
+    if isinstance(block, Products):
+        return Products(block.pairs[own])
+    if isinstance(block, Monomials):
+        return Monomials(block.factors[own])
+    return lambda z: block(z)[:, own]
 
 
 def random_units(z: Floats, rng: np.random.Generator) -> Units:

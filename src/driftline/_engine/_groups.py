@@ -36,6 +36,7 @@ class Groups(NamedTuple):
         places: factor of each group, (k,).
         signs: sign of each group, (k,).
         worth: number of rows that are worth one independent row.
+        distinct: the first row of all copies; None if no row has a copy.
     """
 
     order: Integers | None
@@ -43,6 +44,7 @@ class Groups(NamedTuple):
     places: Integers
     signs: Floats
     worth: float
+    distinct: Integers | None = None
 
     @property
     def count(self) -> int:
@@ -83,7 +85,7 @@ def group_rows(window: Floats, z: Floats, rng: np.random.Generator) -> Groups:
     starts = np.flatnonzero(np.diff(of, prepend=-1))
     places = rng.permutation(GROUPS)[: len(starts)]
     signs = rng.choice([-1.0, 1.0], len(starts))
-    return Groups(order, starts, places, signs, _worth(z, order, starts))
+    return Groups(order, starts, places, signs, _worth(z, order, starts), None if repeats is None else first)
 
 
 def _independent(z: Floats, count: int) -> int:

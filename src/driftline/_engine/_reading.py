@@ -99,8 +99,8 @@ def divergence(state: State) -> Reading:
     r"""Return KL(current‖original), :math:`-\frac1n\sum_i\log r(x_i)` over the current window.
 
     The error has two parts: that of the log-ratio, whose factors the recursion carries, and that of the mean over the
-    window, by its groups; the signs of these are the same in both. The noise of the log-ratio adds
-    :math:`\frac12\operatorname{Var}\log r` by the law of large deviations from zero; it is subtracted.
+    window, by its groups; the signs of these are the same in both. What the errors add
+    on average, since they and the window's mean come from the same rows, is subtracted.
     """
     groups, z = state.window.groups, state.window.z
     values, factors = state.basis.some(z, state.active), state.factors[:-1][state.active]
@@ -109,5 +109,5 @@ def divergence(state: State) -> Reading:
     own = groups.placed(groups.sums((log_r - log_r.mean())[:, None] / n))[0]
     mean = values.mean(0)
     along = -(mean @ factors - state.factors[-1]) - own
-    noise = 0.5 * float(np.square((values - mean) @ factors).sum() / n)
+    noise = sum(state.noise)
     return Reading(value - noise, math.sqrt(float(along @ along)), noise)

@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from driftline._engine._basis import Basis, freeze
 from driftline._engine._blocks import Products
-from driftline._engine._groups import GROUPS, Groups, group_rows
+from driftline._engine._groups import GROUPS
 from driftline._engine._ledger import Ledger, chance_of_all, chances
+from driftline._engine._window import Window
 from driftline._inputs import Floats
 from driftline.fitting import (
     ConvexFit,
@@ -35,7 +36,7 @@ from driftline.fitting import (
     unnormalised,
 )
 
-__all__ = ["Info", "State", "Window", "look_at", "start", "step"]
+__all__ = ["Info", "State", "start", "step"]
 
 _LEVEL = 1e-4  # chance of a false function in a window, over all families
 _MISSES = 1e-3  # chance of a false doubt that the model leaves something out
@@ -43,21 +44,10 @@ _LOOKS = 4  # fits of a step, at most
 _ROWS_EACH = 20.0  # effective rows for each function that joins by itself
 _ROWS_EACH_OF_ALL = 5.0  # the same if all products join at once
 _MOST = 16  # families that join at once
+_SPREAD = 6  # products; fewer are tested one by one
 _EFFECT = 2.5  # nats: prior standard deviation of the effect of a function that few rows have
 _RARE = 25.0  # fourth moment, in units of the squared variance, from which few rows have a function
-_SAMPLE = 3_000  # rows that suffice to regress one function on others, or ten for each of these
 _STILL = 1e-9
-
-
-class Window(NamedTuple):
-    """Rows of a window, and what is made of them once.
-
-    ``z`` are the rows in the coordinates of the original, ``groups`` those that count together.
-    """
-
-    rows: Annotated[Floats, "N D"]
-    z: Annotated[Floats, "derived"]
-    groups: Annotated[Groups, "derived"]
 
 
 class State(NamedTuple):
@@ -74,7 +64,7 @@ class State(NamedTuple):
         density_rows: rows that it was fitted to.
         window: the current window.
         freedom: degrees of freedom of the factors: the fewest groups of a window so far.
-        reach: least and largest log-ratio of rows of a window so far.
+        noise: what errors add to the constant on average, and to the mean log-ratio of the current window.
         t: number of steps.
     """
 
@@ -88,7 +78,7 @@ class State(NamedTuple):
     density_rows: float
     window: Window
     freedom: int
-    reach: tuple[float, float] = (0.0, 0.0)
+    noise: tuple[float, float] = (0.0, 0.0)
     t: int = 0
 
 
@@ -105,7 +95,7 @@ class Info(NamedTuple):
 def start(x: Floats, model: str = "auto", *, seed: int = 0) -> State:
     """Begin tracing at an original's rows (n, D)."""
     basis = freeze(x, model, seed=seed)
-    window, p = look_at(basis, x, seed, 0), basis.size
+    window, p = Window(basis, x, seed, 0), basis.size
     return State(
         basis,
         basis.begins,
@@ -114,16 +104,10 @@ def start(x: Floats, model: str = "auto", *, seed: int = 0) -> State:
         np.zeros((p + 1, GROUPS)),
         Ledger.empty(p),
         basis.density,
-        float(len(x)),
+        float(len(window.distinct)),
         window,
         window.groups.count,
     )
-
-
-def look_at(basis: Basis, x: Floats, seed: int, t: int) -> Window:
-    """Return a window with all that is made of its rows; its groups depend on its place in the stream alone."""
-    z = basis.standardizer(x)
-    return Window(x, z, group_rows(x, z, np.random.default_rng((seed, 2, t))))
 
 
 def step(
@@ -131,7 +115,7 @@ def step(
 ) -> tuple[State, Info]:
     """Advance to the next window (n, D)."""
     t, basis = state.t + 1, state.basis
-    window = look_at(basis, x, seed, t)
+    window = Window(basis, x, seed, t)
     density, rows, offsets = _offsets(state, window)
     freedom = min(state.freedom, window.groups.count)
     state = state._replace(freedom=freedom)
@@ -163,6 +147,7 @@ class _Taken(NamedTuple):
     shift: Floats
     ledger: Ledger
     second: Floats
+    noise: tuple[float, float]
     ridge: float
 
 
@@ -172,11 +157,11 @@ def _offsets(state: State, window: Window) -> tuple[Density | None, float, tuple
     if before is None:
         return None, 0.0, None
     worth = max(last.groups.worth, window.groups.worth)
-    after = moved_density(before, state.density_rows, last.z, window.z, worth=worth)
+    after = moved_density(before, state.density_rows, last.distinct, window.distinct, worth=worth)
     if after is None:
         return before, state.density_rows, None
     num, den = (before.log_density(z) - after.log_density(z) for z in (last.z, window.z))
-    return after, float(len(window.z)), (num, den)
+    return after, float(len(window.distinct)), (num, den)
 
 
 def _take(
@@ -184,17 +169,17 @@ def _take(
 ) -> _Taken:
     """Fit the step, and score all functions outside the model."""
     basis, last = state.basis, state.window
-    num, den = (basis.some(w.z, state.active) for w in (last, window))
+    num, den = (w.functions(state.active) for w in (last, window))
     center = 0.5 * (num.mean(0) + den.mean(0))
     num -= center
     den -= center
-    scale = np.sqrt(0.5 * (np.square(num).mean(0) + np.square(den).mean(0)))
-    live = scale > _STILL
+    square = 0.5 * (np.square(num).mean(0) + np.square(den).mean(0))
+    live, scale = square > _STILL, np.sqrt(square)
     at = np.flatnonzero(state.active)[live]
-    num, den, center, scale = num[:, live] / scale[live], den[:, live] / scale[live], center[live], scale[live]
-    heavy = 0.5 * ((num**4).mean(0) + (den**4).mean(0))
+    center, scale = center[live], scale[live]
+    num, den = (np.concatenate([v[:, live] / scale, np.ones((len(v), 1))], 1) for v in (num, den))
+    heavy = 0.5 * sum(np.square(np.square(v[:, :-1])).mean(0) for v in (num, den))
     prior = ridge * np.where(heavy > _RARE, np.maximum(1.0, heavy / _EFFECT**2), 1.0)
-    num, den = (np.concatenate([v, np.ones((len(v), 1))], 1) for v in (num, den))
     off_num, off_den = (None, None) if offsets is None else offsets
     fit = fit_convex(
         Dense(num),
@@ -204,47 +189,30 @@ def _take(
         offset_den=off_den,
         ridge=np.append(prior, 0.0),
     )
-    sums = [w.groups.sums(-score[:, None] * T) for w, score, T in ((last, fit.num.first, num), (window, fit.den.first, den))]
-    inverse = np.linalg.inv(fit.hessian)
-    placed = last.groups.placed(sums[0]) + window.groups.placed(sums[1])
-    errors = inverse @ placed
+    # scores of the model's functions and of all others, by groups of rows
+    inverse, unit = np.linalg.inv(fit.hessian), float(fit.num.second.sum() + fit.den.second.sum())
+    errors, noise, score, gram, cross, lift = 0.0, 0.0, 0.0, 0.0, 0.0, [0.0, 0.0]
+    for w, rows, of in ((last, num, fit.num), (window, den, fit.den)):
+        own = inverse @ w.groups.placed(w.groups.sums(-of.first[:, None] * rows))
+        errors = errors + own
+        # to second order: errors times what the same rows add to the equation of the constant, and to a mean
+        lift[0] += float((w.groups.placed(w.groups.sums(of.second[:, None] * rows)) * own).sum()) / unit
+        lift[1] = -float((w.groups.placed(w.groups.sums(rows)) * own).sum()) / len(rows)
+        tally = w.tally(-of.first)
+        noise, score = noise + w.groups.placed(tally), score + tally.sum(0)
+        products = w.regression(rows, of.second, len(at))
+        gram, cross = gram + products[0], cross + products[1]
     coef = fit.coef[:-1] / scale
     factors = np.concatenate([errors[:-1] / scale[:, None], [(center / scale) @ errors[:-1] - errors[-1]]])
     constant = float(center @ coef - fit.coef[-1])
-    outside, regress, shift, scores, noise = _scored(state, window, fit, num, den, at, placed)
-    ledger = state.ledger.plus(outside, scores, noise)
-    regress = regress[:-1] / scale[:, None]
-    return _Taken(
-        fit, at, coef, constant, factors, outside, regress, shift - center @ regress, ledger, fit.num.second, ridge
-    )
-
-
-def _scored(
-    state: State, window: Window, fit: ConvexFit, num: Floats, den: Floats, at: Integers, placed: Floats
-) -> tuple[Any, ...]:
-    """Return functions outside the model, their regression on it, and the scores of the step with their factors."""
-    basis, last = state.basis, state.window
-    which = ~state.active
-    outside = np.flatnonzero(which)
-    p, k = num.shape[1], len(outside)
-    gram, cross = np.zeros((p, p)), np.zeros((p, k))
-    score, sums, unit = np.zeros(k), [], 0.0
-    for w, T, first, second in ((last, num, fit.num.first, fit.num.second), (window, den, fit.den.first, fit.den.second)):
-        values = basis.some(w.z, which)
-        sums.append(w.groups.sums(-first[:, None] * values))
-        score += sums[-1].sum(0)
-        every = max(1, len(T) // max(_SAMPLE, 10 * p))
-        some, weight = T[::every], every * second[::every, None]
-        gram += some.T @ (some * weight)
-        cross += (some * weight).T @ values[::every]
-        unit += float(second.sum())
-    gram[np.diag_indices(p)] += fit.weight + 1e-9 * gram.diagonal().mean()
-    regress = np.linalg.solve(gram, cross)
-    # the fit's own scores are not quite 0: a prior holds them
-    left = -(num.T @ fit.num.first + den.T @ fit.den.first)
-    score -= regress.T @ left
-    noise = last.groups.placed(sums[0]) + window.groups.placed(sums[1]) - regress.T @ placed
-    return outside, regress, regress[-1], score / unit, noise / unit
+    outside = np.flatnonzero(~state.active)
+    gram[np.diag_indices(len(gram))] += fit.weight + 1e-9 * gram.diagonal().mean()
+    regress = np.linalg.solve(gram, cross[:, outside])
+    # the fit's own scores are not quite 0, where a prior holds them
+    score = score[outside] - regress.T @ (fit.weight * fit.coef)
+    ledger = state.ledger.plus(outside, score / unit, (noise[outside] - regress.T @ (fit.hessian @ errors)) / unit)
+    shift, regress = regress[-1] - (center / scale) @ regress[:-1], regress[:-1] / scale[:, None]
+    return _Taken(fit, at, coef, constant, factors, outside, regress, shift, ledger, fit.num.second, (lift[0], lift[1]), ridge)
 
 
 def _joining(state: State, taken: _Taken, window: Window) -> Integers:
@@ -254,18 +222,16 @@ def _joining(state: State, taken: _Taken, window: Window) -> Integers:
     if not len(may):
         return may
     freedom, active = state.freedom, int(state.active.sum())
-    rows = min(len(w.z) / w.groups.worth for w in (state.window, window))
+    rows = min(state.window.effective, window.effective)
     room = int(rows / _ROWS_EACH) - active
     names, family = np.unique(basis.family[may], return_inverse=True)
     found = chances(ledger, may, family, freedom)
     strong = found < math.log(_LEVEL / len(names))
     products = may[np.isin(basis.block[may], [k for k, b in enumerate(basis.blocks) if isinstance(b, Products)])]
-    rest = products[~strong[family[np.searchsorted(may, products)]]]
-    if len(rest) >= 6 and active + len(products) < rows / _ROWS_EACH_OF_ALL:
-        if chance_of_all(ledger, rest, freedom) < math.log(_LEVEL):
-            return products
     if not strong.any():
-        return may[:0]
+        # a change spread over many correlations stands out in none of them
+        fits = len(products) >= _SPREAD and active + len(products) < rows / _ROWS_EACH_OF_ALL
+        return products if fits and chance_of_all(ledger, products, freedom) < math.log(_LEVEL) else may[:0]
     # the block that explains most joins first: the next fit shows what is left for the others
     best = basis.block[may][np.argmax(family == int(found.argmin()))]
     own = np.flatnonzero(strong)
@@ -306,6 +272,7 @@ def _recalled(state: State, taken: _Taken, join: Integers) -> State:
         factors=factors,
         # the others' scores hold the same drift as far as they look alike
         ledger=state.ledger.plus(taken.outside, -cross @ delta, -cross @ errors).without(join),
+        noise=(state.noise[0] + 0.5 * float(((curvature @ errors) * errors).sum()), state.noise[1]),
     )
 
 
@@ -341,6 +308,7 @@ def _advanced(
         density=density,
         density_rows=rows,
         window=window,
+        noise=(state.noise[0] + taken.noise[0], taken.noise[1]),
         t=t,
     )
     return after, info

@@ -1,0 +1,110 @@
+"""Windows as the engine asks them: sums over rows, by groups of rows that count together.
+
+All that a step needs of a window are the model's functions of its rows, and sums of all others. :class:`Window` makes
+them of rows at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from driftline._engine._basis import Basis
+from driftline._engine._groups import Groups, group_rows
+from driftline._inputs import Floats
+
+__all__ = ["Window"]
+
+_HELD = 60_000_000  # numbers in single precision that are held instead of made again
+_AT_ONCE = 2_000_000
+_SAMPLE = 2_000  # rows that suffice to regress one function on others, or five for each of these
+
+
+class Window:
+    """Rows of a window (n, D), and what is made of them once for both of its roles.
+
+    Attributes:
+        rows: raw rows.
+        z: the same in the coordinates of the original.
+        groups: which rows count together.
+    """
+
+    def __init__(self, basis: Basis, rows: Floats, seed: int, t: int) -> None:
+        self.basis, self.rows, self.z = basis, rows, basis.standardizer(rows)
+        # groups depend on the window's place in the stream alone: they are the same in both of its roles
+        self.groups: Groups = group_rows(rows, self.z, np.random.default_rng((seed, 2, t)))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def effective(self) -> float:
+        """Number of independent rows that say as much."""
+        return len(self.rows) / self.groups.worth
+
+    @property
+    def distinct(self) -> Floats:
+        """Rows in the coordinates of the original, each copy once, (m, D)."""
+        first = self.groups.distinct
+        return self.z if first is None else self.z[first]
+
+    def functions(self, which: npt.NDArray[np.bool_]) -> Floats:
+        """Return some of the functions of all rows in double precision, (n, k)."""
+        return self.basis.some(self.z, which)
+
+    def tally(self, scores: Floats) -> Floats:
+        """Return the sums of ``scores`` (n,) times each function over each group, (groups, P)."""
+        groups = self.groups
+        out = np.empty((groups.count, self.basis.size))
+        weights = (scores if groups.order is None else scores[groups.order]).astype(np.float32)
+        ends = np.append(groups.starts[1:], len(self))
+        for first, values in self._chunks():
+            last = first + len(values)
+            for g in range(*np.searchsorted(groups.starts, [first, last])):
+                at = slice(groups.starts[g], ends[g])
+                out[g] = weights[at] @ values[at.start - first : at.stop - first]
+        return out
+
+    def regression(self, model: Floats, weights: Floats, least: int) -> tuple[Floats, Floats]:
+        """Return weighted products of the model's functions (n, p) with each other, (p, p), and with all, (p, P).
+
+        They are taken from some of the rows, as many as suffice.
+        """
+        every = max(1, len(self) // max(_SAMPLE, 5 * least))
+        order = np.arange(len(self)) if self.groups.order is None else self.groups.order
+        gram, cross = np.zeros((model.shape[1], model.shape[1])), np.zeros((model.shape[1], self.basis.size))
+        for first, values in self._chunks():
+            some = order[first : first + len(values)][::every]
+            rows = model[some]
+            weighted = rows * (every * weights[some, None])
+            gram += rows.T @ weighted
+            cross += weighted.T.astype(np.float32) @ values[::every]
+        return gram, cross
+
+    @cached_property
+    def _values(self) -> npt.NDArray[np.float32] | None:
+        """All functions of all rows in the order of their groups, if they are not too many."""
+        if len(self) * self.basis.size > _HELD:
+            return None
+        return np.concatenate([part for _, part in self._made()])
+
+    def _chunks(self) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
+        """Return stretches of whole groups of rows, with all their functions."""
+        if self._values is not None:
+            yield 0, self._values
+        else:
+            yield from self._made()
+
+    def _made(self) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
+        z = self.z if self.groups.order is None else self.z[self.groups.order]
+        starts, size = self.groups.starts, max(1, _AT_ONCE // self.basis.size)
+        first = 0
+        while first < len(z):
+            later = starts[(starts > first) & (starts <= first + size)]
+            beyond = starts[starts > first]
+            last = len(z) if first + size >= len(z) else int(later[-1]) if len(later) else int(beyond[0]) if len(beyond) else len(z)
+            yield first, self.basis(z[first:last]).astype(np.float32)
+            first = last
