@@ -19,7 +19,9 @@ from driftline._engine._groups import GROUPS
 from driftline._inputs import Floats
 from driftline.fitting import Integers
 
-__all__ = ["Ledger", "chance_of_all", "chances"]
+__all__ = ["Ledger", "chance_of_all", "chances", "hotelling"]
+
+_RIDGE = 1e-3  # added to correlations inside a family, of which one function may follow from the others
 
 
 class Ledger(NamedTuple):
@@ -47,32 +49,34 @@ class Ledger(NamedTuple):
         return Ledger(scores, factors)
 
 
-def chances(ledger: Ledger, at: Integers, family: Integers, freedom: int) -> Floats:
-    r"""Return the log-chance of each family's scores where nothing is left out: Hotelling's test, (families,).
+def hotelling(ledger: Ledger, at: Integers, family: Integers) -> Floats:
+    r"""Return Hotelling's :math:`T^2 = S^\top V^{-1} S` of each family's scores, (families,).
 
     Arguments:
         at: the functions, (k,).
         family: number of each function's family, (k,), from 0 on.
-        freedom: degrees of freedom of the covariance.
     """
-    from scipy.stats import f as fisher
-
-    out, at = np.zeros(int(family.max()) + 1), at[np.argsort(family, kind="stable")]
-    sizes = np.bincount(family)
-    starts = np.cumsum(sizes) - sizes
+    out, sizes = np.zeros(int(family.max()) + 1), np.bincount(family)
+    at, starts = at[np.argsort(family, kind="stable")], np.cumsum(sizes) - sizes
     for size in np.unique(sizes):
         which = np.flatnonzero(sizes == size)
         rows = at[starts[which][:, None] + np.arange(size)]
         score, factor = ledger.scores[rows], ledger.factors[rows]
         spread = np.sqrt(np.square(factor).sum(2))
-        live = spread > 0.0
-        unit = np.where(live, spread, 1.0)
-        factor, score = factor / unit[..., None], np.where(live, score / unit, 0.0)
-        covariance = factor @ factor.transpose(0, 2, 1) + 1e-3 * np.eye(size)
-        square = np.einsum("fi,fi->f", score, np.linalg.solve(covariance, score[..., None])[..., 0])
-        df = max(freedom - size + 1, 1)
-        out[which] = fisher.logsf(square * df / (size * freedom), size, df)
+        unit = np.where(spread > 0.0, spread, 1.0)
+        factor, score = factor / unit[..., None], np.where(spread > 0.0, score / unit, 0.0)
+        covariance = factor @ factor.transpose(0, 2, 1) + _RIDGE * np.eye(size)
+        out[which] = np.einsum("fi,fi->f", score, np.linalg.solve(covariance, score[..., None])[..., 0])
     return out
+
+
+def chances(ledger: Ledger, at: Integers, family: Integers, freedom: int) -> Floats:
+    """Return the log-chance of each family's scores where nothing is left out, (families,); see :func:`hotelling`."""
+    from scipy.stats import f as fisher
+
+    size = np.bincount(family)
+    rest = np.maximum(freedom - size + 1, 1)
+    return np.asarray(fisher.logsf(hotelling(ledger, at, family) * rest / (size * freedom), size, rest))
 
 
 def chance_of_all(ledger: Ledger, at: Integers, freedom: int) -> float:

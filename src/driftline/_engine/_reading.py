@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
+from driftline._engine._groups import FEWEST
+from driftline._engine._ledger import hotelling
 from driftline._engine._step import State
 from driftline._inputs import Floats
 from driftline._roots import root
 from driftline.fitting import softmax
-from driftline.inference import posterior_means
+from driftline.inference import Doubt, DoubtCode, Estimate, Generator, curvature, largest, posterior_means, terms
+from driftline.inference import slope as slope_of
 
-__all__ = ["Reading", "divergence", "log_ratio", "moderated", "on_window"]
+__all__ = ["divergence", "doubts", "hidden", "log_ratio", "moderated", "on_window"]
+
+ROWS_EACH = 5.0  # effective rows for each parameter: with fewer, expansions around the truth no longer hold
 
 _NEAR = 0.99  # share of rows, by the size of their functions, that make the units in which coefficients are compared
 _BEYOND = 2.0  # nats beyond the log-ratios seen so far, where those of far rows end
-
-
-class Reading(NamedTuple):
-    """A divergence: its value, less the noise that is in it, and the standard error."""
-
-    value: float
-    std_error: float
-    noise: float
 
 
 def on_window(state: State) -> Floats:
@@ -95,19 +91,84 @@ def _level(log_r: Floats, change: Floats) -> float:
     return root(excess, low, high, 1e-9) if high > low else low
 
 
-def divergence(state: State) -> Reading:
-    r"""Return KL(current‖original), :math:`-\frac1n\sum_i\log r(x_i)` over the current window.
+def divergence(state: State, kind: str | Generator = "reverse_kl", *, level: float = 0.95) -> Estimate:
+    r"""Return an f-divergence, :math:`\frac1n\sum_i f(r(x_i))` over the current window, with its interval.
 
     The error has two parts: that of the log-ratio, whose factors the recursion carries, and that of the mean over the
-    window, by its groups; the signs of these are the same in both. What the errors add
-    on average, since they and the window's mean come from the same rows, is subtracted.
+    window, by its groups; the signs of these are the same in both. What the errors add on average is subtracted: half
+    of the curvature, and what the window's own rows add to its log-ratio and to the mean alike.
+
+    The upper end allows for the family of functions outside the model that may have moved most without standing out.
     """
-    groups, z = state.window.groups, state.window.z
-    values, factors = state.basis.some(z, state.active), state.factors[:-1][state.active]
-    log_r = on_window(state)
-    value, n = -float(log_r.mean()), len(log_r)
-    own = groups.placed(groups.sums((log_r - log_r.mean())[:, None] / n))[0]
-    mean = values.mean(0)
-    along = -(mean @ factors - state.factors[-1]) - own
-    noise = sum(state.noise)
-    return Reading(value - noise, math.sqrt(float(along @ along)), noise)
+    if state.t == 0:
+        raise ValueError("no window has been compared with the original yet: take a step first")
+    window, active = state.window, state.active
+    groups, n = window.groups, len(window)
+    values, log_r = window.functions(active), on_window(state)
+    each, slope, bend = terms(log_r, kind), slope_of(log_r, kind), curvature(log_r, kind)
+    factors = state.factors[:-1][active], state.factors[-1]
+    row = np.append(slope @ values, -slope.sum()) / n
+    along = np.append(factors[0], [factors[1]], axis=0).T @ row
+    along += groups.placed(groups.sums((each - each.mean())[:, None] / n))[0]
+    # errors of log-ratios, and what rows of this window have in common with them
+    off = values @ factors[0] - factors[1]
+    sums = groups.sums(np.append(values, -np.ones((n, 1)), axis=1) * (slope / n)[:, None])
+    own = float((groups.placed(sums) * state.own[np.append(active, True)]).sum())
+    noise = own + float(slope.mean()) * -state.lift + 0.5 * float((bend * np.square(off).sum(1)).mean())
+    still = off - off.mean(0)
+    quiet = _quiet_variance(still.T @ still / n, state.freedom)
+    variance = max(float(along @ along) - quiet, quiet)
+    value, reach = float(each.mean()) - noise, _quantile(level, state.freedom) * math.sqrt(variance)
+    high = value + reach + hidden(state, level)
+    return Estimate(
+        value,
+        math.sqrt(variance),
+        value - reach,
+        min(high, max(largest(kind), value)),
+        level,
+        noise=noise,
+        noise_std=math.sqrt(quiet),
+        doubts=tuple(doubts(state)),
+    )
+
+
+def hidden(state: State, level: float = 0.95) -> float:
+    r"""Return the largest divergence that one family of functions outside the model may hold without standing out.
+
+    A family with the Hotelling statistic :math:`T^2` has a log-ratio whose half variance is at most
+    :math:`\frac12 (T + z)^2` times the variance of a mean difference, in units of the function.
+    """
+    outside = np.flatnonzero(state.basis.joins & ~state.active)
+    if not len(outside):
+        return 0.0
+    family = np.unique(state.basis.family[outside], return_inverse=True)[1]
+    square = hotelling(state.ledger, outside, family)
+    spread = 1.0 / state.first_rows + 1.0 / state.window.effective
+    return 0.5 * spread * (math.sqrt(float(square.max())) + _quantile(level, state.freedom)) ** 2
+
+
+def doubts(state: State) -> list[Doubt]:
+    """Return the reasons not to trust a divergence."""
+    found, parameters = [], int(state.active.sum()) + 1
+    rows = min(state.first_rows, state.window.effective)
+    if rows < ROWS_EACH * parameters or state.freedom < FEWEST:
+        code = DoubtCode.FEW_ROWS if state.window.groups.worth < 1.5 else DoubtCode.DEPENDENT_ROWS
+        found.append(Doubt(code, f"{rows:.0f} effective rows are too few for {parameters} parameters: enlarge the window"))
+    if state.misses:
+        found.append(Doubt(DoubtCode.MODEL_MISSES, "random functions show that the model leaves a part of the drift out"))
+    return found
+
+
+def _quantile(level: float, freedom: int) -> float:
+    from scipy.stats import t as student
+
+    return float(student.ppf(0.5 + 0.5 * level, max(freedom - 1, 1)))
+
+
+def _quiet_variance(inner: Floats, freedom: int) -> float:
+    r"""Return the variance of :math:`\frac12 e^\top S e` for errors e whose factors have these products, (k, k).
+
+    It is :math:`\frac12\operatorname{tr}(SC)^2`, corrected for the noise of a covariance made of so many factors.
+    """
+    trace, square = float(inner.trace()), float(np.square(inner).sum())
+    return 0.5 * max((square - trace**2 / freedom) / (1.0 + 1.0 / freedom), square / freedom)

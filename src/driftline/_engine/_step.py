@@ -64,7 +64,10 @@ class State(NamedTuple):
         density_rows: rows that it was fitted to.
         window: the current window.
         freedom: degrees of freedom of the factors: the fewest groups of a window so far.
-        noise: what errors add to the constant on average, and to the mean log-ratio of the current window.
+        own: the part of ``factors`` that comes from the current window.
+        lift: what errors add to the constant on average.
+        misses: whether random units have shown that the model leaves something out.
+        first_rows: effective rows of the original.
         t: number of steps.
     """
 
@@ -78,7 +81,10 @@ class State(NamedTuple):
     density_rows: float
     window: Window
     freedom: int
-    noise: tuple[float, float] = (0.0, 0.0)
+    own: Floats
+    lift: float = 0.0
+    misses: bool = False
+    first_rows: float = 0.0
     t: int = 0
 
 
@@ -96,17 +102,20 @@ def start(x: Floats, model: str = "auto", *, seed: int = 0) -> State:
     """Begin tracing at an original's rows (n, D)."""
     basis = freeze(x, model, seed=seed)
     window, p = Window(basis, x, seed, 0), basis.size
+    none = np.zeros((p + 1, GROUPS))
     return State(
         basis,
         basis.begins,
         np.zeros(p),
         0.0,
-        np.zeros((p + 1, GROUPS)),
+        none,
         Ledger.empty(p),
         basis.density,
         float(len(window.distinct)),
         window,
         window.groups.count,
+        none,
+        first_rows=window.effective,
     )
 
 
@@ -144,10 +153,10 @@ class _Taken(NamedTuple):
     factors: Floats
     outside: Integers
     regress: Floats
-    shift: Floats
     ledger: Ledger
     second: Floats
-    noise: tuple[float, float]
+    own: Floats
+    lift: float
     ridge: float
 
 
@@ -191,19 +200,20 @@ def _take(
     )
     # scores of the model's functions and of all others, by groups of rows
     inverse, unit = np.linalg.inv(fit.hessian), float(fit.num.second.sum() + fit.den.second.sum())
-    errors, noise, score, gram, cross, lift = 0.0, 0.0, 0.0, 0.0, 0.0, [0.0, 0.0]
+    errors, noise, score, gram, cross, lift, own = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, num[:0]
     for w, rows, of in ((last, num, fit.num), (window, den, fit.den)):
         own = inverse @ w.groups.placed(w.groups.sums(-of.first[:, None] * rows))
         errors = errors + own
-        # to second order: errors times what the same rows add to the equation of the constant, and to a mean
-        lift[0] += float((w.groups.placed(w.groups.sums(of.second[:, None] * rows)) * own).sum()) / unit
-        lift[1] = -float((w.groups.placed(w.groups.sums(rows)) * own).sum()) / len(rows)
+        # to second order: errors times what the same rows add to the equation of the constant
+        lift += float((w.groups.placed(w.groups.sums(of.second[:, None] * rows)) * own).sum()) / unit
         tally = w.tally(-of.first)
         noise, score = noise + w.groups.placed(tally), score + tally.sum(0)
         products = w.regression(rows, of.second, len(at))
         gram, cross = gram + products[0], cross + products[1]
     coef = fit.coef[:-1] / scale
-    factors = np.concatenate([errors[:-1] / scale[:, None], [(center / scale) @ errors[:-1] - errors[-1]]])
+    factors, own = (
+        np.concatenate([e[:-1] / scale[:, None], [(center / scale) @ e[:-1] - e[-1]]]) for e in (errors, own)
+    )
     constant = float(center @ coef - fit.coef[-1])
     outside = np.flatnonzero(~state.active)
     gram[np.diag_indices(len(gram))] += fit.weight + 1e-9 * gram.diagonal().mean()
@@ -211,8 +221,8 @@ def _take(
     # the fit's own scores are not quite 0, where a prior holds them
     score = score[outside] - regress.T @ (fit.weight * fit.coef)
     ledger = state.ledger.plus(outside, score / unit, (noise[outside] - regress.T @ (fit.hessian @ errors)) / unit)
-    shift, regress = regress[-1] - (center / scale) @ regress[:-1], regress[:-1] / scale[:, None]
-    return _Taken(fit, at, coef, constant, factors, outside, regress, shift, ledger, fit.num.second, (lift[0], lift[1]), ridge)
+    regress = regress[:-1] / scale[:, None]
+    return _Taken(fit, at, coef, constant, factors, outside, regress, ledger, fit.num.second, own, lift, ridge)
 
 
 def _joining(state: State, taken: _Taken, window: Window) -> Integers:
@@ -248,31 +258,35 @@ def _recalled(state: State, taken: _Taken, join: Integers) -> State:
     G is the curvature of these functions beside the model's, S their sums in the ledger.
     """
     basis, last, second = state.basis, state.window, taken.second
-    share = second / second.sum()
-    k = np.isin(taken.outside, join)
-    left = basis.some(last.z, ~state.active) - basis.some(last.z, _among(basis, taken.at)) @ taken.regress - taken.shift
-    joining = left[:, k]
-    cross = left.T @ (joining * share[:, None])
-    curvature = cross[k] + (taken.ridge / len(last.z) + 1e-9) * np.eye(len(join))
-    regress, shift = taken.regress[:, k], taken.shift[k]
+    share, k = second / second.sum(), np.isin(taken.outside, join)
+    left = last.functions(~state.active) - last.functions(_among(basis, taken.at)) @ taken.regress
+    left -= share @ left
+    cross = left.T @ (left[:, k] * share[:, None])
+    curvature = cross[k] + (taken.ridge / len(last) + 1e-9) * np.eye(len(join))
     delta = np.linalg.solve(curvature, state.ledger.scores[join])
     errors = np.linalg.solve(curvature, state.ledger.factors[join])
-    drift = joining @ delta
-    shift = shift + softmax(drift) @ joining  # the slope of the constant
+    # the constant keeps the mean of the ratio over the window as it is
+    regress, joining = taken.regress[:, k], last.functions(_among(basis, join))
+    joining -= last.functions(_among(basis, taken.at)) @ regress
+    mean = joining.mean(0)
+    drift = (joining - mean) @ delta
+    slope = mean + softmax(drift) @ (joining - mean)
+    spread = last.groups.placed(last.groups.sums(joining)) / len(last)
+    noise = float((spread * errors).sum()) + 0.5 * float(((curvature @ errors) * errors).sum())
     coef, factors = state.coef.copy(), state.factors.copy()
     coef[join] += delta
     coef[taken.at] -= regress @ delta
     factors[join] += errors
     factors[taken.at] -= regress @ errors
-    factors[-1] += shift @ errors
+    factors[-1] += slope @ errors
     return state._replace(
         active=state.active | _among(basis, join),
         coef=coef,
-        constant=state.constant + float(taken.shift[k] @ delta) + float(log_mean_exp(drift)),
+        constant=state.constant + float(mean @ delta) + float(log_mean_exp(drift)),
         factors=factors,
         # the others' scores hold the same drift as far as they look alike
         ledger=state.ledger.plus(taken.outside, -cross @ delta, -cross @ errors).without(join),
-        noise=(state.noise[0] + 0.5 * float(((curvature @ errors) * errors).sum()), state.noise[1]),
+        lift=state.lift + noise,
     )
 
 
@@ -294,6 +308,8 @@ def _advanced(
 ) -> tuple[State, Info]:
     """Return the state after a step."""
     coef, factors, at = state.coef.copy(), state.factors.copy(), taken.at
+    own = np.zeros_like(factors)
+    own[at], own[-1] = taken.own[:-1], taken.own[-1]
     coef[at] += taken.coef
     factors[at] += taken.factors[:-1]
     factors[-1] += taken.factors[-1]
@@ -308,7 +324,9 @@ def _advanced(
         density=density,
         density_rows=rows,
         window=window,
-        noise=(state.noise[0] + taken.noise[0], taken.noise[1]),
+        own=own,
+        lift=state.lift + taken.lift,
+        misses=misses or (state.misses and not joined),
         t=t,
     )
     return after, info
