@@ -19,21 +19,25 @@ from driftline._engine._basis import Basis, freeze
 from driftline._engine._blocks import Products
 from driftline._engine._groups import GROUPS
 from driftline._engine._ledger import Ledger, chance_of_all, chances
-from driftline._engine._window import Window
+from driftline._engine._window import Kept, Window
 from driftline._inputs import Floats
 from driftline.fitting import (
-    ConvexFit,
     Dense,
     Density,
     Integers,
     Objective,
+    WindowSums,
     fit_convex,
+    fit_sums,
+    linear_scores,
     log_mean_exp,
     logistic,
     loss_of,
     moved_density,
+    part_of,
     softmax,
     unnormalised,
+    weigh,
 )
 
 __all__ = ["Info", "State", "start", "step"]
@@ -47,7 +51,7 @@ _MOST = 16  # families that join at once
 _SPREAD = 6  # products; fewer are tested one by one
 _EFFECT = 2.5  # nats: prior standard deviation of the effect of a function that few rows have
 _RARE = 25.0  # fourth moment, in units of the squared variance, from which few rows have a function
-_STILL = 1e-9
+_STILL = 1e-18  # variance of a function that does not vary in a step
 
 
 class State(NamedTuple):
@@ -79,7 +83,7 @@ class State(NamedTuple):
     ledger: Ledger
     density: Density | None
     density_rows: float
-    window: Window
+    window: Window | Kept
     freedom: int
     own: Floats
     lift: float = 0.0
@@ -89,13 +93,11 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """How a step went: the fit, functions that joined, whether random units say that something is left out."""
+    """How a step went: whether the fit converged, functions that joined, whether units say that something is missing."""
 
-    fit: ConvexFit
+    converged: bool
     joined: int
     misses: bool
-    log_num: Floats
-    log_den: Floats
 
 
 def start(x: Floats, model: str = "auto", *, seed: int = 0) -> State:
@@ -120,50 +122,161 @@ def start(x: Floats, model: str = "auto", *, seed: int = 0) -> State:
 
 
 def step(
-    state: State, x: Floats, *, objective: Objective = logistic, ridge: float = 1.0, seed: int = 0
+    state: State, x: Floats, *, objective: Objective = logistic, ridge: float = 1.0, seed: int = 0, keep: str = "rows"
 ) -> tuple[State, Info]:
-    """Advance to the next window (n, D)."""
-    t, basis = state.t + 1, state.basis
-    window = Window(basis, x, seed, t)
+    """Advance to the next window (n, D); with ``keep="sums"`` no row of it stays in the state.
+
+    Without rows, functions that join cannot take part in the step in which they are found: they get its drift from the
+    ledger, too.
+    """
+    window = Window(state.basis, x, seed, state.t + 1)
+    state = state._replace(freedom=min(state.freedom, window.groups.count))
     density, rows, offsets = _offsets(state, window)
-    freedom = min(state.freedom, window.groups.count)
-    state = state._replace(freedom=freedom)
     joined, taken = 0, _take(state, window, offsets, objective, ridge)
-    for _ in range(_LOOKS - 1):
-        join = _joining(state, taken, window)
-        if not len(join):
-            break
+    if isinstance(state.window, Window):
+        for _ in range(_LOOKS - 1):
+            join = _joining(state, taken.ledger, window)
+            if not len(join):
+                break
+            joined += len(join)
+            state = _recalled(state, taken, state.window, taken.second_num, join, ridge)
+            taken = _take(state, window, offsets, objective, ridge)
+    state = _advanced(state, taken, window)._replace(density=density, density_rows=rows)
+    if keep == "sums":
+        join = _joining(state, state.ledger, window)
         joined += len(join)
-        state = _recalled(state, taken, join)
-        taken = _take(state, window, offsets, objective, ridge)
-    return _advanced(state, taken, window, density, rows, offsets, joined, t)
+        if len(join):
+            state = _recalled(state, taken, window, taken.second_den, join, ridge)
+    heard = np.flatnonzero(~state.basis.joins & ~state.active)
+    misses = chance_of_all(state.ledger, heard, state.freedom) < math.log(_MISSES)
+    info = Info(taken.fit.converged, joined, misses)
+    return state._replace(misses=misses or (state.misses and not joined)), info
+
+
+class _Fit(NamedTuple):
+    """A fit of a step: coefficients (p + 1,), curvature with the prior, and what both windows add to its equations.
+
+    ``first`` and ``second`` are derivatives of the loss of the denominator's rows. Of the numerator, there are the sums
+    of scores over groups of the model's functions (groups, p + 1) and of all, (groups, P), the sums of ``bends``,
+    second derivatives times functions (groups, p + 1), and their total; ``second_num`` if its rows are at hand.
+    ``third`` are the third derivatives of the denominator's rows, ``twist`` those of the numerator's times products of
+    functions, (p + 1, p + 1).
+    """
+
+    coef: Floats
+    hessian: Floats
+    weight: Floats
+    converged: bool
+    first: Floats
+    second: Floats
+    scores: Floats
+    tally: Floats
+    bends: Floats
+    unit: float
+    second_num: Floats
+    third: Floats
+    twist: Floats
+
+
+def _fit_rows(num: Window, rows_num: Floats, rows_den: Floats, offsets: Any, objective: Objective, prior: Floats) -> _Fit:
+    """Fit a step to the rows of both windows."""
+    off_num, off_den = (None, None) if offsets is None else offsets
+    loss = loss_of(unnormalised(objective))
+    fit = fit_convex(Dense(rows_num), Dense(rows_den), loss, offset_num=off_num, offset_den=off_den, ridge=prior)
+    first, second = fit.num.first, fit.num.second
+    return _Fit(
+        fit.coef,
+        fit.hessian,
+        fit.weight,
+        fit.info.converged,
+        fit.den.first,
+        fit.den.second,
+        num.groups.sums(-first[:, None] * rows_num),
+        num.tally(-first),
+        num.groups.sums(second[:, None] * rows_num),
+        float(second.sum()),
+        second,
+        fit.den.third,
+        (rows_num * fit.num.third[:, None]).T @ rows_num,
+    )
+
+
+def _fit_kept(
+    num: Kept, live: npt.NDArray[np.bool_], center: Floats, scale: Floats, rows_den: Floats, prior: Floats
+) -> _Fit:
+    """Fit a step to sums of the numerator, with a linear weight (:func:`driftline.fitting.fit_sums`)."""
+    at, n, m = np.flatnonzero(num.active)[live], len(num), len(rows_den)
+    # coordinates of the step: functions centred and scaled, and a one
+    onto = np.concatenate([np.diag(1.0 / scale), [-center / scale]])
+    inside = num.gram[np.ix_(live, live)]
+    mean = num.sums.sum(0)
+    means = np.append(mean[at] @ onto[:-1] + onto[-1], 1.0)
+    gram = np.empty((len(means), len(means)))
+    shifted = np.outer(mean[at], onto[-1])
+    gram[:-1, :-1] = onto[:-1].T @ (inside @ onto[:-1] + shifted) + np.outer(onto[-1], means[:-1])
+    gram[-1], gram[:, -1] = means, means
+    fit = fit_sums(WindowSums(float(n), means, gram), lambda *q: part_of(Dense(rows_den), *q), float(m), prior)
+    kappa, c, coef = weigh(n, m), fit.c, fit.coef
+    of = linear_scores(rows_den @ coef, c)
+    cross = np.concatenate([onto[:-1].T @ num.cross[live] + np.outer(onto[-1], mean), [mean]])
+    share = np.full((len(num.sums), 1), 1.0 / len(num.sums))
+    groups = np.concatenate([num.sums[:, at] @ onto[:-1] + share * onto[-1], share], 1)
+    # a row's weight at the mean of the log-ratio; its change with the log-ratio counts in the totals alone
+    rate, weight = kappa / (2.0 * c), kappa * (c - float(coef @ means)) / (2.0 * c)
+
+    def scores(sums: Floats, total: Floats) -> Floats:
+        return np.asarray(weight * (sums - sums.mean(0)) + total / len(sums))
+
+    return _Fit(
+        coef,
+        fit.hessian,
+        fit.weight,
+        fit.info.converged,
+        kappa * of.first / m,
+        kappa * of.second / m,
+        scores(groups, rate * (c * means - gram @ coef)),
+        scores(num.sums, rate * (c * mean - coef @ cross)),
+        rate * groups,
+        rate,
+        np.zeros(0),
+        kappa * of.third / m,
+        np.zeros_like(gram),
+    )
 
 
 class _Taken(NamedTuple):
-    """A step of the model's functions ``at``, and the ledger with the scores of the others.
+    """A step of the model's functions ``at``, and the ledger with the scores of the functions ``outside``.
 
-    ``means`` are those of functions over both windows weighted by the curvature, ``regress`` (p, k) the coefficients of
-    functions ``outside`` on those in the model, ``second`` the second derivatives of the numerator's rows.
+    ``regress`` (p, k) are the coefficients of these on those in the model, ``own`` the part of the factors that comes
+    from the new window.
     """
 
-    fit: ConvexFit
+    fit: _Fit
     at: Integers
     coef: Floats
     constant: float
     factors: Floats
+    own: Floats
+    lift: float
     outside: Integers
     regress: Floats
     ledger: Ledger
-    second: Floats
-    own: Floats
-    lift: float
-    ridge: float
+
+    @property
+    def second_num(self) -> Floats:
+        """Second derivatives of the numerator's rows."""
+        return self.fit.second_num
+
+    @property
+    def second_den(self) -> Floats:
+        """Second derivatives of the denominator's rows."""
+        return self.fit.second
 
 
 def _offsets(state: State, window: Window) -> tuple[Density | None, float, tuple[Floats, Floats] | None]:
     """Return the mixture of the new window, the rows it was fitted to, and the step's log-ratio of both mixtures."""
     before, last = state.density, state.window
-    if before is None:
+    if before is None or not isinstance(last, Window):
         return None, 0.0, None
     worth = max(last.groups.worth, window.groups.worth)
     after = moved_density(before, state.density_rows, last.distinct, window.distinct, worth=worth)
@@ -177,58 +290,55 @@ def _take(
     state: State, window: Window, offsets: tuple[Floats, Floats] | None, objective: Objective, ridge: float
 ) -> _Taken:
     """Fit the step, and score all functions outside the model."""
-    basis, last = state.basis, state.window
-    num, den = (w.functions(state.active) for w in (last, window))
-    center = 0.5 * (num.mean(0) + den.mean(0))
-    num -= center
-    den -= center
-    square = 0.5 * (np.square(num).mean(0) + np.square(den).mean(0))
-    live, scale = square > _STILL, np.sqrt(square)
-    at = np.flatnonzero(state.active)[live]
-    center, scale = center[live], scale[live]
-    num, den = (np.concatenate([v[:, live] / scale, np.ones((len(v), 1))], 1) for v in (num, den))
-    heavy = 0.5 * sum(np.square(np.square(v[:, :-1])).mean(0) for v in (num, den))
-    prior = ridge * np.where(heavy > _RARE, np.maximum(1.0, heavy / _EFFECT**2), 1.0)
-    off_num, off_den = (None, None) if offsets is None else offsets
-    fit = fit_convex(
-        Dense(num),
-        Dense(den),
-        loss_of(unnormalised(objective)),
-        offset_num=off_num,
-        offset_den=off_den,
-        ridge=np.append(prior, 0.0),
-    )
-    # scores of the model's functions and of all others, by groups of rows
-    inverse, unit = np.linalg.inv(fit.hessian), float(fit.num.second.sum() + fit.den.second.sum())
-    errors, noise, score, gram, cross, lift, own = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, num[:0]
-    for w, rows, of in ((last, num, fit.num), (window, den, fit.den)):
-        own = inverse @ w.groups.placed(w.groups.sums(-of.first[:, None] * rows))
-        errors = errors + own
-        # to second order: errors times what the same rows add to the equation of the constant
-        lift += float((w.groups.placed(w.groups.sums(of.second[:, None] * rows)) * own).sum()) / unit
-        tally = w.tally(-of.first)
-        noise, score = noise + w.groups.placed(tally), score + tally.sum(0)
-        products = w.regression(rows, of.second, len(at))
-        gram, cross = gram + products[0], cross + products[1]
-    coef = fit.coef[:-1] / scale
-    factors, own = (
-        np.concatenate([e[:-1] / scale[:, None], [(center / scale) @ e[:-1] - e[-1]]]) for e in (errors, own)
-    )
-    constant = float(center @ coef - fit.coef[-1])
+    last, den = state.window, window.functions(state.active)
+    (mean_num, spread_num), (mean_den, spread_den) = last.moments(state.active), window.moments(state.active)
+    center = 0.5 * (mean_num + mean_den)
+    square = 0.5 * (spread_num + spread_den) + 0.25 * np.square(mean_num - mean_den)
+    live = square > _STILL
+    at, center, scale = np.flatnonzero(state.active)[live], center[live], np.sqrt(square[live])
+
+    def design(values: Floats) -> Floats:
+        return np.concatenate([(values[:, live] - center) / scale, np.ones((len(values), 1))], 1)
+
+    den = design(den)
+    heavy = np.square(np.square(den[:, :-1])).mean(0)
+    prior = np.append(ridge * np.where(heavy > _RARE, np.maximum(1.0, heavy / _EFFECT**2), 1.0), 0.0)
+    if isinstance(last, Window):
+        fit = _fit_rows(last, design(last.functions(state.active)), den, offsets, objective, prior)
+    else:
+        fit = _fit_kept(last, live, center, scale, den, prior)
+    inverse, unit, groups = np.linalg.inv(fit.hessian), fit.unit + float(fit.second.sum()), window.groups
+    tally = window.tally(-fit.first)
+    factors_num = inverse @ last.groups.placed(fit.scores)
+    factors_den = inverse @ groups.placed(groups.sums(-fit.first[:, None] * den))
+    factors = factors_num + factors_den
+    # the equation of the constant to second order: errors times what the same rows add to it, and their squares
+    bends = last.groups.placed(fit.bends), groups.placed(groups.sums(fit.second[:, None] * den))
+    twist = fit.twist + (den * fit.third[:, None]).T @ den
+    lift = float((bends[0] * factors_num).sum() + (bends[1] * factors_den).sum()) / unit
+    lift += 0.5 * float(((twist @ factors) * factors).sum()) / unit
     outside = np.flatnonzero(~state.active)
+    gram, cross = window.regression(den, fit.second)
     gram[np.diag_indices(len(gram))] += fit.weight + 1e-9 * gram.diagonal().mean()
     regress = np.linalg.solve(gram, cross[:, outside])
     # the fit's own scores are not quite 0, where a prior holds them
-    score = score[outside] - regress.T @ (fit.weight * fit.coef)
-    ledger = state.ledger.plus(outside, score / unit, (noise[outside] - regress.T @ (fit.hessian @ errors)) / unit)
+    score = (fit.tally.sum(0) + tally.sum(0))[outside] - regress.T @ (fit.weight * fit.coef)
+    noise = (last.groups.placed(fit.tally) + groups.placed(tally))[outside] - regress.T @ (fit.hessian @ factors)
+    ledger = state.ledger.plus(outside, score / unit, noise / unit)
+    coef = fit.coef[:-1] / scale
+
+    def raw(errors: Floats) -> Floats:
+        return np.concatenate([errors[:-1] / scale[:, None], [(center / scale) @ errors[:-1] - errors[-1]]])
+
+    constant = float(center @ coef - fit.coef[-1])
     regress = regress[:-1] / scale[:, None]
-    return _Taken(fit, at, coef, constant, factors, outside, regress, ledger, fit.num.second, own, lift, ridge)
+    return _Taken(fit, at, coef, constant, raw(factors), raw(factors_den), lift, outside, regress, ledger)
 
 
-def _joining(state: State, taken: _Taken, window: Window) -> Integers:
+def _joining(state: State, ledger: Ledger, window: Window) -> Integers:
     """Return the functions that join: families that leave the noise, or all products at once."""
-    basis, ledger = state.basis, taken.ledger
-    may = taken.outside[basis.joins[taken.outside]]
+    basis = state.basis
+    may = np.flatnonzero(basis.joins & ~state.active)
     if not len(may):
         return may
     freedom, active = state.freedom, int(state.active.sum())
@@ -252,35 +362,35 @@ def _joining(state: State, taken: _Taken, window: Window) -> Integers:
     return may[np.isin(family, own)]
 
 
-def _recalled(state: State, taken: _Taken, join: Integers) -> State:
-    r"""Let functions join, with the drift that they have missed before this step: :math:`\delta = G^{-1} S`.
+def _recalled(state: State, taken: _Taken, at: Window, second: Floats, join: Integers, ridge: float) -> State:
+    r"""Let functions join, with the drift up to the window ``at`` that they have missed: :math:`\delta = G^{-1} S`.
 
-    G is the curvature of these functions beside the model's, S their sums in the ledger.
+    G is the curvature of these functions beside the model's, by rows of that window and their second derivatives, S
+    their sums in the ledger.
     """
-    basis, last, second = state.basis, state.window, taken.second
     share, k = second / second.sum(), np.isin(taken.outside, join)
-    left = last.functions(~state.active) - last.functions(_among(basis, taken.at)) @ taken.regress
+    inside = at.functions(_among(state.basis, taken.at))
+    left = at.functions(~state.active) - inside @ taken.regress
+    mean = left[:, k].mean(0)
     left -= share @ left
     cross = left.T @ (left[:, k] * share[:, None])
-    curvature = cross[k] + (taken.ridge / len(last) + 1e-9) * np.eye(len(join))
+    curvature = cross[k] + (ridge / len(at) + 1e-9) * np.eye(len(join))
     delta = np.linalg.solve(curvature, state.ledger.scores[join])
     errors = np.linalg.solve(curvature, state.ledger.factors[join])
     # the constant keeps the mean of the ratio over the window as it is
-    regress, joining = taken.regress[:, k], last.functions(_among(basis, join))
-    joining -= last.functions(_among(basis, taken.at)) @ regress
-    mean = joining.mean(0)
-    drift = (joining - mean) @ delta
-    slope = mean + softmax(drift) @ (joining - mean)
-    spread = last.groups.placed(last.groups.sums(joining)) / len(last)
+    joining = left[:, k] - left[:, k].mean(0)
+    drift = joining @ delta
+    slope = mean + softmax(drift) @ joining
+    spread = at.groups.placed(at.groups.sums(joining)) / len(at)
     noise = float((spread * errors).sum()) + 0.5 * float(((curvature @ errors) * errors).sum())
-    coef, factors = state.coef.copy(), state.factors.copy()
+    regress, coef, factors = taken.regress[:, k], state.coef.copy(), state.factors.copy()
     coef[join] += delta
     coef[taken.at] -= regress @ delta
     factors[join] += errors
     factors[taken.at] -= regress @ errors
     factors[-1] += slope @ errors
     return state._replace(
-        active=state.active | _among(basis, join),
+        active=state.active | _among(state.basis, join),
         coef=coef,
         constant=state.constant + float(mean @ delta) + float(log_mean_exp(drift)),
         factors=factors,
@@ -296,37 +406,20 @@ def _among(basis: Basis, at: Integers) -> npt.NDArray[np.bool_]:
     return out
 
 
-def _advanced(
-    state: State,
-    taken: _Taken,
-    window: Window,
-    density: Density | None,
-    rows: float,
-    offsets: tuple[Floats, Floats] | None,
-    joined: int,
-    t: int,
-) -> tuple[State, Info]:
-    """Return the state after a step."""
-    coef, factors, at = state.coef.copy(), state.factors.copy(), taken.at
-    own = np.zeros_like(factors)
+def _advanced(state: State, taken: _Taken, window: Window) -> State:
+    """Return the state after a step: sums of coefficients, constants and factors."""
+    coef, factors, own, at = state.coef.copy(), state.factors.copy(), np.zeros_like(state.factors), taken.at
     own[at], own[-1] = taken.own[:-1], taken.own[-1]
     coef[at] += taken.coef
     factors[at] += taken.factors[:-1]
     factors[-1] += taken.factors[-1]
-    heard = taken.outside[~state.basis.joins[taken.outside]]
-    misses = chance_of_all(taken.ledger, heard, state.freedom) < math.log(_MISSES)
-    info = Info(taken.fit, joined, misses, taken.fit.log_num, taken.fit.log_den)
-    after = state._replace(
+    return state._replace(
         coef=coef,
         constant=state.constant + taken.constant,
         factors=factors,
-        ledger=taken.ledger,
-        density=density,
-        density_rows=rows,
-        window=window,
         own=own,
         lift=state.lift + taken.lift,
-        misses=misses or (state.misses and not joined),
-        t=t,
+        ledger=taken.ledger,
+        window=window,
+        t=state.t + 1,
     )
-    return after, info

@@ -1,13 +1,14 @@
 """Windows as the engine asks them: sums over rows, by groups of rows that count together.
 
-All that a step needs of a window are the model's functions of its rows, and sums of all others. :class:`Window` makes
-them of rows at hand.
+All that a step needs of the window before are sums. :class:`Window` makes them of rows at hand, :class:`Kept` holds
+those of a window whose rows are gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +17,11 @@ from driftline._engine._basis import Basis
 from driftline._engine._groups import Groups, group_rows
 from driftline._inputs import Floats
 
-__all__ = ["Window"]
+__all__ = ["Kept", "Window", "kept"]
 
 _HELD = 60_000_000  # numbers in single precision that are held instead of made again
 _AT_ONCE = 2_000_000
+_ROUNDED = 1e-12  # variance of what is constant but for rounding, in units of the squared mean
 _SAMPLE = 2_000  # rows that suffice to regress one function on others, or five for each of these
 
 
@@ -55,6 +57,13 @@ class Window:
         """Return some of the functions of all rows in double precision, (n, k)."""
         return self.basis.some(self.z, which)
 
+    def moments(self, which: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """Return means and variances of some functions, (k,) each."""
+        values = self.functions(which)
+        mean = values.mean(0)
+        values -= mean
+        return mean, np.square(values).mean(0)
+
     def tally(self, scores: Floats) -> Floats:
         """Return the sums of ``scores`` (n,) times each function over each group, (groups, P)."""
         groups = self.groups
@@ -68,12 +77,12 @@ class Window:
                 out[g] = weights[at] @ values[at.start - first : at.stop - first]
         return out
 
-    def regression(self, model: Floats, weights: Floats, least: int) -> tuple[Floats, Floats]:
+    def regression(self, model: Floats, weights: Floats, every: int = 0) -> tuple[Floats, Floats]:
         """Return weighted products of the model's functions (n, p) with each other, (p, p), and with all, (p, P).
 
-        They are taken from some of the rows, as many as suffice.
+        They are taken from one row of ``every``; 0 for as many rows as suffice.
         """
-        every = max(1, len(self) // max(_SAMPLE, 5 * least))
+        every = every or max(1, len(self) // max(_SAMPLE, 5 * model.shape[1]))
         order = np.arange(len(self)) if self.groups.order is None else self.groups.order
         gram, cross = np.zeros((model.shape[1], model.shape[1])), np.zeros((model.shape[1], self.basis.size))
         for first, values in self._chunks():
@@ -108,3 +117,43 @@ class Window:
             last = len(z) if first + size >= len(z) else int(later[-1]) if len(later) else int(beyond[0]) if len(beyond) else len(z)
             yield first, self.basis(z[first:last]).astype(np.float32)
             first = last
+
+
+class Kept(NamedTuple):
+    """Sums of a window whose rows are gone: all that the next step asks of its numerator.
+
+    Attributes:
+        count: number of rows.
+        effective: number of independent rows that say as much.
+        groups: how groups of rows are placed among the factors.
+        sums: sums of all functions over each group, per row of the window, (groups, P).
+        active: which functions are in the model, (P,).
+        gram: means of products of the model's functions, (p, p).
+        cross: means of their products with all functions, (p, P).
+    """
+
+    count: int
+    effective: float
+    groups: Groups
+    sums: Annotated[Floats, "k P single"]
+    active: npt.NDArray[np.bool_]
+    gram: Annotated[Floats, "p p half"]
+    cross: Annotated[Floats, "p P single"]
+
+    def __len__(self) -> int:  # type: ignore[override]
+        return self.count
+
+    def moments(self, which: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """Return means and variances of the model's functions, (p,) each."""
+        mean = self.sums.sum(0)[which]
+        variance = self.gram.diagonal() - np.square(mean)
+        return mean, np.where(variance > _ROUNDED * np.square(mean), variance, 0.0)
+
+
+def kept(window: Window, active: npt.NDArray[np.bool_]) -> Kept:
+    """Return the sums of a window, given the functions that are in the model."""
+    n, model = len(window), window.functions(active)
+    sums = window.tally(np.full(n, 1.0 / n))
+    cross = window.regression(model, np.full(n, 1.0 / n), every=1)[1]
+    groups = window.groups._replace(order=None, starts=np.zeros(window.groups.count, dtype=np.int64), distinct=None)
+    return Kept(n, window.effective, groups, sums, active, model.T @ model / n, cross)
