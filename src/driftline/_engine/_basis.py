@@ -26,6 +26,7 @@ MODELS = ("linear", "quadratic", "quadratic-full", "auto")
 _SHAPES = (-1.3, 0.0, 1.3)  # knots on a column with normal scores
 _SUPPORT = 100.0  # effective rows behind a function of a cluster
 _SUMMARISED = 200  # rows; with fewer, shapes and clusters are guesses
+_ROWS_EACH = 20  # rows for each column, at least, for the same reason
 _STILL = 1e-6  # spread of a function that is constant
 
 
@@ -88,8 +89,7 @@ class Basis(NamedTuple):
     @property
     def joins(self) -> npt.NDArray[np.bool_]:
         """Whether each function may join the model, (P,)."""
-        may = np.array([not isinstance(block, Units) for block in self.blocks])
-        return np.asarray(may[self.block] & (self.block >= self.core))
+        return np.array([not isinstance(block, Units) for block in self.blocks])[self.block]
 
     def __call__(self, z: Floats) -> Floats:
         """Return the functions of rows in the coordinates of the original (n, D), in units of it, (n, P)."""
@@ -126,7 +126,7 @@ def freeze(x: Floats, model: str = "auto", *, seed: int = 0) -> Basis:
     # copies and neighbours that depend on each other look like clusters, and are none
     groups = group_rows(x, z, rng)
     apart = (z if groups.distinct is None else z[groups.distinct])[:: math.ceil(groups.worth)]
-    if model == "auto" and len(apart) >= _SUMMARISED:
+    if model == "auto" and len(apart) >= max(_SUMMARISED, _ROWS_EACH * x.shape[1]):
         summary = first_summary(apart, seed=seed)
         density = summary.density if summary.density.clustered else None
         if summary.scores is not None:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftline._engine._basis import Basis, freeze
-from driftline._engine._blocks import Products
+from driftline._engine._blocks import Columns, Products
 from driftline._engine._groups import GROUPS
 from driftline._engine._ledger import Ledger, chance_of_all, chances
 from driftline._engine._window import Kept, Window
@@ -48,7 +48,7 @@ _LOOKS = 4  # fits of a step, at most
 _ROWS_EACH = 20.0  # effective rows for each function that joins by itself
 _ROWS_EACH_OF_ALL = 5.0  # the same if all products join at once
 _MOST = 16  # families that join at once
-_SPREAD = 6  # products; fewer are tested one by one
+_SPREAD = 6  # functions of one kind; fewer are tested one by one
 _EFFECT = 2.5  # nats: prior standard deviation of the effect of a function that few rows have
 _RARE = 25.0  # fourth moment, in units of the squared variance, from which few rows have a function
 _STILL = 1e-18  # variance of a function that does not vary in a step
@@ -104,10 +104,12 @@ def start(x: Floats, model: str = "auto", *, seed: int = 0) -> State:
     """Begin tracing at an original's rows (n, D)."""
     basis = freeze(x, model, seed=seed)
     window, p = Window(basis, x, seed, 0), basis.size
-    none = np.zeros((p + 1, GROUPS))
+    none, begins = np.zeros((p + 1, GROUPS)), basis.begins
+    if begins.sum() * _ROWS_EACH_OF_ALL > window.effective:
+        begins = np.zeros(p, dtype=bool)  # few rows for so many: they join, too
     return State(
         basis,
-        basis.begins,
+        begins,
         np.zeros(p),
         0.0,
         none,
@@ -347,11 +349,15 @@ def _joining(state: State, ledger: Ledger, window: Window) -> Integers:
     names, family = np.unique(basis.family[may], return_inverse=True)
     found = chances(ledger, may, family, freedom)
     strong = found < math.log(_LEVEL / len(names))
-    products = may[np.isin(basis.block[may], [k for k, b in enumerate(basis.blocks) if isinstance(b, Products)])]
     if not strong.any():
-        # a change spread over many correlations stands out in none of them
-        fits = len(products) >= _SPREAD and active + len(products) < rows / _ROWS_EACH_OF_ALL
-        return products if fits and chance_of_all(ledger, products, freedom) < math.log(_LEVEL) else may[:0]
+        # a change spread over many means, variances or correlations stands out in none of them
+        for kind in np.unique(basis.kind[may]):
+            own = may[basis.kind[may] == kind]
+            dense = isinstance(basis.blocks[basis.block[own[0]]], Columns | Products) and len(own) >= _SPREAD
+            if dense and active + len(own) < rows / _ROWS_EACH_OF_ALL:
+                if chance_of_all(ledger, own, freedom) < math.log(_LEVEL):
+                    return own
+        return may[:0]
     # the block that explains most joins first: the next fit shows what is left for the others
     best = basis.block[may][np.argmax(family == int(found.argmin()))]
     own = np.flatnonzero(strong)
