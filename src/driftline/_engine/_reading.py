@@ -8,6 +8,7 @@ import numpy as np
 
 from driftline._engine._groups import FEWEST
 from driftline._engine._ledger import hotelling
+from driftline._engine._mixtures import mixture_ratio
 from driftline._engine._step import State
 from driftline._inputs import Floats
 from driftline._roots import root
@@ -45,7 +46,7 @@ def _log_ratio(state: State, z: Floats, coef: Floats, constant: float) -> Floats
 def _mixtures(state: State, z: Floats) -> Floats | None:
     if state.density is None or state.basis.density is None:
         return None
-    return np.asarray(state.basis.density.log_density(z) - state.density.log_density(z))
+    return mixture_ratio(state.basis.density, state.density, z)
 
 
 def moderated(state: State) -> tuple[Floats, float]:

@@ -19,6 +19,7 @@ from driftline._engine._basis import Basis, freeze
 from driftline._engine._blocks import Columns, Products
 from driftline._engine._groups import GROUPS
 from driftline._engine._ledger import Ledger, chance_of_all, chances
+from driftline._engine._mixtures import mixture_ratio
 from driftline._engine._window import Kept, Window
 from driftline._inputs import Floats
 from driftline.fitting import (
@@ -44,6 +45,7 @@ __all__ = ["Info", "State", "start", "step"]
 
 _LEVEL = 1e-4  # chance of a false function in a window, over all families
 _MISSES = 1e-3  # chance of a false doubt that the model leaves something out
+_WORSE = 1e-3  # odds below which the mixtures' log-ratio is left out of a step
 _LOOKS = 4  # fits of a step, at most
 _ROWS_EACH = 20.0  # effective rows for each function that joins by itself
 _ROWS_EACH_OF_ALL = 5.0  # the same if all products join at once
@@ -135,6 +137,11 @@ def step(
     state = state._replace(freedom=min(state.freedom, window.groups.count))
     density, rows, offsets = _offsets(state, window)
     joined, taken = 0, _take(state, window, offsets, objective, ridge)
+    if offsets is not None:  # in tables that are no mixture at all the first guess can be worse than none
+        without = _take(state, window, None, objective, ridge)
+        nats = (taken.fit.loss - without.fit.loss) * (state.window.effective + window.effective)
+        if nats > -math.log(_WORSE):
+            taken, density, rows, offsets = without, state.density, state.density_rows, None
     if isinstance(state.window, Window):
         for _ in range(_LOOKS - 1):
             join = _joining(state, taken.ledger, window)
@@ -169,6 +176,7 @@ class _Fit(NamedTuple):
     hessian: Floats
     weight: Floats
     converged: bool
+    loss: float
     first: Floats
     second: Floats
     scores: Floats
@@ -191,6 +199,7 @@ def _fit_rows(num: Window, rows_num: Floats, rows_den: Floats, offsets: Any, obj
         fit.hessian,
         fit.weight,
         fit.info.converged,
+        fit.info.loss,
         fit.den.first,
         fit.den.second,
         num.groups.sums(-first[:, None] * rows_num),
@@ -234,6 +243,7 @@ def _fit_kept(
         fit.hessian,
         fit.weight,
         fit.info.converged,
+        fit.info.loss,
         kappa * of.first / m,
         kappa * of.second / m,
         scores(groups, rate * (c * means - gram @ coef)),
@@ -284,7 +294,7 @@ def _offsets(state: State, window: Window) -> tuple[Density | None, float, tuple
     after = moved_density(before, state.density_rows, last.distinct, window.distinct, worth=worth)
     if after is None:
         return before, state.density_rows, None
-    num, den = (before.log_density(z) - after.log_density(z) for z in (last.z, window.z))
+    num, den = (mixture_ratio(before, after, z) for z in (last.z, window.z))
     return after, float(len(window.distinct)), (num, den)
 
 
