@@ -17,16 +17,16 @@ import numpy.typing as npt
 from driftline._inputs import Floats
 from driftline.fitting import Integers, Lessers, Monomials, lessers, pairs_of
 
-__all__ = ["Block", "Columns", "Hinges", "Products", "Singles", "Units", "candidates", "families", "part_of", "random_units"]
+__all__ = ["Block", "Columns", "Hinges", "Products", "Steps", "Units", "candidates", "families", "part_of", "random_units"]
 
 _KNOTS = (0.05, 0.2, 0.4, 0.6, 0.8, 0.95)  # quantiles of the original
+_STEPS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _PRODUCTS = 64  # columns; with more, products of two are as many as the rows of a usual window
 _CURVES = 20  # columns; with more, curved products cost more than the fit
 _TRIPLES = 12
 _TAILS = 12
 _UNITS = 64
 _STEEP = 4.0
-Singles = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 
 
 class Block(Protocol):
@@ -80,6 +80,26 @@ class Hinges(NamedTuple):
     def __call__(self, z: Floats) -> Floats:
         """Return the functions of rows (n, D)."""
         return np.maximum(z[:, self.columns] - self.knots, 0.0)
+
+    def shares(self, columns: int) -> Floats:
+        """Return the share of each column in each function."""
+        return _ones(columns, self.columns)
+
+
+class Steps(NamedTuple):
+    r"""Indicators :math:`1\{z_j > k\}` on one column each: thresholds beyond which rows become more or fewer."""
+
+    columns: Annotated[Integers, "k <D"]
+    knots: Annotated[Floats, "k"]
+
+    @property
+    def size(self) -> int:
+        """Number of functions."""
+        return len(self.columns)
+
+    def __call__(self, z: Floats) -> Floats:
+        """Return the functions of rows (n, D)."""
+        return (z[:, self.columns] > self.knots).astype(np.float64)
 
     def shares(self, columns: int) -> Floats:
         """Return the share of each column in each function."""
@@ -141,6 +161,9 @@ def candidates(z: Floats, columns: Columns, mapped: Integers) -> list[Block]:
     if 2 <= len(lin) <= _PRODUCTS:
         i, j = pairs_of(len(lin))
         found.append(Products(np.stack([lin[i], lin[j]], 1)))
+    if len(curved):
+        knots = np.quantile(z[:, curved], _STEPS, axis=0).T
+        found.append(Steps(np.repeat(curved, len(_STEPS)), knots.ravel()))
     d = z.shape[1]
     factors = _bends(lin, curved, d) + _triples(lin, d)
     if factors:
@@ -153,7 +176,7 @@ def candidates(z: Floats, columns: Columns, mapped: Integers) -> list[Block]:
 
 def families(block: Block, columns: int) -> Integers:
     """Return the number of each function's family, (size,), given the number of columns D."""
-    if isinstance(block, Hinges):
+    if isinstance(block, Hinges | Steps):
         return np.unique(block.columns, return_inverse=True)[1].astype(np.int64)
     if isinstance(block, Lessers):
         return np.repeat(np.arange(len(block.of)), block.size // max(len(block.of), 1))
@@ -168,8 +191,8 @@ def part_of(block: Block, own: npt.NDArray[np.bool_]) -> Callable[[Floats], Floa
     """Return the map of rows to some of a block's functions; others are not computed where that is easy."""
     if own.all():
         return block
-    if isinstance(block, Hinges):
-        return Hinges(block.columns[own], block.knots[own])
+    if isinstance(block, Hinges | Steps):
+        return type(block)(block.columns[own], block.knots[own])
     if isinstance(block, Products):
         return Products(block.pairs[own])
     if isinstance(block, Monomials):
