@@ -7,6 +7,6 @@ recursion), :mod:`_reading` (answers with their errors).
 
 from driftline._engine._basis import Basis, freeze
 from driftline._engine._reading import divergence, log_ratio
-from driftline._engine._step import Info, State, start, step
+from driftline._engine._step import Info, State, forget, start, step
 
-__all__ = ["Basis", "Info", "State", "divergence", "freeze", "log_ratio", "start", "step"]
+__all__ = ["Basis", "Info", "State", "divergence", "forget", "freeze", "log_ratio", "start", "step"]

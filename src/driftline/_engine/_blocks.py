@@ -7,7 +7,6 @@ family of functions, write a block here and list it in :func:`candidates`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import combinations
 from typing import Annotated, NamedTuple, Protocol
 
@@ -17,7 +16,18 @@ import numpy.typing as npt
 from driftline._inputs import Floats
 from driftline.fitting import Integers, Lessers, Monomials, lessers, pairs_of
 
-__all__ = ["Block", "Columns", "Hinges", "Products", "Steps", "Units", "candidates", "families", "part_of", "random_units"]
+__all__ = [
+    "Block",
+    "Columns",
+    "Hinges",
+    "Products",
+    "Steps",
+    "Units",
+    "candidates",
+    "families",
+    "part_of",
+    "random_units",
+]
 
 _KNOTS = (0.05, 0.2, 0.4, 0.6, 0.8, 0.95)  # quantiles of the original
 _STEPS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -168,7 +178,7 @@ def candidates(z: Floats, columns: Columns, mapped: Integers) -> list[Block]:
     factors = _bends(lin, curved, d) + _triples(lin, d)
     if factors:
         found.append(Monomials(np.array(factors, dtype=np.int64)))
-    if 2 <= len(curved) and d <= _TAILS:
+    if len(curved) >= 2 and d <= _TAILS:
         of = lessers(d)
         found.append(Lessers(of[np.isin(of[:, :2], curved).all(1)]))
     return found
@@ -187,8 +197,28 @@ def families(block: Block, columns: int) -> Integers:
     return np.arange(block.size)
 
 
-def part_of(block: Block, own: npt.NDArray[np.bool_]) -> Callable[[Floats], Floats]:
-    """Return the map of rows to some of a block's functions; others are not computed where that is easy."""
+class Part(NamedTuple):
+    """Some of the functions of a block."""
+
+    block: Block
+    own: npt.NDArray[np.bool_]
+
+    @property
+    def size(self) -> int:
+        """Number of functions."""
+        return int(self.own.sum())
+
+    def __call__(self, z: Floats) -> Floats:
+        """Return the functions of rows (n, D)."""
+        return self.block(z)[:, self.own]
+
+    def shares(self, columns: int) -> Floats:
+        """Return the share of each column in each function."""
+        return self.block.shares(columns)[:, self.own]
+
+
+def part_of(block: Block, own: npt.NDArray[np.bool_]) -> Block:
+    """Return some of the functions of a block; the others are not computed where that is easy."""
     if own.all():
         return block
     if isinstance(block, Hinges | Steps):
@@ -197,7 +227,7 @@ def part_of(block: Block, own: npt.NDArray[np.bool_]) -> Callable[[Floats], Floa
         return Products(block.pairs[own])
     if isinstance(block, Monomials):
         return Monomials(block.factors[own])
-    return lambda z: block(z)[:, own]
+    return Part(block, own)
 
 
 def random_units(z: Floats, rng: np.random.Generator) -> Units:
@@ -205,8 +235,9 @@ def random_units(z: Floats, rng: np.random.Generator) -> Units:
     d = z.shape[1]
     weight = np.zeros((d, _UNITS))
     for k in range(_UNITS):
-        used = rng.choice(d, d if k % 3 == 0 else min(d, int(rng.integers(2, 4))), replace=False)
-        weight[used, k] = rng.normal(size=len(used)) / np.sqrt(len(used))
+        count = d if k % 3 == 0 else min(d, int(rng.integers(2, 4)))
+        used = rng.permutation(d)[:count]
+        weight[used, k] = rng.normal(size=count) / np.sqrt(count)
     along = z[:4000] @ weight
     places = [np.quantile(along[:, k], rng.uniform(0.1, 0.9)) for k in range(_UNITS)]
     return Units(weight, -np.array(places))

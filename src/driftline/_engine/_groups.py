@@ -47,7 +47,7 @@ class Groups(NamedTuple):
     distinct: Integers | None = None
 
     @property
-    def count(self) -> int:
+    def number(self) -> int:
         """Number of groups."""
         return len(self.starts)
 
@@ -58,7 +58,7 @@ class Groups(NamedTuple):
 
     def placed(self, sums: Floats) -> Floats:
         """Return sums over groups (k, p) as factors (p, GROUPS): less their mean, with signs."""
-        k = self.count
+        k = self.number
         out = np.zeros((GROUPS, sums.shape[1]))
         out[self.places] = (sums - sums.mean(0)) * (self.signs * math.sqrt(k / max(k - 1, 1)))[:, None]
         return out.T

@@ -10,6 +10,7 @@ from driftline._engine._groups import FEWEST
 from driftline._engine._ledger import hotelling
 from driftline._engine._mixtures import mixture_ratio
 from driftline._engine._step import State
+from driftline._engine._window import Window
 from driftline._inputs import Floats
 from driftline._roots import root
 from driftline.fitting import softmax
@@ -24,9 +25,16 @@ _NEAR = 0.99  # share of rows, by the size of their functions, that make the uni
 _BEYOND = 2.0  # nats beyond the log-ratios seen so far, where those of far rows end
 
 
+def _window(state: State) -> Window:
+    """Return the current window, whose rows must be at hand."""
+    if not isinstance(state.window, Window):
+        raise ValueError("the rows of the current window are gone: ask before they are forgotten")
+    return state.window
+
+
 def on_window(state: State) -> Floats:
     """Return the log-ratio of the current window's rows as the recursion carries it, (n,)."""
-    return _log_ratio(state, state.window.z, state.coef, state.constant)
+    return _log_ratio(state, _window(state).z, state.coef, state.constant)
 
 
 def log_ratio(state: State, x: Floats) -> Floats:
@@ -55,10 +63,11 @@ def moderated(state: State) -> tuple[Floats, float]:
     Coefficients within their noise are drawn towards zero: functions are orthogonalised in the order of the blocks, and
     each kind of function has its own prior (:func:`driftline.inference.posterior_means`).
     """
-    values = state.basis.some(state.window.z, state.active)
+    window = _window(state)
+    values = window.functions(state.active)
     coef, factors = state.coef[state.active], state.factors[:-1][state.active]
     log_r = values @ coef - state.constant
-    mixture = _mixtures(state, state.window.z)
+    mixture = _mixtures(state, window.z)
     if mixture is not None:
         log_r = log_r + mixture
     size = np.einsum("ij,ij->i", values, values)
@@ -103,7 +112,7 @@ def divergence(state: State, kind: str | Generator = "reverse_kl", *, level: flo
     """
     if state.t == 0:
         raise ValueError("no window has been compared with the original yet: take a step first")
-    window, active = state.window, state.active
+    window, active = _window(state), state.active
     groups, n = window.groups, len(window)
     values, log_r = window.functions(active), on_window(state)
     each, slope, bend = terms(log_r, kind), slope_of(log_r, kind), curvature(log_r, kind)
@@ -154,9 +163,13 @@ def doubts(state: State) -> list[Doubt]:
     rows = min(state.first_rows, state.window.effective)
     if rows < ROWS_EACH * parameters or state.freedom < FEWEST:
         code = DoubtCode.FEW_ROWS if state.window.groups.worth < 1.5 else DoubtCode.DEPENDENT_ROWS
-        found.append(Doubt(code, f"{rows:.0f} effective rows are too few for {parameters} parameters: enlarge the window"))
+        found.append(
+            Doubt(code, f"{rows:.0f} effective rows are too few for {parameters} parameters: enlarge the window")
+        )
     if state.misses:
-        found.append(Doubt(DoubtCode.MODEL_MISSES, "random functions show that the model leaves a part of the drift out"))
+        found.append(
+            Doubt(DoubtCode.MODEL_MISSES, "random functions show that the model leaves a part of the drift out")
+        )
     return found
 
 

@@ -10,7 +10,7 @@ r"""One step of the recursion: the window before is the numerator, the new one t
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from driftline._engine._blocks import Columns, Products
 from driftline._engine._groups import GROUPS
 from driftline._engine._ledger import Ledger, chance_of_all, chances
 from driftline._engine._mixtures import mixture_ratio
-from driftline._engine._window import Kept, Window
+from driftline._engine._window import Kept, Window, kept
 from driftline._inputs import Floats
 from driftline.fitting import (
     Dense,
@@ -41,7 +41,7 @@ from driftline.fitting import (
     weigh,
 )
 
-__all__ = ["Info", "State", "start", "step"]
+__all__ = ["Info", "State", "forget", "start", "step"]
 
 _LEVEL = 1e-4  # chance of a false function in a window, over all families
 _MISSES = 1e-3  # chance of a false doubt that the model leaves something out
@@ -95,7 +95,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """How a step went: whether the fit converged, functions that joined, whether units say that something is missing."""
+    """How a step went: whether the fit converged, how many functions joined, whether units still show drift."""
 
     converged: bool
     joined: int
@@ -119,10 +119,16 @@ def start(x: Floats, model: str = "auto", *, seed: int = 0) -> State:
         basis.density,
         float(len(window.distinct)),
         window,
-        window.groups.count,
+        window.groups.number,
         none,
         first_rows=window.effective,
     )
+
+
+def forget(state: State) -> State:
+    """Return the state with sums of its window instead of rows: all that the next step needs, and no answer."""
+    window = state.window
+    return state if isinstance(window, Kept) else state._replace(window=kept(window, state.active))
 
 
 def step(
@@ -134,7 +140,7 @@ def step(
     ledger, too.
     """
     window = Window(state.basis, x, seed, state.t + 1)
-    state = state._replace(freedom=min(state.freedom, window.groups.count))
+    state = state._replace(freedom=min(state.freedom, window.groups.number))
     density, rows, offsets = _offsets(state, window)
     joined, taken = 0, _take(state, window, offsets, objective, ridge)
     if offsets is not None:  # in tables that are no mixture at all the first guess can be worse than none
@@ -188,7 +194,9 @@ class _Fit(NamedTuple):
     twist: Floats
 
 
-def _fit_rows(num: Window, rows_num: Floats, rows_den: Floats, offsets: Any, objective: Objective, prior: Floats) -> _Fit:
+def _fit_rows(
+    num: Window, rows_num: Floats, rows_den: Floats, offsets: Any, objective: Objective, prior: Floats
+) -> _Fit:
     """Fit a step to the rows of both windows."""
     off_num, off_den = (None, None) if offsets is None else offsets
     loss = loss_of(unnormalised(objective))
@@ -216,7 +224,7 @@ def _fit_kept(
     num: Kept, live: npt.NDArray[np.bool_], center: Floats, scale: Floats, rows_den: Floats, prior: Floats
 ) -> _Fit:
     """Fit a step to sums of the numerator, with a linear weight (:func:`driftline.fitting.fit_sums`)."""
-    at, n, m = np.flatnonzero(num.active)[live], len(num), len(rows_den)
+    at, n, m = np.flatnonzero(num.active)[live], num.rows, len(rows_den)
     # coordinates of the step: functions centred and scaled, and a one
     onto = np.concatenate([np.diag(1.0 / scale), [-center / scale]])
     inside = num.gram[np.ix_(live, live)]
@@ -362,11 +370,11 @@ def _joining(state: State, ledger: Ledger, window: Window) -> Integers:
     if not strong.any():
         # a change spread over many means, variances or correlations stands out in none of them
         for kind in np.unique(basis.kind[may]):
-            own = may[basis.kind[may] == kind]
+            own: Integers = may[basis.kind[may] == kind]
             dense = isinstance(basis.blocks[basis.block[own[0]]], Columns | Products) and len(own) >= _SPREAD
-            if dense and active + len(own) < rows / _ROWS_EACH_OF_ALL:
-                if chance_of_all(ledger, own, freedom) < math.log(_LEVEL):
-                    return own
+            dense &= active + len(own) < rows / _ROWS_EACH_OF_ALL
+            if dense and chance_of_all(ledger, own, freedom) < math.log(_LEVEL):
+                return own
         return may[:0]
     # the block that explains most joins first: the next fit shows what is left for the others
     best = basis.block[may][np.argmax(family == int(found.argmin()))]
@@ -375,7 +383,7 @@ def _joining(state: State, ledger: Ledger, window: Window) -> Integers:
     own = own[np.argsort(found[own], kind="stable")][:_MOST]
     sizes = np.cumsum(np.bincount(family)[own])
     own = own[sizes <= max(room, 0)]
-    return may[np.isin(family, own)]
+    return np.asarray(may[np.isin(family, own)])
 
 
 def _recalled(state: State, taken: _Taken, at: Window, second: Floats, join: Integers, ridge: float) -> State:

@@ -67,7 +67,7 @@ class Window:
     def tally(self, scores: Floats) -> Floats:
         """Return the sums of ``scores`` (n,) times each function over each group, (groups, P)."""
         groups = self.groups
-        out = np.empty((groups.count, self.basis.size))
+        out = np.empty((groups.number, self.basis.size))
         weights = (scores if groups.order is None else scores[groups.order]).astype(np.float32)
         ends = np.append(groups.starts[1:], len(self))
         for first, values in self._chunks():
@@ -109,12 +109,11 @@ class Window:
 
     def _made(self) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
         z = self.z if self.groups.order is None else self.z[self.groups.order]
-        starts, size = self.groups.starts, max(1, _AT_ONCE // self.basis.size)
+        size, ends = max(1, _AT_ONCE // self.basis.size), np.append(self.groups.starts[1:], len(z))
         first = 0
         while first < len(z):
-            later = starts[(starts > first) & (starts <= first + size)]
-            beyond = starts[starts > first]
-            last = len(z) if first + size >= len(z) else int(later[-1]) if len(later) else int(beyond[0]) if len(beyond) else len(z)
+            within = ends[(ends > first) & (ends <= first + size)]
+            last = int(within[-1]) if len(within) else int(ends[ends > first][0])
             yield first, self.basis(z[first:last]).astype(np.float32)
             first = last
 
@@ -123,7 +122,7 @@ class Kept(NamedTuple):
     """Sums of a window whose rows are gone: all that the next step asks of its numerator.
 
     Attributes:
-        count: number of rows.
+        rows: number of rows.
         effective: number of independent rows that say as much.
         groups: how groups of rows are placed among the factors.
         sums: sums of all functions over each group, per row of the window, (groups, P).
@@ -132,16 +131,13 @@ class Kept(NamedTuple):
         cross: means of their products with all functions, (p, P).
     """
 
-    count: int
+    rows: int
     effective: float
     groups: Groups
     sums: Annotated[Floats, "k P single"]
     active: npt.NDArray[np.bool_]
     gram: Annotated[Floats, "p p half"]
     cross: Annotated[Floats, "p P single"]
-
-    def __len__(self) -> int:  # type: ignore[override]
-        return self.count
 
     def moments(self, which: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
         """Return means and variances of the model's functions, (p,) each."""
@@ -155,5 +151,5 @@ def kept(window: Window, active: npt.NDArray[np.bool_]) -> Kept:
     n, model = len(window), window.functions(active)
     sums = window.tally(np.full(n, 1.0 / n))
     cross = window.regression(model, np.full(n, 1.0 / n), every=1)[1]
-    groups = window.groups._replace(order=None, starts=np.zeros(window.groups.count, dtype=np.int64), distinct=None)
+    groups = window.groups._replace(order=None, starts=np.zeros(window.groups.number, dtype=np.int64), distinct=None)
     return Kept(n, window.effective, groups, sums, active, model.T @ model / n, cross)
