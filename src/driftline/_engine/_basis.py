@@ -91,13 +91,6 @@ class Basis(NamedTuple):
         """Whether each function may join the model, (P,)."""
         return np.array([not isinstance(block, Units) for block in self.blocks])[self.block]
 
-    def __call__(self, z: Floats) -> Floats:
-        """Return the functions of rows in the coordinates of the original (n, D), in units of it, (n, P)."""
-        out = np.concatenate([block(z) for block in self.blocks], 1)
-        out -= self.mean
-        out /= self.scale
-        return out
-
     def some(self, z: Floats, which: npt.NDArray[np.bool_]) -> Floats:
         """Return some of the functions of rows, (n, k); blocks without any of them are not computed."""
         parts, at = [], 0

@@ -1,6 +1,7 @@
 r"""Blocks: families of functions of a row that a log-linear model may use, each frozen on the original.
 
-A block maps rows in the coordinates of the original, (n, D), to its functions, (n, size). Functions of one ``family``
+A block maps rows in the coordinates of the original, (n, D), to its functions, (n, size), best column by column in
+memory. Functions of one ``family``
 are tested together and join the model together: a change that needs one of them mostly needs the others. To add a
 family of functions, write a block here and list it in :func:`candidates`.
 """
@@ -69,7 +70,8 @@ class Columns(NamedTuple):
 
     def __call__(self, z: Floats) -> Floats:
         """Return the functions of rows (n, D)."""
-        return np.concatenate([z[:, self.linear], np.square(z[:, self.squares])], 1)
+        columns = z.T
+        return np.concatenate([columns[self.linear], np.square(columns[self.squares])]).T
 
     def shares(self, columns: int) -> Floats:
         """Return the share of each column in each function."""
@@ -89,7 +91,7 @@ class Hinges(NamedTuple):
 
     def __call__(self, z: Floats) -> Floats:
         """Return the functions of rows (n, D)."""
-        return np.maximum(z[:, self.columns] - self.knots, 0.0)
+        return np.maximum(z.T[self.columns] - self.knots[:, None], 0.0).T
 
     def shares(self, columns: int) -> Floats:
         """Return the share of each column in each function."""
@@ -109,7 +111,7 @@ class Steps(NamedTuple):
 
     def __call__(self, z: Floats) -> Floats:
         """Return the functions of rows (n, D)."""
-        return (z[:, self.columns] > self.knots).astype(np.float64)
+        return (z.T[self.columns] > self.knots[:, None]).astype(np.float64).T
 
     def shares(self, columns: int) -> Floats:
         """Return the share of each column in each function."""
@@ -128,7 +130,10 @@ class Products(NamedTuple):
 
     def __call__(self, z: Floats) -> Floats:
         """Return the functions of rows (n, D)."""
-        return np.asarray(z[:, self.pairs[:, 0]] * z[:, self.pairs[:, 1]])
+        columns = np.ascontiguousarray(z.T)
+        out = columns[self.pairs[:, 0]]
+        out *= columns[self.pairs[:, 1]]
+        return out.T
 
     def shares(self, columns: int) -> Floats:
         """Return the share of each column in each function."""
@@ -148,7 +153,7 @@ class Units(NamedTuple):
 
     def __call__(self, z: Floats) -> Floats:
         """Return the functions of rows (n, D)."""
-        return np.maximum(z @ self.weight + self.bias, 0.0)
+        return np.maximum(self.weight.T @ z.T + self.bias[:, None], 0.0).T
 
     def shares(self, columns: int) -> Floats:
         """Return the share of each column in each function."""

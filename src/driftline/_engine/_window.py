@@ -66,42 +66,46 @@ class Window:
 
     def tally(self, scores: Floats) -> Floats:
         """Return the sums of ``scores`` (n,) times each function over each group, (groups, P)."""
-        groups = self.groups
-        out = np.empty((groups.number, self.basis.size))
-        weights = (scores if groups.order is None else scores[groups.order]).astype(np.float32)
-        ends = np.append(groups.starts[1:], len(self))
+        groups, basis = self.groups, self.basis
+        ordered = scores if groups.order is None else scores[groups.order]
+        out, ends = np.empty((groups.number, basis.size)), np.append(groups.starts[1:], len(self))
+        weights = ordered.astype(np.float32)
         for first, values in self._chunks():
-            last = first + len(values)
+            last = first + values.shape[1]
             for g in range(*np.searchsorted(groups.starts, [first, last])):
                 at = slice(groups.starts[g], ends[g])
-                out[g] = weights[at] @ values[at.start - first : at.stop - first]
+                out[g] = values[:, at.start - first : at.stop - first] @ weights[at]
+        out -= np.add.reduceat(ordered, groups.starts)[:, None] * basis.mean
+        out /= basis.scale
         return out
 
     def regression(self, model: Floats, weights: Floats, every: int = 0) -> tuple[Floats, Floats]:
         """Return weighted products of the model's functions (n, p) with each other, (p, p), and with all, (p, P).
 
-        They are taken from one row of ``every``; 0 for as many rows as suffice.
+        The last of the model's functions is 1. Products are taken from one row of ``every``; 0 for as many as suffice.
         """
-        every = every or max(1, len(self) // max(_SAMPLE, 5 * model.shape[1]))
+        every, basis = every or max(1, len(self) // max(_SAMPLE, 5 * model.shape[1])), self.basis
         order = np.arange(len(self)) if self.groups.order is None else self.groups.order
-        gram, cross = np.zeros((model.shape[1], model.shape[1])), np.zeros((model.shape[1], self.basis.size))
+        gram, cross = np.zeros((model.shape[1], model.shape[1])), np.zeros((model.shape[1], basis.size))
         for first, values in self._chunks():
-            some = order[first : first + len(values)][::every]
+            some = order[first : first + values.shape[1]][::every]
             rows = model[some]
             weighted = rows * (every * weights[some, None])
             gram += rows.T @ weighted
-            cross += weighted.T.astype(np.float32) @ values[::every]
+            cross += (values[:, ::every] @ weighted.astype(np.float32)).T
+        cross -= gram[:, -1:] * basis.mean
+        cross /= basis.scale
         return gram, cross
 
     @cached_property
     def _values(self) -> npt.NDArray[np.float32] | None:
-        """All functions of all rows in the order of their groups, if they are not too many."""
+        """All functions of all rows in the order of their groups, (P, n), if they are not too many."""
         if len(self) * self.basis.size > _HELD:
             return None
-        return np.concatenate([part for _, part in self._made()])
+        return np.concatenate([part for _, part in self._made()], axis=1)
 
     def _chunks(self) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
-        """Return stretches of whole groups of rows, with all their functions."""
+        """Return stretches of whole groups of rows, with all their functions as the blocks have them."""
         if self._values is not None:
             yield 0, self._values
         else:
@@ -114,7 +118,7 @@ class Window:
         while first < len(z):
             within = ends[(ends > first) & (ends <= first + size)]
             last = int(within[-1]) if len(within) else int(ends[ends > first][0])
-            yield first, self.basis(z[first:last]).astype(np.float32)
+            yield first, np.concatenate([block(z[first:last]).T.astype(np.float32) for block in self.basis.blocks])
             first = last
 
 
@@ -150,6 +154,7 @@ def kept(window: Window, active: npt.NDArray[np.bool_]) -> Kept:
     """Return the sums of a window, given the functions that are in the model."""
     n, model = len(window), window.functions(active)
     sums = window.tally(np.full(n, 1.0 / n))
-    cross = window.regression(model, np.full(n, 1.0 / n), every=1)[1]
+    one = np.concatenate([model, np.ones((n, 1))], 1)
+    cross = window.regression(one, np.full(n, 1.0 / n), every=1)[1][:-1]
     groups = window.groups._replace(order=None, starts=np.zeros(window.groups.number, dtype=np.int64), distinct=None)
     return Kept(n, window.effective, groups, sums, active, model.T @ model / n, cross)
