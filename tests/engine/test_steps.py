@@ -145,7 +145,20 @@ def test_few_rows_for_many_columns_begin_with_nothing():
 def test_too_few_rows_are_doubted():
     rng = np.random.default_rng(0)
     state, _ = step(start(rng.normal(size=(40, 2))), rng.normal(size=(20, 2)))
-    assert [doubt.code for doubt in divergence(state).doubts] == ["few_rows"]
+    found = divergence(state)
+    assert [doubt.code for doubt in found.doubts] == ["few_rows"]
+    assert np.isnan(found.std_error)
+
+
+def test_rows_that_hardly_change_are_doubted():
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(2, 1_500, 3))
+    for i in range(1, 1_500):
+        noise[:, i] = 0.99 * noise[:, i - 1] + 0.14 * noise[:, i]
+    state, _ = step(start(noise[0]), noise[1])
+    found = divergence(state)
+    assert "dependent_rows" in [doubt.code for doubt in found.doubts]
+    assert np.isnan(found.std_error)
 
 
 def test_mixtures_agree_far_from_all_clusters():
@@ -158,6 +171,18 @@ def test_mixtures_agree_far_from_all_clusters():
     np.testing.assert_allclose(
         mixture_ratio(state.density, moved, near), state.density.log_density(near) - moved.log_density(near), atol=1e-2
     )
+
+
+@pytest.mark.parametrize("change", [lambda x: 0.5 * x, lambda x: x + 2.0])
+def test_a_step_too_large_for_sums_has_no_interval(change):
+    rng = np.random.default_rng(0)
+    state = forget(start(rng.normal(size=(2_000, 2))))
+    state, _ = step(state, change(rng.normal(size=(2_000, 2))), keep="sums")
+    found = divergence(state)
+    assert "large_step" in [doubt.code for doubt in found.doubts]
+    assert (found.low, found.high) == (-np.inf, np.inf)
+    state, _ = step(forget(state), change(rng.normal(size=(2_000, 2))), keep="sums")
+    assert divergence(state).doubts  # the step is part of all that follows
 
 
 def test_wrong_uses_are_named():

@@ -14,7 +14,17 @@ from driftline._engine._window import Window
 from driftline._inputs import Floats
 from driftline._roots import root
 from driftline.fitting import softmax
-from driftline.inference import Doubt, DoubtCode, Estimate, Generator, curvature, largest, posterior_means, terms
+from driftline.inference import (
+    Doubt,
+    DoubtCode,
+    Estimate,
+    Generator,
+    curvature,
+    largest,
+    posterior_means,
+    terms,
+    withheld,
+)
 from driftline.inference import slope as slope_of
 
 __all__ = ["divergence", "doubts", "hidden", "log_ratio", "moderated", "on_window"]
@@ -130,7 +140,7 @@ def divergence(state: State, kind: str | Generator = "reverse_kl", *, level: flo
     variance = max(float(along @ along) - quiet, quiet)
     value, reach = float(each.mean()) - noise, _quantile(level, state.freedom) * math.sqrt(variance)
     high = value + reach + hidden(state, level)
-    return Estimate(
+    estimate = Estimate(
         value,
         math.sqrt(variance),
         value - reach,
@@ -140,6 +150,8 @@ def divergence(state: State, kind: str | Generator = "reverse_kl", *, level: flo
         noise_std=math.sqrt(quiet),
         doubts=tuple(doubts(state)),
     )
+    unknown = (*WITHHOLDING, DoubtCode.LARGE_STEP)
+    return withheld(estimate) if any(doubt.code in unknown for doubt in estimate.doubts) else estimate
 
 
 def hidden(state: State, level: float = 0.95) -> float:
@@ -165,6 +177,13 @@ def doubts(state: State) -> list[Doubt]:
         code = DoubtCode.FEW_ROWS if state.window.groups.worth < 1.5 else DoubtCode.DEPENDENT_ROWS
         found.append(
             Doubt(code, f"{rows:.0f} effective rows are too few for {parameters} parameters: enlarge the window")
+        )
+    if state.large:
+        found.append(
+            Doubt(
+                DoubtCode.LARGE_STEP,
+                "a step was too large for sums of the window before: keep rows, or take smaller steps",
+            )
         )
     if state.misses:
         found.append(

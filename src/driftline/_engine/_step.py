@@ -53,6 +53,9 @@ _MOST = 16  # families that join at once
 _SPREAD = 6  # functions of one kind; fewer are tested one by one
 _EFFECT = 2.5  # nats: prior standard deviation of the effect of a function that few rows have
 _RARE = 25.0  # fourth moment, in units of the squared variance, from which few rows have a function
+_SPREAD_OF_SUMS = 1.2  # standard deviation of a step's log-ratio from which sums of its numerator do not do
+_BEYOND = 0.01  # share of rows beyond the linear weight, for the same reason
+_NARROW = 0.5  # of its variance that a function must keep in a step, for the same reason
 _STILL = 1e-18  # variance of a function that does not vary in a step
 
 
@@ -73,6 +76,7 @@ class State(NamedTuple):
         own: the part of ``factors`` that comes from the current window.
         lift: what errors add to the constant on average.
         misses: whether random units have shown that the model leaves something out.
+        large: whether a step was too large for the sums that it began from.
         first_rows: effective rows of the original.
         t: number of steps.
     """
@@ -90,6 +94,7 @@ class State(NamedTuple):
     own: Floats
     lift: float = 0.0
     misses: bool = False
+    large: bool = False
     first_rows: float = 0.0
     t: int = 0
 
@@ -175,7 +180,7 @@ class _Fit(NamedTuple):
     of scores over groups of the model's functions (groups, p + 1) and of all, (groups, P), the sums of ``bends``,
     second derivatives times functions (groups, p + 1), and their total; ``second_num`` if its rows are at hand.
     ``third`` are the third derivatives of the denominator's rows, ``twist`` those of the numerator's times products of
-    functions, (p + 1, p + 1).
+    functions, (p + 1, p + 1). ``large`` says that the step is too large for sums.
     """
 
     coef: Floats
@@ -192,6 +197,7 @@ class _Fit(NamedTuple):
     second_num: Floats
     third: Floats
     twist: Floats
+    large: bool
 
 
 def _fit_rows(
@@ -217,6 +223,7 @@ def _fit_rows(
         second,
         fit.den.third,
         (rows_num * fit.num.third[:, None]).T @ rows_num,
+        False,
     )
 
 
@@ -261,6 +268,7 @@ def _fit_kept(
         np.zeros(0),
         kappa * of.third / m,
         np.zeros_like(gram),
+        fit.spread > _SPREAD_OF_SUMS or fit.beyond > _BEYOND,
     )
 
 
@@ -281,6 +289,7 @@ class _Taken(NamedTuple):
     outside: Integers
     regress: Floats
     ledger: Ledger
+    large: bool
 
     @property
     def second_num(self) -> Floats:
@@ -327,6 +336,7 @@ def _take(
         fit = _fit_rows(last, design(last.functions(state.active)), den, offsets, objective, prior)
     else:
         fit = _fit_kept(last, live, center, scale, den, prior)
+    large = fit.large or (isinstance(last, Kept) and bool((spread_den < _NARROW * spread_num)[live].any()))
     inverse, unit, groups = np.linalg.inv(fit.hessian), fit.unit + float(fit.second.sum()), window.groups
     tally = window.tally(-fit.first)
     factors_num = inverse @ last.groups.placed(fit.scores)
@@ -352,7 +362,7 @@ def _take(
 
     constant = float(center @ coef - fit.coef[-1])
     regress = regress[:-1] / scale[:, None]
-    return _Taken(fit, at, coef, constant, raw(factors), raw(factors_den), lift, outside, regress, ledger)
+    return _Taken(fit, at, coef, constant, raw(factors), raw(factors_den), lift, outside, regress, ledger, large)
 
 
 def _joining(state: State, ledger: Ledger, window: Window) -> Integers:
@@ -444,6 +454,7 @@ def _advanced(state: State, taken: _Taken, window: Window) -> State:
         own=own,
         lift=state.lift + taken.lift,
         ledger=taken.ledger,
+        large=state.large or taken.large,
         window=window,
         t=state.t + 1,
     )
