@@ -15,6 +15,7 @@ from driftline._inputs import Floats
 from driftline._roots import root
 from driftline.fitting import softmax
 from driftline.inference import (
+    WITHHOLDING,
     Doubt,
     DoubtCode,
     Estimate,
