@@ -22,7 +22,7 @@ from driftline.fitting import Integers, find_repeats
 __all__ = ["FEWEST", "GROUPS", "Groups", "group_rows"]
 
 GROUPS = 100
-FEWEST = 12
+FEWEST = 20
 """Groups; with fewer, errors cannot be known."""
 _DEPENDS = 3.0  # standard errors of a correlation of neighbouring groups
 
