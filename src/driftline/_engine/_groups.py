@@ -25,6 +25,7 @@ GROUPS = 100
 FEWEST = 20
 """Groups; with fewer, errors cannot be known."""
 _DEPENDS = 3.0  # standard errors of a correlation of neighbouring groups
+_ENDED = 0.25  # mean correlation of neighbouring groups below which dependence has ended
 
 
 class Groups(NamedTuple):
@@ -89,19 +90,27 @@ def group_rows(window: Floats, z: Floats, rng: np.random.Generator) -> Groups:
 
 
 def _independent(z: Floats, count: int) -> int:
-    """Return the number of groups of neighbours, at most ``count``, that do not depend on each other."""
-    while count > FEWEST:
-        sums = np.add.reduceat(np.concatenate([z, np.square(z)], 1), np.arange(count) * len(z) // count, axis=0)
-        sums = sums - sums.mean(0)
-        spread = np.square(sums).sum(0)
-        live = spread > 0.0
-        along = (sums[1:] * sums[:-1]).sum(0)[live] / spread[live]
-        # of many columns the largest correlation exceeds its noise by chance; their mean, and the largest, do not
-        high = math.sqrt(2.0 * math.log(max(2, len(along))))
-        if not len(along) or float(along.max()) * math.sqrt(count) < _DEPENDS + high - 1.0:
-            break
+    """Return the number of groups of neighbours, at most ``count``, that do not depend on each other.
+
+    Whether there is dependence is a test of all columns and squares; where it ends is judged by those that show it.
+    """
+    values = np.concatenate([z, np.square(z)], 1)
+    values = values[:, np.ptp(values, axis=0) > 0.0]
+    along = _alike(values, count) if count > FEWEST and values.shape[1] else np.zeros(0)
+    # the largest of many correlations exceeds the noise of one
+    most = _DEPENDS + math.sqrt(2.0 * math.log(max(2, len(along)))) - 1.0
+    depends = along * math.sqrt(count) > most
+    while depends.any() and count > FEWEST and along[depends].mean() > _ENDED:
         count //= 2
+        along = _alike(values, count)
     return max(count, 1)
+
+
+def _alike(values: Floats, count: int) -> Floats:
+    """Return the correlation of neighbouring groups in each column of values (n, k), (k,)."""
+    sums = np.add.reduceat(values, np.arange(count) * len(values) // count, axis=0)
+    sums = sums - sums.mean(0)
+    return np.asarray((sums[1:] * sums[:-1]).sum(0) / np.maximum(np.square(sums).sum(0), 1e-300))
 
 
 def _worth(z: Floats, order: Integers | None, starts: Integers) -> float:
