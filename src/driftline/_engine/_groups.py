@@ -64,6 +64,13 @@ class Groups(NamedTuple):
         out[self.places] = (sums - sums.mean(0)) * (self.signs * math.sqrt(k / max(k - 1, 1)))[:, None]
         return out.T
 
+    def own(self, rows: Floats, factors: Floats) -> Floats:
+        """Return rows (n, p) times the error that their own group adds, given the window's factors (p, GROUPS); (n,)."""
+        number = np.empty(len(rows), dtype=np.int64)
+        order = np.arange(len(rows)) if self.order is None else self.order
+        number[order] = np.searchsorted(self.starts, np.arange(len(rows)), side="right") - 1
+        return np.asarray(np.einsum("ij,ij->i", rows, (factors[:, self.places] * self.signs).T[number]))
+
 
 def group_rows(window: Floats, z: Floats, rng: np.random.Generator) -> Groups:
     """Group the rows of a window.

@@ -74,7 +74,7 @@ class State(NamedTuple):
         window: the current window.
         freedom: degrees of freedom of the factors: the fewest groups of a window so far.
         own: the part of ``factors`` that comes from the current window.
-        lift: what errors add to the constant on average.
+        lift: what errors of functions that joined add to the constant on average.
         misses: whether random units have shown that the model leaves something out.
         large: whether a step was too large for the sums that it began from.
         first_rows: effective rows of the original.
@@ -176,11 +176,10 @@ def step(
 class _Fit(NamedTuple):
     """A fit of a step: coefficients (p + 1,), curvature with the prior, and what both windows add to its equations.
 
-    ``first`` and ``second`` are derivatives of the loss of the denominator's rows. Of the numerator, there are the sums
-    of scores over groups of the model's functions (groups, p + 1) and of all, (groups, P), the sums of ``bends``,
-    second derivatives times functions (groups, p + 1), and their total; ``second_num`` if its rows are at hand.
-    ``third`` are the third derivatives of the denominator's rows, ``twist`` those of the numerator's times products of
-    functions, (p + 1, p + 1). ``large`` says that the step is too large for sums.
+    ``first``, ``second`` and ``third`` are derivatives of the loss of the denominator's rows. Of the numerator, there
+    are sums of scores over groups, of the model's functions (groups, p + 1) and of all (groups, P), and the sum of
+    second derivatives, ``unit``. Rows have ``second_num`` and ``third_num``; sums have ``pull`` instead, the second
+    derivative of a row times its score. ``large`` says that the step is too large for sums.
     """
 
     coef: Floats
@@ -192,11 +191,11 @@ class _Fit(NamedTuple):
     second: Floats
     scores: Floats
     tally: Floats
-    bends: Floats
     unit: float
     second_num: Floats
+    third_num: Floats
     third: Floats
-    twist: Floats
+    pull: float
     large: bool
 
 
@@ -218,11 +217,11 @@ def _fit_rows(
         fit.den.second,
         num.groups.sums(-first[:, None] * rows_num),
         num.tally(-first),
-        num.groups.sums(second[:, None] * rows_num),
         float(second.sum()),
         second,
+        fit.num.third,
         fit.den.third,
-        (rows_num * fit.num.third[:, None]).T @ rows_num,
+        0.0,
         False,
     )
 
@@ -263,11 +262,11 @@ def _fit_kept(
         kappa * of.second / m,
         scores(groups, rate * (c * means - gram @ coef)),
         scores(num.sums, rate * (c * mean - coef @ cross)),
-        rate * groups,
         rate,
         np.zeros(0),
+        np.zeros(0),
         kappa * of.third / m,
-        np.zeros_like(gram),
+        rate * weight,
         fit.spread > _SPREAD_OF_SUMS or fit.beyond > _BEYOND,
     )
 
@@ -285,7 +284,6 @@ class _Taken(NamedTuple):
     constant: float
     factors: Floats
     own: Floats
-    lift: float
     outside: Integers
     regress: Floats
     ledger: Ledger
@@ -332,21 +330,20 @@ def _take(
     den = design(den)
     heavy = np.square(np.square(den[:, :-1])).mean(0)
     prior = np.append(ridge * np.where(heavy > _RARE, np.maximum(1.0, heavy / _EFFECT**2), 1.0), 0.0)
+    rows_num = den[:0]
     if isinstance(last, Window):
-        fit = _fit_rows(last, design(last.functions(state.active)), den, offsets, objective, prior)
+        rows_num = design(last.functions(state.active))
+        fit = _fit_rows(last, rows_num, den, offsets, objective, prior)
     else:
         fit = _fit_kept(last, live, center, scale, den, prior)
     large = fit.large or (isinstance(last, Kept) and bool((spread_den < _NARROW * spread_num)[live].any()))
-    inverse, unit, groups = np.linalg.inv(fit.hessian), fit.unit + float(fit.second.sum()), window.groups
+    inverse: Floats = np.linalg.inv(fit.hessian)
+    unit, groups = fit.unit + float(fit.second.sum()), window.groups
     tally = window.tally(-fit.first)
     factors_num = inverse @ last.groups.placed(fit.scores)
     factors_den = inverse @ groups.placed(groups.sums(-fit.first[:, None] * den))
     factors = factors_num + factors_den
-    # the equation of the constant to second order: errors times what the same rows add to it, and their squares
-    bends = last.groups.placed(fit.bends), groups.placed(groups.sums(fit.second[:, None] * den))
-    twist = fit.twist + (den * fit.third[:, None]).T @ den
-    lift = float((bends[0] * factors_num).sum() + (bends[1] * factors_den).sum()) / unit
-    lift += 0.5 * float(((twist @ factors) * factors).sum()) / unit
+    bias = -inverse @ _second_order(state, window, fit, rows_num, den, factors_num, factors_den, inverse)
     outside = np.flatnonzero(~state.active)
     gram, cross = window.regression(den, fit.second)
     gram[np.diag_indices(len(gram))] += fit.weight + 1e-9 * gram.diagonal().mean()
@@ -355,14 +352,42 @@ def _take(
     score = (fit.tally.sum(0) + tally.sum(0))[outside] - regress.T @ (fit.weight * fit.coef)
     noise = (last.groups.placed(fit.tally) + groups.placed(tally))[outside] - regress.T @ (fit.hessian @ factors)
     ledger = state.ledger.plus(outside, score / unit, noise / unit)
-    coef = fit.coef[:-1] / scale
+    plain = fit.coef - bias
+    coef = plain[:-1] / scale
 
     def raw(errors: Floats) -> Floats:
         return np.concatenate([errors[:-1] / scale[:, None], [(center / scale) @ errors[:-1] - errors[-1]]])
 
-    constant = float(center @ coef - fit.coef[-1])
+    constant = float(center @ coef - plain[-1])
     regress = regress[:-1] / scale[:, None]
-    return _Taken(fit, at, coef, constant, raw(factors), raw(factors_den), lift, outside, regress, ledger, large)
+    return _Taken(fit, at, coef, constant, raw(factors), raw(factors_den), outside, regress, ledger, large)
+
+
+def _second_order(
+    state: State,
+    window: Window,
+    fit: _Fit,
+    num: Floats,
+    den: Floats,
+    factors_num: Floats,
+    factors_den: Floats,
+    inverse: Floats,
+) -> Floats:
+    r"""Return what errors add to the equations of a fit on average, (p + 1,); the bias is minus its inverse curvature.
+
+    With second and third derivatives :math:`b_i, d_i` of the loss and errors e of covariance C it is
+    :math:`\sum_i b_i (T_i^\top e_{(i)})T_i + \frac12\sum_i d_i (T_i^\top C T_i) T_i`, where :math:`e_{(i)}` is the part
+    of the errors that comes from the rows of i's own group.
+    """
+    factors, last = factors_num + factors_den, state.window
+    out = (fit.second * window.groups.own(den, factors_den)) @ den
+    out += 0.5 * (fit.third * np.square(den @ factors).sum(1)) @ den
+    if isinstance(last, Window):
+        out += (fit.second_num * last.groups.own(num, factors_num)) @ num
+        return np.asarray(out + 0.5 * (fit.third_num * np.square(num @ factors).sum(1)) @ num)
+    # of rows that are gone their own part is known on average alone, from rows that look alike
+    leverage = np.einsum("ij,ij->i", den @ inverse, den)
+    return np.asarray(out + fit.pull / last.effective * (leverage @ den) / len(den))
 
 
 def _joining(state: State, ledger: Ledger, window: Window) -> Integers:
@@ -452,7 +477,6 @@ def _advanced(state: State, taken: _Taken, window: Window) -> State:
         constant=state.constant + taken.constant,
         factors=factors,
         own=own,
-        lift=state.lift + taken.lift,
         ledger=taken.ledger,
         large=state.large or taken.large,
         window=window,
