@@ -65,7 +65,7 @@ class Groups(NamedTuple):
         return out.T
 
     def own(self, rows: Floats, factors: Floats) -> Floats:
-        """Return rows (n, p) times the error that their own group adds, given the window's factors (p, GROUPS); (n,)."""
+        """Return rows (n, p) times the error that their group adds, by the window's factors (p, GROUPS); (n,)."""
         number = np.empty(len(rows), dtype=np.int64)
         order = np.arange(len(rows)) if self.order is None else self.order
         number[order] = np.searchsorted(self.starts, np.arange(len(rows)), side="right") - 1

@@ -337,7 +337,7 @@ def _take(
     else:
         fit = _fit_kept(last, live, center, scale, den, prior)
     large = fit.large or (isinstance(last, Kept) and bool((spread_den < _NARROW * spread_num)[live].any()))
-    inverse: Floats = np.linalg.inv(fit.hessian)
+    inverse = np.asarray(np.linalg.inv(fit.hessian), dtype=np.float64)
     unit, groups = fit.unit + float(fit.second.sum()), window.groups
     tally = window.tally(-fit.first)
     factors_num = inverse @ last.groups.placed(fit.scores)
