@@ -33,7 +33,7 @@ class ContinualDensityRatio:
 
     def partial_fit(self, x: Any) -> Self:
         before = engine.forget(self.state) if self.keep == "sums" else self.state
-        self.state, _ = engine.step(before, np.asarray(x, dtype=np.float64), seed=self.seed, keep=self.keep)
+        self.state, _ = engine.step(before, np.asarray(x, dtype=np.float64), keep=self.keep)
         return self
 
     def divergence(self, kind: str) -> Estimate:

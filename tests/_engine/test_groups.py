@@ -67,3 +67,15 @@ def test_few_rows_have_few_groups():
     x = np.random.default_rng(0).normal(size=(7, 2))
     assert grouped(x).number == 7
     assert group_rows(x[:1], np.zeros((1, 2)), np.random.default_rng(0)).number == 1
+
+
+@pytest.mark.parametrize("rows", [150, 250, 850])
+def test_groups_of_different_sizes_are_no_noise(rows):
+    found = [variance(10.0 + np.random.default_rng([rows, s]).normal(size=(rows, 1)), s)[0] * rows for s in range(20)]
+    assert abs(np.mean(found) - 1.0) < 4.0 * np.sqrt(2.0 / (20 * 75)) + 0.02
+
+
+def test_constant_columns_do_not_count_as_dependence():
+    x = np.random.default_rng(0).normal(size=(3_000, 2))
+    z = np.concatenate([x, np.full((3_000, 1), 0.1), np.full((3_000, 1), -1.0 / 3.0)], 1)
+    assert group_rows(x, z, np.random.default_rng(0)).worth == 1.0

@@ -15,7 +15,7 @@ def followed(stream, rows, last, seed=0, *, keep="rows", model="auto"):
     state, joined = start(stream.sample(0, rows, rng), model, seed=seed), 0
     for t in range(1, last + 1):
         before = forget(state) if keep == "sums" else state
-        state, info = step(before, stream.sample(t, rows, rng), seed=seed, keep=keep)
+        state, info = step(before, stream.sample(t, rows, rng), keep=keep)
         joined += info.joined
     return state, joined
 
@@ -46,9 +46,7 @@ def test_without_drift_values_scatter_around_0_as_they_say(keep):
         rng = np.random.default_rng([7, seed])
         state = start(rng.normal(size=(800, 4)), seed=seed)
         for _ in range(4):
-            state, info = step(
-                forget(state) if keep == "sums" else state, rng.normal(size=(800, 4)), seed=seed, keep=keep
-            )
+            state, info = step(forget(state) if keep == "sums" else state, rng.normal(size=(800, 4)), keep=keep)
             assert not info.joined
             assert not info.misses
         found = divergence(state)
@@ -191,3 +189,64 @@ def test_wrong_uses_are_named():
         start(x, "cubic")
     with pytest.raises(ValueError, match="take a step first"):
         divergence(start(x))
+
+
+def test_an_abrupt_correlation_is_doubted_where_sums_cannot_follow_it():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 2_000, 3))
+    y[:, 1] = 0.5 * y[:, 0] + np.sqrt(0.75) * y[:, 1]
+    state, info = step(forget(start(x)), y, keep="sums")
+    assert info.joined
+    assert "large_step" in [doubt.code for doubt in divergence(state).doubts]
+    rows, truth = divergence(step(start(x), y)[0]), -0.5 * np.log(0.75)
+    assert not rows.doubts
+    assert rows.low < truth < rows.high
+
+
+def test_a_wider_window_is_no_rare_event():
+    rng = np.random.default_rng(0)
+    state, _ = step(start(rng.normal(size=(5_000, 2))), 2.0 * rng.normal(size=(5_000, 2)))
+    found = divergence(state)
+    assert abs(found.value - 2 * (1.5 - np.log(2.0))) < 4.0 * found.std_error
+
+
+def test_windows_that_hardly_overlap_have_no_interval():
+    rng = np.random.default_rng(0)
+    state, _ = step(start(rng.normal(size=(800, 30))), rng.normal(0.8, 1.0, (800, 30)))
+    found = divergence(state)
+    assert "few_rows" in [doubt.code for doubt in found.doubts]
+    assert np.isnan(found.std_error)
+
+
+def test_a_window_of_few_rows_is_remembered():
+    rng = np.random.default_rng(0)
+    state = start(rng.normal(size=(800, 3)))
+    for rows in (20, 800, 800):
+        state, _ = step(state, rng.normal(size=(rows, 3)))
+        assert np.isnan(divergence(state).std_error)
+
+
+def test_drift_that_stands_out_and_cannot_join_is_a_lower_bound():
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.normal(size=(40, 40)))[0]
+    spread = turn * np.exp(0.4 * rng.choice([-1.0, 1.0], 40)) @ turn.T
+    state, _ = step(start(rng.normal(size=(600, 40))), rng.normal(size=(600, 40)) @ spread)
+    found = divergence(state)
+    assert "drift_missed" in [doubt.code for doubt in found.doubts]
+    assert found.high == np.inf
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (np.ones(20), "must have two dimensions"),
+        (np.full((20, 2), np.nan), "column 0 holds NaN"),
+        (np.zeros((20, 3)), "window has 3 columns, the original has 2"),
+    ],
+)
+def test_rows_that_are_none_are_refused(rows, message):
+    state = start(np.random.default_rng(0).normal(size=(50, 2)))
+    with pytest.raises(ValueError, match=message):
+        step(state, rows)
+    with pytest.raises(ValueError, match="keep='sum' is unknown"):
+        step(state, np.zeros((20, 2)), keep="sum")

@@ -27,6 +27,7 @@ _SHAPES = (-1.3, 0.0, 1.3)  # knots on a column with normal scores
 _SUPPORT = 100.0  # effective rows behind a function of a cluster
 _SUMMARISED = 200  # rows; with fewer, shapes and clusters are guesses
 _ROWS_EACH = 20  # rows for each column, at least, for the same reason
+_HEAP = 0.7  # share of rows with one value, from which the others are events
 _STILL = 1e-6  # spread of a function that is constant
 
 
@@ -39,6 +40,7 @@ class Basis(NamedTuple):
         core: number of blocks that the model has from the start.
         density: mixture of the original if it has clusters; the model's log-ratio has that of two mixtures in it.
         mean, scale: of each function over the original, (P,); the scale is 1 for one that was constant.
+        heaps: value that most rows of a column hold, nan if none is so common, (D,).
     """
 
     standardizer: Standardizer
@@ -47,6 +49,7 @@ class Basis(NamedTuple):
     density: Density | None
     mean: Annotated[Floats, "P"]
     scale: Annotated[Floats, "P"]
+    heaps: Annotated[Floats, "D"]
 
     @property
     def size(self) -> int:
@@ -90,6 +93,15 @@ class Basis(NamedTuple):
     def joins(self) -> npt.NDArray[np.bool_]:
         """Whether each function may join the model, (P,)."""
         return np.array([not isinstance(block, Units) for block in self.blocks])[self.block]
+
+    def events(self, z: Floats) -> Floats:
+        """Return the share of rows off the most common value of each column, (D,); 1 where none is so common."""
+        return np.where(np.isnan(self.heaps), 1.0, (z != self.heaps).mean(0))
+
+    def rarity(self, events: Floats) -> Floats:
+        """Return the smallest share of events of the columns that each function speaks of, (P,)."""
+        parts = [np.where(block.shares(len(events)) > 0.0, events[:, None], 1.0) for block in self.blocks]
+        return np.concatenate([part.min(0) for part in parts])
 
     def some(self, z: Floats, which: npt.NDArray[np.bool_]) -> Floats:
         """Return some of the functions of rows, (n, k); blocks without any of them are not computed."""
@@ -139,7 +151,15 @@ def freeze(x: Floats, model: str = "auto", *, seed: int = 0) -> Basis:
     blocks += [*more, random_units(z, rng)]
     values = np.concatenate([block(z[:20_000]) for block in blocks], 1)
     spread = values.std(0)
-    return Basis(standardizer, tuple(blocks), core, density, values.mean(0), np.where(spread > _STILL, spread, 1.0))
+    return Basis(
+        standardizer, tuple(blocks), core, density, values.mean(0), np.where(spread > _STILL, spread, 1.0), _heaps(z)
+    )
+
+
+def _heaps(z: Floats) -> Floats:
+    """Return the value that most rows hold in each column, nan where none is so common, (D,)."""
+    middle = np.median(z, axis=0)
+    return np.where((z == middle).mean(0) > _HEAP, middle, np.nan)
 
 
 def _columns(z: Floats, *, squares: bool) -> Columns:

@@ -34,6 +34,7 @@ class Groups(NamedTuple):
     Attributes:
         order: rows in the order of their groups; None if they are in it already.
         starts: first of the ordered rows of each group, (k,).
+        sizes: number of rows of each group, (k,).
         places: factor of each group, (k,).
         signs: sign of each group, (k,).
         worth: number of rows that are worth one independent row.
@@ -42,6 +43,7 @@ class Groups(NamedTuple):
 
     order: Integers | None
     starts: Integers
+    sizes: Integers
     places: Integers
     signs: Floats
     worth: float
@@ -58,10 +60,10 @@ class Groups(NamedTuple):
         return np.asarray(np.add.reduceat(ordered, self.starts, axis=0))
 
     def placed(self, sums: Floats) -> Floats:
-        """Return sums over groups (k, p) as factors (p, GROUPS): less their mean, with signs."""
-        k = self.number
+        """Return sums over groups (k, p) as factors (p, GROUPS): less what their rows have on average, with signs."""
+        k, share = self.number, self.sizes[:, None] / self.sizes.sum()
         out = np.zeros((GROUPS, sums.shape[1]))
-        out[self.places] = (sums - sums.mean(0)) * (self.signs * math.sqrt(k / max(k - 1, 1)))[:, None]
+        out[self.places] = (sums - share * sums.sum(0)) * (self.signs * math.sqrt(k / max(k - 1, 1)))[:, None]
         return out.T
 
     def own(self, rows: Floats, factors: Floats) -> Floats:
@@ -93,7 +95,8 @@ def group_rows(window: Floats, z: Floats, rng: np.random.Generator) -> Groups:
     starts = np.flatnonzero(np.diff(of, prepend=-1))
     places = rng.permutation(GROUPS)[: len(starts)]
     signs = rng.choice([-1.0, 1.0], len(starts))
-    return Groups(order, starts, places, signs, _worth(z, order, starts), None if repeats is None else first)
+    sizes = np.diff(starts, append=n)
+    return Groups(order, starts, sizes, places, signs, _worth(z, order, starts), None if repeats is None else first)
 
 
 def _independent(z: Floats, count: int) -> int:
@@ -126,11 +129,11 @@ def _worth(z: Floats, order: Integers | None, starts: Integers) -> float:
     if k < 2:
         return float(n)
     values = z if order is None else z[order]
+    values = values[:, np.ptp(values, axis=0) > 0.0]
     values = values - values.mean(0)
     sums = np.add.reduceat(values, starts, axis=0)
     alone = np.square(values).sum(0)
-    live = alone > 0.0
-    ratio = np.square(sums).sum(0)[live] / alone[live]
+    ratio = np.square(sums).sum(0) / alone
     noise = 1.0 + 3.0 * math.sqrt(2.0 / k)
     most = float(ratio.max()) if len(ratio) else 1.0
     return most if most > noise else 1.0

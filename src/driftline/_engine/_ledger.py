@@ -10,7 +10,6 @@ Scores are in units of mean differences between the two windows of a step.
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from driftline._engine._groups import GROUPS
 from driftline._inputs import Floats
 from driftline.fitting import Integers
 
-__all__ = ["Ledger", "chance_of_all", "chances", "hotelling"]
+__all__ = ["Ledger", "chance_of_all", "chances", "hotelling", "sum_of"]
 
 _RIDGE = 1e-3  # added to correlations inside a family, of which one function may follow from the others
 
@@ -80,21 +79,27 @@ def chances(ledger: Ledger, at: Integers, family: Integers, freedom: int) -> Flo
 
 
 def chance_of_all(ledger: Ledger, at: Integers, freedom: int) -> float:
-    r"""Return the log-chance that so many functions together leave scores as large as these by noise.
+    """Return the log-chance that noise makes the scores of so many functions as large; see :func:`sum_of`."""
+    from scipy.stats import chi2
 
-    The sum of squared scores in units of their noise is compared with a :math:`\chi^2` of as many degrees of freedom as
-    the correlations leave, :math:`k^2 / \operatorname{tr} R^2`; the trace is corrected for the noise of its factors.
+    square, degrees = sum_of(ledger, at, freedom)
+    return float(chi2.logsf(square, degrees)) if degrees else 0.0
+
+
+def sum_of(ledger: Ledger, at: Integers, freedom: int) -> tuple[float, float]:
+    r"""Return the sum of squared scores in units of noise, scaled to a :math:`\chi^2`, and its degrees of freedom.
+
+    The degrees are those that the correlations leave, :math:`k^2 / \operatorname{tr} R^2`, with the trace corrected for
+    the noise of its factors. Each score has a noise of its own, so its square is larger by
+    :math:`\nu / (\nu - 2)` on average.
     """
-    from scipy.stats import f as fisher
-
     spread = np.sqrt(np.square(ledger.factors[at]).sum(1))
     at, spread = at[spread > 0.0], spread[spread > 0.0]
     k = len(at)
     if not k:
-        return 0.0
+        return 0.0, 0.0
     factors = ledger.factors[at] / spread[:, None]
-    inner = factors.T @ factors
-    trace = (float(np.square(inner).sum()) - k * k / freedom) / (1.0 + 1.0 / freedom)
+    trace = (float(np.square(factors.T @ factors).sum()) - k * k / freedom) / (1.0 + 1.0 / freedom)
     degrees = k * k / min(max(trace, float(k)), float(k * k))
-    square = float(np.square(ledger.scores[at] / spread).sum()) / k
-    return float(fisher.logsf(square, degrees, freedom)) if math.isfinite(square) else -math.inf
+    square = float(np.square(ledger.scores[at] / spread).sum()) * max(freedom - 2, 1) / freedom
+    return square * degrees / k, degrees

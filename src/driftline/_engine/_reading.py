@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 
+from driftline._engine._blocks import Columns, Products
 from driftline._engine._groups import FEWEST
-from driftline._engine._ledger import hotelling
+from driftline._engine._ledger import hotelling, sum_of
 from driftline._engine._mixtures import mixture_ratio
 from driftline._engine._step import State
 from driftline._engine._window import Window
-from driftline._inputs import Floats
+from driftline._inputs import Floats, as_rows
 from driftline._roots import root
 from driftline.fitting import softmax
 from driftline.inference import (
@@ -22,6 +23,7 @@ from driftline.inference import (
     Generator,
     curvature,
     largest,
+    opened,
     posterior_means,
     terms,
     withheld,
@@ -52,6 +54,7 @@ def log_ratio(state: State, x: Floats) -> Floats:
     """Return log original/current of rows (n, D), no further out than a margin beyond those of the current window."""
     coef, constant = moderated(state)
     seen = on_window(state)
+    x = as_rows(x, "X", width=len(state.basis.heaps), min_rows=1, copy=False)
     found = _log_ratio(state, state.basis.standardizer(x), coef, constant)
     return np.clip(found, seen.min() - _BEYOND, seen.max() + _BEYOND)
 
@@ -151,45 +154,50 @@ def divergence(state: State, kind: str | Generator = "reverse_kl", *, level: flo
         noise_std=math.sqrt(quiet),
         doubts=tuple(doubts(state)),
     )
-    unknown = (*WITHHOLDING, DoubtCode.LARGE_STEP)
-    return withheld(estimate) if any(doubt.code in unknown for doubt in estimate.doubts) else estimate
+    codes = {doubt.code for doubt in estimate.doubts}
+    if codes & {*WITHHOLDING, DoubtCode.LARGE_STEP}:
+        return withheld(estimate)
+    lower = codes & {DoubtCode.MODEL_MISSES, DoubtCode.DRIFT_MISSED}
+    return opened(estimate, largest(kind)) if lower else estimate
 
 
 def hidden(state: State, level: float = 0.95) -> float:
-    r"""Return the largest divergence that one family of functions outside the model may hold without standing out.
+    r"""Return the largest divergence that functions outside the model may hold without standing out.
 
     A family with the Hotelling statistic :math:`T^2` has a log-ratio whose half variance is at most
-    :math:`\frac12 (T + z)^2` times the variance of a mean difference, in units of the function.
+    :math:`\frac12 (T + z)^2` times the variance of a mean difference, in units of the function; a kind of
+    functions that all moved a little, half of the sum of their squares beyond what noise gives.
     """
     outside = np.flatnonzero(state.basis.joins & ~state.active)
     if not len(outside):
         return 0.0
+    spread, far = 1.0 / state.first_rows + 1.0 / state.window.effective, _quantile(level, state.freedom)
     family = np.unique(state.basis.family[outside], return_inverse=True)[1]
-    square = hotelling(state.ledger, outside, family)
-    spread = 1.0 / state.first_rows + 1.0 / state.window.effective
-    return 0.5 * spread * (math.sqrt(float(square.max())) + _quantile(level, state.freedom)) ** 2
+    square = [(math.sqrt(float(hotelling(state.ledger, outside, family).max())) + far) ** 2]
+    for kind in np.unique(state.basis.kind[outside]):
+        own = outside[state.basis.kind[outside] == kind]
+        total, degrees = sum_of(state.ledger, own, state.freedom)
+        if degrees and isinstance(state.basis.blocks[state.basis.block[own[0]]], Columns | Products):
+            square.append(len(own) / degrees * (total - degrees + far * math.sqrt(2.0 * degrees)))
+    return 0.5 * spread * max(square)
 
 
 def doubts(state: State) -> list[Doubt]:
     """Return the reasons not to trust a divergence."""
-    found, parameters = [], int(state.active.sum()) + 1
-    rows = min(state.first_rows, state.window.effective)
-    if rows < ROWS_EACH * parameters or state.freedom < FEWEST:
+    found = []
+    if state.support < ROWS_EACH or state.freedom < FEWEST - 1:
         code = DoubtCode.FEW_ROWS if state.window.groups.worth < 1.5 else DoubtCode.DEPENDENT_ROWS
-        found.append(
-            Doubt(code, f"{rows:.0f} effective rows are too few for {parameters} parameters: enlarge the window")
-        )
+        said = f"the windows of a step have {state.support:.1f} effective rows in common for each parameter"
+        found.append(Doubt(code, f"{said}, {ROWS_EACH:.0f} are needed: enlarge the windows, or take smaller steps"))
     if state.large:
-        found.append(
-            Doubt(
-                DoubtCode.LARGE_STEP,
-                "a step was too large for sums of the window before: keep rows, or take smaller steps",
-            )
-        )
+        said = "a step was too large for sums of the window before"
+        found.append(Doubt(DoubtCode.LARGE_STEP, f"{said}: keep rows, or take smaller steps"))
+    if state.unmet:
+        said = "drift stands out in functions that the rows cannot pay for"
+        found.append(Doubt(DoubtCode.DRIFT_MISSED, f"{said}: enlarge the windows"))
     if state.misses:
-        found.append(
-            Doubt(DoubtCode.MODEL_MISSES, "random functions show that the model leaves a part of the drift out")
-        )
+        said = "random functions show that the model leaves a part of the drift out"
+        found.append(Doubt(DoubtCode.MODEL_MISSES, f"{said}: the truth may be larger"))
     return found
 
 

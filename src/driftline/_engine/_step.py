@@ -21,12 +21,13 @@ from driftline._engine._groups import GROUPS
 from driftline._engine._ledger import Ledger, chance_of_all, chances
 from driftline._engine._mixtures import mixture_ratio
 from driftline._engine._window import Kept, Window, kept
-from driftline._inputs import Floats
+from driftline._inputs import Floats, as_rows
 from driftline.fitting import (
     Dense,
     Density,
     Integers,
     Objective,
+    Tangents,
     WindowSums,
     fit_convex,
     fit_sums,
@@ -56,6 +57,8 @@ _RARE = 25.0  # fourth moment, in units of the squared variance, from which few 
 _SPREAD_OF_SUMS = 1.2  # standard deviation of a step's log-ratio from which sums of its numerator do not do
 _BEYOND = 0.01  # share of rows beyond the linear weight, for the same reason
 _NARROW = 0.5  # of its variance that a function must keep in a step, for the same reason
+_SECOND = 0.5  # standard errors that a correction to second order may have
+_NEWTON = 0.3  # standard deviation of a log-ratio that joins without a fit
 _STILL = 1e-18  # variance of a function that does not vary in a step
 
 
@@ -77,7 +80,10 @@ class State(NamedTuple):
         lift: what errors of functions that joined add to the constant on average.
         misses: whether random units have shown that the model leaves something out.
         large: whether a step was too large for the sums that it began from.
+        unmet: whether functions stand out that the rows cannot pay for.
+        support: fewest rows that both windows of a step have in common for each parameter, over all steps.
         first_rows: effective rows of the original.
+        seed: of the places and signs of groups.
         t: number of steps.
     """
 
@@ -95,7 +101,10 @@ class State(NamedTuple):
     lift: float = 0.0
     misses: bool = False
     large: bool = False
+    unmet: bool = False
+    support: float = math.inf
     first_rows: float = 0.0
+    seed: int = 0
     t: int = 0
 
 
@@ -109,6 +118,7 @@ class Info(NamedTuple):
 
 def start(x: Floats, model: str = "auto", *, seed: int = 0) -> State:
     """Begin tracing at an original's rows (n, D)."""
+    x = as_rows(x, "original")
     basis = freeze(x, model, seed=seed)
     window, p = Window(basis, x, seed, 0), basis.size
     none, begins = np.zeros((p + 1, GROUPS)), basis.begins
@@ -124,9 +134,10 @@ def start(x: Floats, model: str = "auto", *, seed: int = 0) -> State:
         basis.density,
         float(len(window.distinct)),
         window,
-        window.groups.number,
+        window.groups.number - 1,
         none,
         first_rows=window.effective,
+        seed=seed,
     )
 
 
@@ -137,15 +148,18 @@ def forget(state: State) -> State:
 
 
 def step(
-    state: State, x: Floats, *, objective: Objective = logistic, ridge: float = 1.0, seed: int = 0, keep: str = "rows"
+    state: State, x: Floats, *, objective: Objective = logistic, ridge: float = 1.0, keep: str = "rows"
 ) -> tuple[State, Info]:
     """Advance to the next window (n, D); with ``keep="sums"`` no row of it stays in the state.
 
     Without rows, functions that join cannot take part in the step in which they are found: they get its drift from the
     ledger, too.
     """
-    window = Window(state.basis, x, seed, state.t + 1)
-    state = state._replace(freedom=min(state.freedom, window.groups.number))
+    if keep not in ("rows", "sums"):
+        raise ValueError(f"keep={keep!r} is unknown: choose 'rows' or 'sums'")
+    x = as_rows(x, "window", width=len(state.basis.heaps))
+    window = Window(state.basis, x, state.seed, state.t + 1)
+    state = state._replace(freedom=min(state.freedom, window.groups.number - 1), unmet=False)
     density, rows, offsets = _offsets(state, window)
     joined, taken = 0, _take(state, window, offsets, objective, ridge)
     if offsets is not None:  # in tables that are no mixture at all the first guess can be worse than none
@@ -153,24 +167,27 @@ def step(
         nats = (taken.fit.loss - without.fit.loss) * (state.window.effective + window.effective)
         if nats > -math.log(_WORSE):
             taken, density, rows, offsets = without, state.density, state.density_rows, None
-    if isinstance(state.window, Window):
+    last = state.window
+    if isinstance(last, Window):
         for _ in range(_LOOKS - 1):
-            join = _joining(state, taken.ledger, window)
+            join, unmet = _joining(state, taken.ledger, window)
+            state = state._replace(unmet=unmet)
             if not len(join):
                 break
             joined += len(join)
-            state = _recalled(state, taken, state.window, taken.second_num, join, ridge)
+            state = _recalled(state, taken, last, taken.second_num, join, ridge)
             taken = _take(state, window, offsets, objective, ridge)
     state = _advanced(state, taken, window)._replace(density=density, density_rows=rows)
     if keep == "sums":
-        join = _joining(state, state.ledger, window)
+        join, unmet = _joining(state, state.ledger, window)
+        state = state._replace(unmet=unmet)
         joined += len(join)
         if len(join):
             state = _recalled(state, taken, window, taken.second_den, join, ridge)
     heard = np.flatnonzero(~state.basis.joins & ~state.active)
     misses = chance_of_all(state.ledger, heard, state.freedom) < math.log(_MISSES)
     info = Info(taken.fit.converged, joined, misses)
-    return state._replace(misses=misses or (state.misses and not joined)), info
+    return state._replace(misses=misses), info
 
 
 class _Fit(NamedTuple):
@@ -244,13 +261,13 @@ def _fit_kept(
     kappa, c, coef = weigh(n, m), fit.c, fit.coef
     of = linear_scores(rows_den @ coef, c)
     cross = np.concatenate([onto[:-1].T @ num.cross[live] + np.outer(onto[-1], mean), [mean]])
-    share = np.full((len(num.sums), 1), 1.0 / len(num.sums))
+    share = num.groups.sizes[:, None] / n
     groups = np.concatenate([num.sums[:, at] @ onto[:-1] + share * onto[-1], share], 1)
     # a row's weight at the mean of the log-ratio; its change with the log-ratio counts in the totals alone
     rate, weight = kappa / (2.0 * c), kappa * (c - float(coef @ means)) / (2.0 * c)
 
     def scores(sums: Floats, total: Floats) -> Floats:
-        return np.asarray(weight * (sums - sums.mean(0)) + total / len(sums))
+        return np.asarray(weight * (sums - share * sums.sum(0)) + share * total)
 
     return _Fit(
         coef,
@@ -288,6 +305,7 @@ class _Taken(NamedTuple):
     regress: Floats
     ledger: Ledger
     large: bool
+    support: float
 
     @property
     def second_num(self) -> Floats:
@@ -304,7 +322,7 @@ def _offsets(state: State, window: Window) -> tuple[Density | None, float, tuple
     """Return the mixture of the new window, the rows it was fitted to, and the step's log-ratio of both mixtures."""
     before, last = state.density, state.window
     if before is None or not isinstance(last, Window):
-        return None, 0.0, None
+        return before, state.density_rows, None
     worth = max(last.groups.worth, window.groups.worth)
     after = moved_density(before, state.density_rows, last.distinct, window.distinct, worth=worth)
     if after is None:
@@ -318,7 +336,8 @@ def _take(
 ) -> _Taken:
     """Fit the step, and score all functions outside the model."""
     last, den = state.window, window.functions(state.active)
-    (mean_num, spread_num), (mean_den, spread_den) = last.moments(state.active), window.moments(state.active)
+    mean_num, spread_num, fourth_num = last.moments(state.active)
+    mean_den, spread_den, fourth_den = window.moments(state.active)
     center = 0.5 * (mean_num + mean_den)
     square = 0.5 * (spread_num + spread_den) + 0.25 * np.square(mean_num - mean_den)
     live = square > _STILL
@@ -328,22 +347,33 @@ def _take(
         return np.concatenate([(values[:, live] - center) / scale, np.ones((len(values), 1))], 1)
 
     den = design(den)
-    heavy = np.square(np.square(den[:, :-1])).mean(0)
-    prior = np.append(ridge * np.where(heavy > _RARE, np.maximum(1.0, heavy / _EFFECT**2), 1.0), 0.0)
+    heavy = 0.5 * (fourth_num + fourth_den)[live] / np.square(square[live])
+    # the prior on a function that few rows have is on its effect
+    share = state.basis.rarity(0.5 * (last.events + window.events))[at]
+    learned = np.array([isinstance(block, Tangents) for block in state.basis.blocks])[state.basis.block[at]]
+    few = np.where(learned & (heavy > _RARE), heavy, 1.0 / np.maximum(share, 1.0 / len(den)))
+    prior = np.append(ridge * np.maximum(1.0, few / _EFFECT**2), 0.0)
     rows_num = den[:0]
     if isinstance(last, Window):
         rows_num = design(last.functions(state.active))
         fit = _fit_rows(last, rows_num, den, offsets, objective, prior)
     else:
         fit = _fit_kept(last, live, center, scale, den, prior)
-    large = fit.large or (isinstance(last, Kept) and bool((spread_den < _NARROW * spread_num)[live].any()))
+    narrow = (spread_den < _NARROW * spread_num)[live] & (share == 1.0)
+    large = fit.large or (isinstance(last, Kept) and bool(narrow.any()))
     inverse = np.asarray(np.linalg.inv(fit.hessian), dtype=np.float64)
     unit, groups = fit.unit + float(fit.second.sum()), window.groups
     tally = window.tally(-fit.first)
     factors_num = inverse @ last.groups.placed(fit.scores)
     factors_den = inverse @ groups.placed(groups.sums(-fit.first[:, None] * den))
     factors = factors_num + factors_den
-    bias = -inverse @ _second_order(state, window, fit, rows_num, den, factors_num, factors_den, inverse)
+    # where nothing moves, second derivatives add up to a quarter
+    support = 4.0 * unit * min(last.effective, window.effective) / (len(at) + 1)
+    bends = _second_order(state, window, fit, rows_num, den, factors_num, factors_den, inverse)
+    # a correction as large as the error itself says that the expansion does not hold: functions that few rows have
+    most = _SECOND * np.sqrt(np.square(factors[:-1]).sum(1))
+    bias = np.clip(-(inverse @ bends)[:-1], -most, most)
+    bias = np.append(bias, -(bends[-1] + fit.hessian[-1, :-1] @ bias) / fit.hessian[-1, -1])
     outside = np.flatnonzero(~state.active)
     gram, cross = window.regression(den, fit.second)
     gram[np.diag_indices(len(gram))] += fit.weight + 1e-9 * gram.diagonal().mean()
@@ -360,7 +390,7 @@ def _take(
 
     constant = float(center @ coef - plain[-1])
     regress = regress[:-1] / scale[:, None]
-    return _Taken(fit, at, coef, constant, raw(factors), raw(factors_den), outside, regress, ledger, large)
+    return _Taken(fit, at, coef, constant, raw(factors), raw(factors_den), outside, regress, ledger, large, support)
 
 
 def _second_order(
@@ -390,35 +420,37 @@ def _second_order(
     return np.asarray(out + fit.pull / last.effective * (leverage @ den) / len(den))
 
 
-def _joining(state: State, ledger: Ledger, window: Window) -> Integers:
-    """Return the functions that join: families that leave the noise, or all products at once."""
+def _joining(state: State, ledger: Ledger, window: Window) -> tuple[Integers, bool]:
+    """Return the functions that join, and whether others stand out that the rows cannot pay for.
+
+    Families join that leave the noise or, if none does, all functions of a kind that leaves it as a whole.
+    """
     basis = state.basis
     may = np.flatnonzero(basis.joins & ~state.active)
+    none = may[:0]
     if not len(may):
-        return may
+        return none, False
     freedom, active = state.freedom, int(state.active.sum())
     rows = min(state.window.effective, window.effective)
-    room = int(rows / _ROWS_EACH) - active
     names, family = np.unique(basis.family[may], return_inverse=True)
     found = chances(ledger, may, family, freedom)
-    strong = found < math.log(_LEVEL / len(names))
-    if not strong.any():
+    strong = np.flatnonzero(found < math.log(_LEVEL / len(names)))
+    if not len(strong):
         # a change spread over many means, variances or correlations stands out in none of them
         for kind in np.unique(basis.kind[may]):
             own: Integers = may[basis.kind[may] == kind]
-            dense = isinstance(basis.blocks[basis.block[own[0]]], Columns | Products) and len(own) >= _SPREAD
-            dense &= active + len(own) < rows / _ROWS_EACH_OF_ALL
-            if dense and chance_of_all(ledger, own, freedom) < math.log(_LEVEL):
-                return own
-        return may[:0]
+            if len(own) < _SPREAD or not isinstance(basis.blocks[basis.block[own[0]]], Columns | Products):
+                continue
+            if chance_of_all(ledger, own, freedom) < math.log(_LEVEL):
+                fits = active + len(own) < rows / _ROWS_EACH_OF_ALL
+                return (own, False) if fits else (none, True)
+        return none, False
     # the block that explains most joins first: the next fit shows what is left for the others
-    best = basis.block[may][np.argmax(family == int(found.argmin()))]
-    own = np.flatnonzero(strong)
-    own = own[basis.block[may][np.unique(family, return_index=True)[1]][own] == best]
-    own = own[np.argsort(found[own], kind="stable")][:_MOST]
-    sizes = np.cumsum(np.bincount(family)[own])
-    own = own[sizes <= max(room, 0)]
-    return np.asarray(may[np.isin(family, own)])
+    of = basis.block[may][np.unique(family, return_index=True)[1]]
+    chosen = strong[of[strong] == of[found.argmin()]]
+    chosen = chosen[np.argsort(found[chosen], kind="stable")][:_MOST]
+    fitting = chosen[np.cumsum(np.bincount(family)[chosen]) <= max(int(rows / _ROWS_EACH) - active, 0)]
+    return np.asarray(may[np.isin(family, fitting)]), len(fitting) < len(chosen)
 
 
 def _recalled(state: State, taken: _Taken, at: Window, second: Floats, join: Integers, ridge: float) -> State:
@@ -456,6 +488,8 @@ def _recalled(state: State, taken: _Taken, at: Window, second: Floats, join: Int
         # the others' scores hold the same drift as far as they look alike
         ledger=state.ledger.plus(taken.outside, -cross @ delta, -cross @ errors).without(join),
         lift=state.lift + noise,
+        # one Newton step from nothing goes astray where the drift is large
+        large=state.large or (at is state.window and not len(taken.second_num) and float(drift.std()) > _NEWTON),
     )
 
 
@@ -479,6 +513,7 @@ def _advanced(state: State, taken: _Taken, window: Window) -> State:
         own=own,
         ledger=taken.ledger,
         large=state.large or taken.large,
+        support=min(state.support, taken.support),
         window=window,
         t=state.t + 1,
     )

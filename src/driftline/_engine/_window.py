@@ -47,6 +47,11 @@ class Window:
         """Number of independent rows that say as much."""
         return len(self.rows) / self.groups.worth
 
+    @cached_property
+    def events(self) -> Floats:
+        """Share of rows off the most common value of each column, (D,)."""
+        return self.basis.events(self.z)
+
     @property
     def distinct(self) -> Floats:
         """Rows in the coordinates of the original, each copy once, (m, D)."""
@@ -57,12 +62,13 @@ class Window:
         """Return some of the functions of all rows in double precision, (n, k)."""
         return self.basis.some(self.z, which)
 
-    def moments(self, which: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-        """Return means and variances of some functions, (k,) each."""
+    def moments(self, which: npt.NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
+        """Return means, variances and fourth moments of some functions, (k,) each."""
         values = self.functions(which)
         mean = values.mean(0)
         values -= mean
-        return mean, np.square(values).mean(0)
+        square = np.square(values)
+        return mean, square.mean(0), np.square(square).mean(0)
 
     def tally(self, scores: Floats) -> Floats:
         """Return the sums of ``scores`` (n,) times each function over each group, (groups, P)."""
@@ -131,6 +137,8 @@ class Kept(NamedTuple):
         groups: how groups of rows are placed among the factors.
         sums: sums of all functions over each group, per row of the window, (groups, P).
         active: which functions are in the model, (P,).
+        fourth: fourth moments of the model's functions, (p,).
+        events: share of rows off the most common value of each column, (D,).
         gram: means of products of the model's functions, (p, p).
         cross: means of their products with all functions, (p, P).
     """
@@ -140,14 +148,16 @@ class Kept(NamedTuple):
     groups: Groups
     sums: Annotated[Floats, "k P single"]
     active: npt.NDArray[np.bool_]
+    fourth: Annotated[Floats, "p"]
+    events: Annotated[Floats, "D"]
     gram: Annotated[Floats, "p p half"]
     cross: Annotated[Floats, "p P single"]
 
-    def moments(self, which: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-        """Return means and variances of the model's functions, (p,) each."""
+    def moments(self, which: npt.NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
+        """Return means, variances and fourth moments of the model's functions, (p,) each."""
         mean = self.sums.sum(0)[which]
         variance = self.gram.diagonal() - np.square(mean)
-        return mean, np.where(variance > _ROUNDED * np.square(mean), variance, 0.0)
+        return mean, np.where(variance > _ROUNDED * np.square(mean), variance, 0.0), self.fourth
 
 
 def kept(window: Window, active: npt.NDArray[np.bool_]) -> Kept:
@@ -157,4 +167,5 @@ def kept(window: Window, active: npt.NDArray[np.bool_]) -> Kept:
     one = np.concatenate([model, np.ones((n, 1))], 1)
     cross = window.regression(one, np.full(n, 1.0 / n), every=1)[1][:-1]
     groups = window.groups._replace(order=None, starts=np.zeros(window.groups.number, dtype=np.int64), distinct=None)
-    return Kept(n, window.effective, groups, sums, active, model.T @ model / n, cross)
+    fourth = window.moments(active)[2]
+    return Kept(n, window.effective, groups, sums, active, fourth, window.events, model.T @ model / n, cross)
