@@ -18,6 +18,7 @@ from rich.table import Table
 
 from benchmarks.against import write_rows
 from benchmarks.gates.cases import FIRST_SEED, GATES, Watched
+from benchmarks.gates.engine import GATES as ENGINE_GATES
 from benchmarks.gates.measures import Bar, Line, Rows, lines
 from benchmarks.gates.sides import OLD, Job, Kept, Side
 from benchmarks.results import INF
@@ -38,7 +39,9 @@ def main() -> None:
     if args.only != "new":
         sides["old"] = Side.of_commit(args.against, args.cache)
     if args.only != "old":
-        sides["new"] = Side.of_tree()
+        sides["new"] = Side.of_engine() if args.engine else Side.of_tree()
+    if args.engine and (missing := set(args.gates or GATES) - set(ENGINE_GATES)):
+        raise SystemExit(f"the new engine has no {', '.join(sorted(missing))} yet: choose from {list(ENGINE_GATES)}")
     kept = {name: Kept(args.results, side.key) for name, side in sides.items()}
     found = []
     for gate in args.gates or GATES:
@@ -150,6 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=0, help="seeds of each case, of cost rounds (default: the gate's)")
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED, help=f"first seed (default: {FIRST_SEED})")
     parser.add_argument("--against", metavar="COMMIT", default=OLD, help=f"the old side (default: {OLD[:7]})")
+    parser.add_argument("--engine", action="store_true", help="the new side is the engine that no estimator uses yet")
     parser.add_argument("--only", choices=("new", "old"), help="measure and show one side alone")
     results = Path(__file__).with_name("results")
     parser.add_argument("--results", type=Path, default=results, metavar="FOLDER", help="where rows are kept")

@@ -35,6 +35,7 @@ class Side:
 
     key: str
     source: Path
+    flags: tuple[str, ...] = ()
 
     @classmethod
     def of_commit(cls, commit: str, cache: Path) -> Side:
@@ -45,17 +46,19 @@ class Side:
     @classmethod
     def of_tree(cls) -> Side:
         """Return the version of the working tree."""
-        digest = hashlib.blake2b(digest_size=6)
-        for path in sorted((ROOT / "src").rglob("*.py")):
-            digest.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
-        return cls(f"tree:{digest.hexdigest()}", ROOT / "src")
+        return cls(f"tree:{_digest(ROOT / 'src')}", ROOT / "src")
+
+    @classmethod
+    def of_engine(cls) -> Side:
+        """Return the new engine of the working tree, which no estimator uses yet."""
+        return cls(f"engine:{_digest(ROOT / 'src' / 'driftline' / '_engine')}", ROOT / "src", ("engine",))
 
     def _variables(self) -> dict[str, str]:
         return {"PYTHONPATH": os.pathsep.join([str(self.source), str(ROOT)])}
 
     def work(self, jobs: Sequence[Job], tables: Path) -> Iterator[Row]:
         """Yield a row for each job as it comes, from one process on one thread."""
-        command = [sys.executable, "-m", "benchmarks.gates.worker", str(self.source), str(tables)]
+        command = [sys.executable, "-m", "benchmarks.gates.worker", str(self.source), str(tables), *self.flags]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         with tempfile.TemporaryFile("w+") as todo:
             todo.writelines(f"{json.dumps(job)}\n" for job in jobs)
@@ -80,6 +83,13 @@ class Side:
             version = Version("watched", Path(sys.executable), self._variables())
             cost = version.run("-m", "driftline", "watch", table, "--window", 10_000, folder=Path(folder))
         return _row(self.key, job) | {"digest": digest, "cpu": cost.cpu}
+
+
+def _digest(folder: Path) -> str:
+    digest = hashlib.blake2b(digest_size=6)
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _row(key: str, job: Job) -> Row:

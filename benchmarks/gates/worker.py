@@ -1,7 +1,8 @@
-"""The child process of a gate: ``python -m benchmarks.gates.worker SOURCE TABLES`` prints a row for each job.
+"""The child process of a gate: ``python -m benchmarks.gates.worker SOURCE TABLES [engine]`` prints a row for each job.
 
 A job is a line of JSON on standard input, [gate, case, seed]; so is a row on standard output. Of driftline, which must
-come from SOURCE, it uses public names alone, so that any version can take part.
+come from SOURCE, it uses public names alone, so that any version can take part. With
+``engine``, the new engine stands behind these.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ from benchmarks.gates.cases import WAYS, Alarms, Drawn, Follow, case_of
 from benchmarks.streams import truth
 from benchmarks.untidy import UNTIDY, watched
 from benchmarks.weighted import Population
-from driftline import ContinualDensityRatio, Monitor, compare
+
+if sys.argv[3:] == ["engine"]:
+    from benchmarks.gates.engine import ContinualDensityRatio, Monitor, compare
+else:
+    from driftline import ContinualDensityRatio, Monitor, compare
 
 Row = dict[str, Any]
 _TRUE_ROWS = 1_000_000  # for the truth of streams without a closed form

@@ -43,12 +43,12 @@ class Monomials(NamedTuple):
 
     def __call__(self, z: Floats) -> Floats:
         """Return the features of rows (n, D), (n, size)."""
-        signs = np.clip(_STEEP * z, -1.0, 1.0)
-        basis = np.concatenate([factors_of(z.T, z.shape[1]).T, signs, np.ones((len(z), 1))], 1)
-        out = basis[:, self.factors[:, 0]]
-        out *= basis[:, self.factors[:, 1]]
-        out *= basis[:, self.factors[:, 2]]
-        return out
+        signs = np.clip(_STEEP * z.T, -1.0, 1.0)
+        basis = np.concatenate([factors_of(z.T, z.shape[1]), signs, np.ones((1, len(z)))])
+        out = basis[self.factors[:, 0]]
+        out *= basis[self.factors[:, 1]]
+        out *= basis[self.factors[:, 2]]
+        return out.T
 
     def shares(self, columns: int) -> Floats:
         """Return the share of each column in each feature, (D, size): by its degree."""
