@@ -21,6 +21,7 @@ LACKING = ("torch", "torchmetrics", "matplotlib", "fastapi", "prometheus_client"
 # four fifths of what passes today: tests may go, parts may not
 MUST_PASS = {
     "src": 88,
+    "tests/_engine": 32,
     "tests/alarms": 12,
     "tests/cli": 155,
     "tests/estimators": 182,
