@@ -150,7 +150,9 @@ def forget(state: State) -> State:
 def step(
     state: State, x: Floats, *, objective: Objective = logistic, ridge: float = 1.0, keep: str = "rows"
 ) -> tuple[State, Info]:
-    """Advance to the next window (n, D); with ``keep="sums"`` no row of it stays in the state.
+    """Advance to the next window (n, D), whose rows stay in the state until :func:`forget` is called.
+
+    With ``keep="sums"`` the state is made ready for that.
 
     Without rows, functions that join cannot take part in the step in which they are found: they get its drift from the
     ledger, too.
